@@ -1,0 +1,126 @@
+"""The errors of batchsched: one small tree.
+
+Every error also is the builtin that a caller would catch: a bad value is a
+`ValueError`, a broken invariant an `AssertionError`, a misuse a `RuntimeError`.
+Errors that come from checking input carry all faults at once, each with the
+path of what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import frozen
+
+__all__ = [
+    "ActionError",
+    "BatchschedError",
+    "ConfigError",
+    "Fault",
+    "FaultsError",
+    "InvariantError",
+    "KubernetesObjectError",
+    "PluginError",
+    "QuantityError",
+    "RegistryError",
+    "ResourceError",
+    "SnapshotError",
+    "StatementError",
+    "UnknownNameError",
+]
+
+
+class BatchschedError(Exception):
+    """The base of all errors that batchsched raises on purpose."""
+
+
+@frozen
+class Fault:
+    """One thing that is wrong with some input: where, and what.
+
+    >>> print(Fault("queues['gpu'].weight", "-1 is negative; a weight is 1 or more"))
+    queues['gpu'].weight: -1 is negative; a weight is 1 or more
+    """
+
+    path: str
+    """Where the fault is, as an expression: ``jobs['team/j7'].tasks['u1'].node_name``."""
+    message: str
+    """What is wrong there, and what would work."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class FaultsError(BatchschedError, ValueError):
+    """Input that was refused as a whole; `faults` lists everything wrong with it.
+
+    The message has one line a fault.
+    """
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults: tuple[Fault, ...] = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+    def __reduce__(self) -> tuple[type[FaultsError], tuple[tuple[Fault, ...]]]:
+        return type(self), (self.faults,)
+
+
+class SnapshotError(FaultsError):
+    """A snapshot that contradicts itself or holds values that make no sense."""
+
+
+class ConfigError(FaultsError):
+    """A configuration with unknown names or ill-typed values."""
+
+
+class KubernetesObjectError(FaultsError):
+    """Kubernetes objects that lack what is needed or cannot be read."""
+
+
+class QuantityError(BatchschedError, ValueError):
+    """A text that is no Kubernetes quantity."""
+
+
+class ResourceError(BatchschedError, ArithmeticError):
+    """A subtraction of resources that would leave less than nothing."""
+
+
+class UnknownNameError(BatchschedError, LookupError):
+    """A task, job, queue, node, plugin or action that was asked for and is not there."""
+
+
+class RegistryError(BatchschedError, ValueError):
+    """A plugin or action that cannot be registered as it was given."""
+
+
+class StatementError(BatchschedError, RuntimeError):
+    """A statement or a session operation used where it does not apply."""
+
+
+class PluginError(BatchschedError, RuntimeError):
+    """A plugin that raised, or answered what it must not, in the middle of a cycle."""
+
+    def __init__(self, plugin: str, extension_point: str, problem: str) -> None:
+        self.plugin = plugin
+        self.extension_point = extension_point
+        self.problem = problem
+        super().__init__(f"plugin {plugin!r}, {extension_point}: {problem}")
+
+    def __reduce__(self) -> tuple[type[PluginError], tuple[str, str, str]]:
+        return type(self), (self.plugin, self.extension_point, self.problem)
+
+
+class ActionError(BatchschedError, RuntimeError):
+    """An action that raised in the middle of a cycle."""
+
+    def __init__(self, action: str, problem: str) -> None:
+        self.action = action
+        self.problem = problem
+        super().__init__(f"action {action!r}: {problem}")
+
+    def __reduce__(self) -> tuple[type[ActionError], tuple[str, str]]:
+        return type(self), (self.action, self.problem)
+
+
+class InvariantError(BatchschedError, AssertionError):
+    """The books contradict themselves: a defect of batchsched or of an action."""

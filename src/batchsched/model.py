@@ -1,0 +1,172 @@
+"""The data model: tasks, jobs, nodes and queues, as a caller describes them.
+
+All of it is frozen and hashable. Nothing is checked here; a `batchsched.Snapshot`
+checks everything at once when it is made. Use `attrs.evolve` to make changed copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+
+from attrs import field, frozen
+
+from batchsched.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
+from batchsched.frozen import FrozenMap, frozen_map
+from batchsched.resources import Resource
+from batchsched.status import TaskStatus
+
+__all__ = ["JobInfo", "NodeInfo", "Queue", "ScoringRequest", "TaskInfo"]
+
+_NO_LABELS: Mapping[str, str] = FrozenMap()
+
+DEFAULT_SCORING_MILLI_CPU = 100
+"""What a container that names no cpu request counts in scores, in thousandths of a cpu."""
+DEFAULT_SCORING_MEMORY = 200 << 20
+"""What a container that names no memory request counts in scores, in bytes."""
+
+
+@frozen
+class ScoringRequest:
+    """What a task counts when nodes are scored (specification, section 6, nodeorder).
+
+    It differs from what the task requests: a container that names no request
+    counts a little all the same, so that such tasks spread.
+    """
+
+    milli_cpu: int
+    """Thousandths of a cpu."""
+    memory: int
+    """Bytes."""
+
+
+@frozen(kw_only=True)
+class TaskInfo:
+    """A task: it asks for resources and runs on one node (a pod).
+
+    >>> task = TaskInfo(uid="u1", name="worker-0", resreq=Resource(milli_cpu=500, memory=1 << 30))
+    >>> task.start_request is task.resreq, task.is_best_effort
+    (True, False)
+    """
+
+    uid: str
+    """Unique in the snapshot."""
+    name: str
+    namespace: str = "default"
+    status: TaskStatus = TaskStatus.PENDING
+    node_name: str | None = None
+    """The node that the task is on, or that is reserved for it."""
+    resreq: Resource = Resource()
+    """What the task holds while it runs."""
+    init_resreq: Resource | None = None
+    """What it needs to start: the maximum of `resreq` and every init step. None: `resreq`."""
+    scoring_request: ScoringRequest | None = None
+    """What it counts in scores. None: as one container that names what is not 0 in `resreq`."""
+    priority: int = 1
+    """The higher goes first."""
+    priority_class_name: str = ""
+    creation_time: float = 0.0
+    """Seconds, on the same clock as the snapshot's `now`."""
+    is_backfill: bool = False
+    """Whether it runs in resources that others were promised (specification, section 10)."""
+    labels: Mapping[str, str] = field(default=_NO_LABELS, converter=frozen_map)
+    node_selector: Mapping[str, str] = field(default=_NO_LABELS, converter=frozen_map)
+    """Labels that the node must carry."""
+    node_affinity: NodeAffinity | None = None
+    tolerations: tuple[Toleration, ...] = field(default=(), converter=tuple)
+    host_ports: tuple[HostPort, ...] = field(default=(), converter=tuple)
+    pod_affinity: PodAffinity | None = None
+    """The tasks that it wants near."""
+    pod_anti_affinity: PodAffinity | None = None
+    """The tasks that it wants far."""
+
+    @property
+    def start_request(self) -> Resource:
+        """What the task needs to start: `init_resreq`, or `resreq` if that is None."""
+        return self.resreq if self.init_resreq is None else self.init_resreq
+
+    @property
+    def is_best_effort(self) -> bool:
+        """Whether the task asks for nothing in order to start."""
+        return self.start_request.is_empty()
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    def counts_in_scores(self) -> ScoringRequest:
+        """Return `scoring_request`, or its default."""
+        if self.scoring_request is not None:
+            return self.scoring_request
+        return ScoringRequest(
+            int(self.resreq.milli_cpu) or DEFAULT_SCORING_MILLI_CPU,
+            int(self.resreq.memory) or DEFAULT_SCORING_MEMORY,
+        )
+
+
+def _in_order_of_uid(tasks: Iterable[TaskInfo]) -> tuple[TaskInfo, ...]:
+    given = tuple(tasks)
+    try:
+        return tuple(sorted(given, key=attrgetter("uid")))
+    except (AttributeError, TypeError):
+        return given  # for the snapshot to refuse, with everything else that is wrong
+
+
+@frozen(kw_only=True)
+class JobInfo:
+    """A job: a group of tasks that start together (a pod group).
+
+    The order in which tasks are given does not matter; they are kept in order of UID.
+
+    >>> job = JobInfo(namespace="team", name="train", queue="gpu", min_available=2)
+    >>> job.uid
+    'team/train'
+    """
+
+    name: str
+    namespace: str = "default"
+    queue: str
+    """The name of the queue that the job draws on."""
+    min_available: int = 1
+    """How many of the tasks must be able to start together (gang)."""
+    priority: int = 0
+    """The higher goes first."""
+    creation_time: float = 0.0
+    """Seconds, on the same clock as the snapshot's `now`."""
+    tasks: tuple[TaskInfo, ...] = field(default=(), converter=_in_order_of_uid)
+    uid: str = field(init=False, eq=False, repr=False)
+    """``namespace/name``."""
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "uid", f"{self.namespace}/{self.name}")
+
+
+@frozen(kw_only=True)
+class NodeInfo:
+    """A node: what it has, and what it demands of the tasks that run there."""
+
+    name: str
+    """Unique in the snapshot; nodes are ordered by it."""
+    allocatable: Resource = Resource()
+    """What tasks may hold there together."""
+    max_tasks: int | None = None
+    """How many tasks may be there at once (the ``pods`` capacity). None: any number."""
+    labels: Mapping[str, str] = field(default=_NO_LABELS, converter=frozen_map)
+    taints: tuple[Taint, ...] = field(default=(), converter=tuple)
+    unschedulable: bool = False
+    """Whether the node is cordoned."""
+    conditions: Mapping[str, str] = field(default=_NO_LABELS, converter=frozen_map)
+    """Condition type to status, such as ``{"Ready": "True", "MemoryPressure": "False"}``."""
+
+
+@frozen(kw_only=True)
+class Queue:
+    """A queue: it draws a share of the cluster in proportion to its weight."""
+
+    name: str
+    """Unique in the snapshot."""
+    weight: int = 1
+    """1 or more."""
+    creation_time: float = 0.0
+    """Seconds, on the same clock as the snapshot's `now`."""
