@@ -1,12 +1,21 @@
-"""An immutable, hashable mapping, for labels, selectors and arguments."""
+"""Immutable collections: a hashable mapping, and what frozen classes convert their fields with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NoReturn, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import NoReturn, TypeVar, cast
 
-__all__ = ["FrozenMap", "frozen_map"]
+__all__ = [
+    "EMPTY",
+    "FrozenMap",
+    "frozen_map",
+    "kept_map",
+    "kept_text_map",
+    "kept_texts",
+    "kept_tuple",
+]
 
+T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -30,18 +39,18 @@ class FrozenMap(dict[K, V]):
 
     _hash: int
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none, as it can be changed
         try:
             return self._hash
         except AttributeError:
             self._hash = hash(frozenset(self.items()))
             return self._hash
 
-    def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
+    def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
         raise TypeError("a FrozenMap cannot be changed")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[type[FrozenMap[K, V]], tuple[dict[K, V]]]:
         return type(self), (dict(self),)
@@ -53,13 +62,74 @@ class FrozenMap(dict[K, V]):
         return self
 
 
-_EMPTY: FrozenMap[str, NoReturn] = FrozenMap()
+EMPTY: FrozenMap[str, NoReturn] = FrozenMap()
+"""The one empty map: values that have nothing share it."""
 
 
 def frozen_map(content: Mapping[str, V], /) -> FrozenMap[str, V]:
-    """Return `content` as a `FrozenMap`; itself if it is one. O(n)."""
-    if type(content) is FrozenMap:
+    """Return `content` as a `FrozenMap`; itself if it is one. O(n).
+
+    Raises:
+        TypeError: `content` is no mapping.
+
+    >>> frozen_map({"zone": "z1"})
+    {'zone': 'z1'}
+    >>> frozen_map(None)
+    Traceback (most recent call last):
+    ...
+    TypeError: None is no mapping; use a dict
+
+    """
+    kept = kept_map(content)
+    if not isinstance(kept, FrozenMap):
+        raise TypeError(f"{content!r} is no mapping; use a dict")
+    return kept
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+# What follows converts the fields of frozen classes. What cannot be converted is kept as it
+# is, for the snapshot to refuse together with everything else that is wrong, and with its
+# path. Type checkers do not see through a generic converter, so each type of field has one
+# of its own.
+
+
+def kept_map(content: Mapping[str, V], /) -> Mapping[str, V]:
+    """Return `content` frozen, or as it is if it is no mapping. O(n)."""
+    if isinstance(content, FrozenMap):
         return content
-    if not content:
-        return _EMPTY
-    return FrozenMap(content)
+    if isinstance(content, dict) or _is_mapping(content):
+        return FrozenMap(content) if content else EMPTY
+    return content
+
+
+def kept_text_map(content: Mapping[str, str], /) -> Mapping[str, str]:
+    """Return `content`, such as labels, frozen, or as it is if it is no mapping. O(n)."""
+    return content if isinstance(content, FrozenMap) else kept_map(content)
+
+
+def kept_tuple(items: Iterable[T], /) -> tuple[T, ...]:
+    """Return `items` as a tuple, or as they are if they are no collection of items. O(n).
+
+    A text is one item, not a collection of letters; a mapping is no collection either.
+
+    >>> kept_tuple([1, 2]), kept_tuple("ab"), kept_tuple({"a": 1}), kept_tuple(None)
+    ((1, 2), 'ab', {'a': 1}, None)
+    """
+    if isinstance(items, tuple):
+        return tuple(items)
+    if not isinstance(items, (str, bytes, dict, Mapping)):
+        try:
+            iterator = iter(items)
+        except TypeError:
+            pass
+        else:
+            return tuple(iterator)
+    return cast("tuple[T, ...]", items)
+
+
+def kept_texts(items: Iterable[str], /) -> tuple[str, ...]:
+    """Return `items` as a tuple, or as they are if they are no collection, like one text. O(n)."""
+    return kept_tuple(items)

@@ -12,13 +12,13 @@ from operator import attrgetter
 from attrs import field, frozen
 
 from batchsched.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
-from batchsched.frozen import FrozenMap, frozen_map
+from batchsched.frozen import EMPTY, kept_text_map, kept_tuple
 from batchsched.resources import Resource
 from batchsched.status import TaskStatus
 
 __all__ = ["JobInfo", "NodeInfo", "Queue", "ScoringRequest", "TaskInfo"]
 
-_NO_LABELS: Mapping[str, str] = FrozenMap()
+_NOTHING = Resource()
 
 DEFAULT_SCORING_MILLI_CPU = 100
 """What a container that names no cpu request counts in scores, in thousandths of a cpu."""
@@ -40,6 +40,17 @@ class ScoringRequest:
     """Bytes."""
 
 
+# These have the usual case inline: tasks are many.
+
+
+def _tolerations(items: Iterable[Toleration], /) -> tuple[Toleration, ...]:
+    return items if isinstance(items, tuple) else kept_tuple(items)
+
+
+def _host_ports(items: Iterable[HostPort], /) -> tuple[HostPort, ...]:
+    return items if isinstance(items, tuple) else kept_tuple(items)
+
+
 @frozen(kw_only=True)
 class TaskInfo:
     """A task: it asks for resources and runs on one node (a pod).
@@ -56,7 +67,7 @@ class TaskInfo:
     status: TaskStatus = TaskStatus.PENDING
     node_name: str | None = None
     """The node that the task is on, or that is reserved for it."""
-    resreq: Resource = Resource()
+    resreq: Resource = _NOTHING
     """What the task holds while it runs."""
     init_resreq: Resource | None = None
     """What it needs to start: the maximum of `resreq` and every init step. None: `resreq`."""
@@ -69,12 +80,12 @@ class TaskInfo:
     """Seconds, on the same clock as the snapshot's `now`."""
     is_backfill: bool = False
     """Whether it runs in resources that others were promised (specification, section 10)."""
-    labels: Mapping[str, str] = field(default=_NO_LABELS, converter=frozen_map)
-    node_selector: Mapping[str, str] = field(default=_NO_LABELS, converter=frozen_map)
+    labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    node_selector: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     """Labels that the node must carry."""
     node_affinity: NodeAffinity | None = None
-    tolerations: tuple[Toleration, ...] = field(default=(), converter=tuple)
-    host_ports: tuple[HostPort, ...] = field(default=(), converter=tuple)
+    tolerations: tuple[Toleration, ...] = field(default=(), converter=_tolerations)
+    host_ports: tuple[HostPort, ...] = field(default=(), converter=_host_ports)
     pod_affinity: PodAffinity | None = None
     """The tasks that it wants near."""
     pod_anti_affinity: PodAffinity | None = None
@@ -99,14 +110,15 @@ class TaskInfo:
         """Return `scoring_request`, or its default."""
         if self.scoring_request is not None:
             return self.scoring_request
+        milli_cpu, memory = self.resreq.milli_cpu, self.resreq.memory
         return ScoringRequest(
-            int(self.resreq.milli_cpu) or DEFAULT_SCORING_MILLI_CPU,
-            int(self.resreq.memory) or DEFAULT_SCORING_MEMORY,
+            int(milli_cpu) if milli_cpu else DEFAULT_SCORING_MILLI_CPU,
+            int(memory) if memory else DEFAULT_SCORING_MEMORY,
         )
 
 
 def _in_order_of_uid(tasks: Iterable[TaskInfo]) -> tuple[TaskInfo, ...]:
-    given = tuple(tasks)
+    given = kept_tuple(tasks)
     try:
         return tuple(sorted(given, key=attrgetter("uid")))
     except (AttributeError, TypeError):
@@ -142,21 +154,25 @@ class JobInfo:
         object.__setattr__(self, "uid", f"{self.namespace}/{self.name}")
 
 
+def _taints(items: Iterable[Taint], /) -> tuple[Taint, ...]:
+    return kept_tuple(items)
+
+
 @frozen(kw_only=True)
 class NodeInfo:
     """A node: what it has, and what it demands of the tasks that run there."""
 
     name: str
     """Unique in the snapshot; nodes are ordered by it."""
-    allocatable: Resource = Resource()
+    allocatable: Resource = _NOTHING
     """What tasks may hold there together."""
     max_tasks: int | None = None
     """How many tasks may be there at once (the ``pods`` capacity). None: any number."""
-    labels: Mapping[str, str] = field(default=_NO_LABELS, converter=frozen_map)
-    taints: tuple[Taint, ...] = field(default=(), converter=tuple)
+    labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    taints: tuple[Taint, ...] = field(default=(), converter=_taints)
     unschedulable: bool = False
     """Whether the node is cordoned."""
-    conditions: Mapping[str, str] = field(default=_NO_LABELS, converter=frozen_map)
+    conditions: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     """Condition type to status, such as ``{"Ready": "True", "MemoryPressure": "False"}``."""
 
 

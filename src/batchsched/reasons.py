@@ -177,5 +177,3 @@ class JobCondition:
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.message}"
-
-

@@ -6,12 +6,13 @@ thousandths of a scalar (``{"nvidia.com/gpu": 1000}`` is one device).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import add, sub
 
 from attrs import field, frozen
 
 from batchsched.errors import ResourceError
-from batchsched.frozen import FrozenMap, frozen_map
+from batchsched.frozen import EMPTY, FrozenMap, kept_map
 
 __all__ = ["EPSILON", "Amount", "Resource", "sum_resources"]
 
@@ -20,6 +21,10 @@ Amount = int | float
 
 EPSILON = 0.1
 """Two amounts that differ by less than this, in a dimension's unit, are the same amount."""
+
+
+def _kept_amounts(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
+    return content if isinstance(content, FrozenMap) else kept_map(content)
 
 
 @frozen(eq=False, kw_only=True)
@@ -43,7 +48,7 @@ class Resource:
     """Thousandths of a cpu."""
     memory: Amount = 0
     """Bytes."""
-    scalars: Mapping[str, Amount] = field(default=FrozenMap(), converter=frozen_map)
+    scalars: Mapping[str, Amount] = field(default=EMPTY, converter=_kept_amounts)
     """Thousandths of each named scalar resource."""
 
     def dimensions(self) -> Iterator[tuple[str, Amount]]:
@@ -67,16 +72,22 @@ class Resource:
             return False
         if self.memory - capacity.memory >= EPSILON:
             return False
-        names = self.scalars.keys() | capacity.scalars.keys()
-        return not any(
-            self.scalars.get(name, 0) - capacity.scalars.get(name, 0) >= EPSILON for name in names
-        )
+        mine, theirs = self.scalars, capacity.scalars
+        if mine:
+            for name, amount in mine.items():
+                if amount - theirs.get(name, 0) >= EPSILON:
+                    return False
+        if theirs:
+            for name, amount in theirs.items():
+                if amount <= -EPSILON and name not in mine:
+                    return False
+        return True
 
     def __le__(self, other: Resource) -> bool:
-        return self.fits(other)
+        return self.fits(other) if _is_resource(other) else NotImplemented
 
     def __ge__(self, other: Resource) -> bool:
-        return other.fits(self)
+        return other.fits(self) if _is_resource(other) else NotImplemented
 
     def is_empty(self) -> bool:
         """Return whether every dimension is less than `EPSILON`.
@@ -91,13 +102,12 @@ class Resource:
         )
 
     def __add__(self, other: Resource) -> Resource:
-        scalars = dict(self.scalars)
-        for name, amount in other.scalars.items():
-            scalars[name] = scalars.get(name, 0) + amount
+        if not _is_resource(other):
+            return NotImplemented
         return Resource(
             milli_cpu=self.milli_cpu + other.milli_cpu,
             memory=self.memory + other.memory,
-            scalars=scalars,
+            scalars=_each_scalar(add, self.scalars, other.scalars),
         )
 
     def __sub__(self, other: Resource) -> Resource:
@@ -105,25 +115,36 @@ class Resource:
 
         Raises:
             ResourceError: a dimension would be left below ``-EPSILON``. It names all such.
+
+        >>> Resource(milli_cpu=5) - Resource(milli_cpu=6, memory=7)
+        Traceback (most recent call last):
+        ...
+        batchsched.errors.ResourceError: cannot take 6 of cpu from 5, 7 of memory from 0
+
         """
-        scalars = dict(self.scalars)
-        for name, amount in other.scalars.items():
-            scalars[name] = scalars.get(name, 0) - amount
+        if not _is_resource(other):
+            return NotImplemented
         left = Resource(
             milli_cpu=self.milli_cpu - other.milli_cpu,
             memory=self.memory - other.memory,
-            scalars=scalars,
+            scalars=_each_scalar(sub, self.scalars, other.scalars),
         )
-        short = [
-            f"{other.get(name)} of {name} from {self.get(name)}"
-            for name, amount in left.dimensions()
-            if amount < -EPSILON
-        ]
-        if short:
-            raise ResourceError("cannot take " + ", ".join(short))
+        if (
+            left.milli_cpu < -EPSILON
+            or left.memory < -EPSILON
+            or (left.scalars and min(left.scalars.values()) < -EPSILON)
+        ):
+            short = ", ".join(
+                f"{other.get(name)} of {name} from {self.get(name)}"
+                for name, amount in left.dimensions()
+                if amount < -EPSILON
+            )
+            raise ResourceError(f"cannot take {short}")
         return left
 
     def __mul__(self, factor: Amount) -> Resource:
+        if not _is_amount(factor):
+            return NotImplemented
         return Resource(
             milli_cpu=self.milli_cpu * factor,
             memory=self.memory * factor,
@@ -138,20 +159,18 @@ class Resource:
         >>> Resource(milli_cpu=100, memory=8).max_with(Resource(milli_cpu=250))
         Resource(milli_cpu=250, memory=8)
         """
-        names = self.scalars.keys() | other.scalars.keys()
         return Resource(
             milli_cpu=max(self.milli_cpu, other.milli_cpu),
             memory=max(self.memory, other.memory),
-            scalars={n: max(self.scalars.get(n, 0), other.scalars.get(n, 0)) for n in names},
+            scalars=_each_scalar(max, self.scalars, other.scalars),
         )
 
     def min_with(self, other: Resource, /) -> Resource:
         """Return the minimum of both in each dimension."""
-        names = self.scalars.keys() | other.scalars.keys()
         return Resource(
             milli_cpu=min(self.milli_cpu, other.milli_cpu),
             memory=min(self.memory, other.memory),
-            scalars={n: min(self.scalars.get(n, 0), other.scalars.get(n, 0)) for n in names},
+            scalars=_each_scalar(min, self.scalars, other.scalars),
         )
 
     def _named(self) -> frozenset[tuple[str, Amount]]:
@@ -167,15 +186,44 @@ class Resource:
         )
 
     def __hash__(self) -> int:
-        if self.scalars:
-            return hash((self.milli_cpu, self.memory, self._named()))
-        return hash((self.milli_cpu, self.memory))
+        return hash((self.milli_cpu, self.memory, self._named() if self.scalars else _NONE_NAMED))
 
     def __repr__(self) -> str:
         parts = [f"milli_cpu={self.milli_cpu!r}", f"memory={self.memory!r}"]
         if self.scalars:
-            parts.append(f"scalars={dict(sorted(self.scalars.items()))!r}")
+            parts.append(f"scalars={self._shown_scalars()}")
         return f"Resource({', '.join(parts)})"
+
+    def _shown_scalars(self) -> str:
+        try:
+            return repr(dict(sorted(self.scalars.items())))
+        except (AttributeError, TypeError):  # no mapping, or names that are no texts
+            return repr(self.scalars)
+
+
+def _is_resource(value: object) -> bool:
+    return isinstance(value, Resource)
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+_NONE_NAMED: frozenset[tuple[str, Amount]] = frozenset()
+
+
+def _each_scalar(
+    operation: Callable[[Amount, Amount], Amount],
+    left: Mapping[str, Amount],
+    right: Mapping[str, Amount],
+) -> Mapping[str, Amount]:
+    if not left and not right:
+        return EMPTY
+    result = {name: operation(amount, right.get(name, 0)) for name, amount in left.items()}
+    for name, amount in right.items():
+        if name not in left:
+            result[name] = operation(0, amount)
+    return result
 
 
 def sum_resources(resources: Iterable[Resource], /) -> Resource:
@@ -184,7 +232,12 @@ def sum_resources(resources: Iterable[Resource], /) -> Resource:
     >>> sum_resources([Resource(milli_cpu=1), Resource(milli_cpu=2, memory=3)])
     Resource(milli_cpu=3, memory=3)
     """
-    total = Resource()
+    milli_cpu: Amount = 0
+    memory: Amount = 0
+    scalars: dict[str, Amount] = {}
     for resource in resources:
-        total = total + resource
-    return total
+        milli_cpu += resource.milli_cpu
+        memory += resource.memory
+        for name, amount in resource.scalars.items():
+            scalars[name] = scalars.get(name, 0) + amount
+    return Resource(milli_cpu=milli_cpu, memory=memory, scalars=scalars)

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from attrs import field, frozen
 
 from batchsched.errors import SnapshotError
+from batchsched.frozen import kept_tuple
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.validation import snapshot_faults
 
@@ -30,7 +31,7 @@ IdentifiedT = TypeVar("IdentifiedT", bound=_Identified)
 
 
 def _by_name(items: Iterable[NamedT]) -> tuple[NamedT, ...]:
-    given = tuple(items)
+    given = kept_tuple(items)
     try:
         return tuple(sorted(given, key=attrgetter("name")))
     except (AttributeError, TypeError):
@@ -38,11 +39,27 @@ def _by_name(items: Iterable[NamedT]) -> tuple[NamedT, ...]:
 
 
 def _by_uid(items: Iterable[IdentifiedT]) -> tuple[IdentifiedT, ...]:
-    given = tuple(items)
+    given = kept_tuple(items)
     try:
         return tuple(sorted(given, key=attrgetter("uid")))
     except (AttributeError, TypeError):
         return given  # refused below, with its path
+
+
+def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
+    return _by_name(items)
+
+
+def _jobs(items: Iterable[JobInfo], /) -> tuple[JobInfo, ...]:
+    return _by_uid(items)
+
+
+def _queues(items: Iterable[Queue], /) -> tuple[Queue, ...]:
+    return _by_name(items)
+
+
+def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
+    return _by_uid(items)
 
 
 @frozen(kw_only=True)
@@ -69,12 +86,13 @@ class Snapshot:
     ...
     batchsched.errors.SnapshotError: nodes['n1'].allocatable.milli_cpu: -1 is negative
     queues['q'].weight: 0 is no weight; a weight is an integer, 1 or more
+
     """
 
-    nodes: tuple[NodeInfo, ...] = field(default=(), converter=_by_name)
-    jobs: tuple[JobInfo, ...] = field(default=(), converter=_by_uid)
-    queues: tuple[Queue, ...] = field(default=(), converter=_by_name)
-    other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=_by_uid)
+    nodes: tuple[NodeInfo, ...] = field(default=(), converter=_nodes)
+    jobs: tuple[JobInfo, ...] = field(default=(), converter=_jobs)
+    queues: tuple[Queue, ...] = field(default=(), converter=_queues)
+    other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
     """Tasks that are not this scheduler's business: they only occupy their nodes."""
     now: float = 0.0
     """Seconds, on the clock of all creation times."""

@@ -65,15 +65,15 @@ class TaskStatus(Enum):
     """Whether a snapshot may hold a task with it."""
 
     def __init__(self, value: str) -> None:
-        occupies = value in ("Allocated", "Binding", "Bound", "Running")
+        active = value in ("Allocated", "Binding", "Bound", "Running")
         self.index = len(type(self).__members__)
-        self.occupies = occupies
-        self.holds = occupies or value in ("Releasing", "Unknown")
-        self.charged = occupies or value in ("Pipelined", "Conditional")
-        self.ready = int(occupies or value == "Succeeded")
+        self.occupies = active
+        self.holds = active or value in ("Releasing", "Unknown")
+        self.charged = active or value in ("Pipelined", "Conditional")
+        self.ready = int(active or value == "Succeeded")
         self.waiting = int(value == "Pipelined")
         self.conditionally_ready = int(
-            occupies or value in ("Succeeded", "Pipelined", "Conditional", "Reserved")
+            active or value in ("Succeeded", "Pipelined", "Conditional", "Reserved")
         )
         self.valid = int(self.conditionally_ready or value == "Pending")
         self.in_snapshot = value not in ("Allocated", "Pipelined", "Conditional")

@@ -1,30 +1,51 @@
 """What makes a snapshot invalid: every fault is found, each with its path.
 
-Most tasks of a cluster are alike, so values that tasks share (resources,
-constraints) are checked once each, not once a task.
+A snapshot is checked every cycle, and its tasks are many and mostly alike. So each
+task is first looked at by `_Check._is_sound`, which asks for the usual types and knows
+again the values that tasks share (resources, constraints). Only what does not pass is
+looked at by `task_problems`, which knows all that can be wrong, and what to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from batchsched.checks import (
+    LARGEST,
+    Problems,
+    amount_map_problems,
+    amount_problems,
+    each_problems,
+    integer_problems,
+    is_text,
+    is_tuple,
+    member_problems,
+    shown,
+    text_map_problems,
+    text_problems,
+    time_problems,
+    truth_problems,
+    tuple_problems,
+    under,
+)
 from batchsched.errors import Fault
+from batchsched.frozen import FrozenMap
 from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
 from batchsched.resources import EPSILON, Resource, sum_resources
 from batchsched.status import TaskStatus
 from batchsched.validation_constraints import constraint_problems, taint_problems
 
-__all__ = ["snapshot_faults"]
-
-Problems = Iterator[tuple[str, str]]
-"""What is wrong: the path below the value that was checked, and the message."""
+__all__ = ["snapshot_faults", "task_problems"]
 
 T = TypeVar("T")
 
-_NODE_OPTIONAL = (TaskStatus.RELEASING, TaskStatus.UNKNOWN)
+_NUMBERS = (int, float)
+_NO_SCALARS = ("", "cpu", "memory")
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_NODE_OPTIONAL = (TaskStatus.RELEASING, TaskStatus.UNKNOWN)
+_NODE_NEEDED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 
 
 def snapshot_faults(
@@ -37,107 +58,161 @@ def snapshot_faults(
 ) -> list[Fault]:
     """Return everything that is wrong with the content of a snapshot, in a stable order."""
     check = _Check()
-    if not _is_number(now) or not isfinite(now):
-        check.fault("now", f"{now!r} is no time; a time is a finite number of seconds")
-    for node in check.only(NodeInfo, nodes, "nodes"):
-        check.under(f"nodes[{node.name!r}]", _node_problems(node))
-    for queue in check.only(Queue, queues, "queues"):
-        check.under(f"queues[{queue.name!r}]", _queue_problems(queue))
-    check.unique("nodes", (node.name for node in nodes if isinstance(node, NodeInfo)))
-    check.unique("queues", (queue.name for queue in queues if isinstance(queue, Queue)))
+    check.report("", time_problems("now", now))
+    nodes = check.only(NodeInfo, nodes, "nodes")
+    for node in nodes:
+        check.report(f"nodes[{shown(node.name)}]", _node_problems(node))
+    queues = check.only(Queue, queues, "queues")
+    for queue in queues:
+        check.report(f"queues[{shown(queue.name)}]", _queue_problems(queue))
+    check.unique("nodes", (node.name for node in nodes))
+    check.unique("queues", (queue.name for queue in queues))
 
-    tasks: list[tuple[str, TaskInfo]] = []
-    for job in check.only(JobInfo, jobs, "jobs"):
+    check.nodes = frozenset(node.name for node in nodes if is_text(node.name))
+    tasks: list[TaskInfo] = []
+    jobs = check.only(JobInfo, jobs, "jobs")
+    for job in jobs:
         path = f"jobs[{job.uid!r}]"
-        check.under(path, _job_problems(job))
-        tasks.extend((path, task) for task in check.only(TaskInfo, job.tasks, f"{path}.tasks"))
-    check.unique("jobs", (job.uid for job in jobs if isinstance(job, JobInfo)))
-    others = check.only(TaskInfo, other_tasks, "other_tasks")
-    check.tasks(tasks, others, {node.name for node in nodes if isinstance(node, NodeInfo)})
+        check.report(path, _job_problems(job))
+        tasks += check.tasks(job.tasks, f"{path}.tasks")
+    check.unique("jobs", (job.uid for job in jobs))
+    tasks += check.tasks(other_tasks, "other_tasks")
     if not check.faults:
         # Only sums of sound amounts mean anything.
-        check.node_use(nodes, [task for _, task in tasks] + others)
+        check.node_use(nodes, tasks)
     return check.faults
 
 
 class _Check:
-    """Collects faults; remembers which shared values were found sound."""
+    """Collects faults; remembers values that tasks share, once they were found sound.
+
+    They are remembered by identity: hashing them would cost more than checking them,
+    and the snapshot keeps them alive while it is checked.
+    """
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self.nodes: frozenset[str] = frozenset()
+        self._place_of: dict[str, str] = {}
         self._sound_resources: set[int] = set()
         self._sound_constraints: set[tuple[int, ...]] = set()
+        self._last_sound: TaskInfo | None = None
 
-    def fault(self, path: str, message: str) -> None:
-        self.faults.append(Fault(path, message))
+    def report(self, path: str, problems: Problems) -> None:
+        for below, message in under(path, problems):
+            self.faults.append(Fault(below, message))
 
-    def under(self, path: str, problems: Problems) -> None:
-        for below, message in problems:
-            self.fault(f"{path}.{below}" if below else path, message)
-
-    def only(self, kind: type[T], items: Iterable[T], path: str) -> list[T]:
-        sound: list[T] = []
-        for position, item in enumerate(items):
-            if isinstance(item, kind):
-                sound.append(item)
-            else:
-                self.fault(f"{path}[{position}]", f"{item!r} is no {kind.__name__}")
+    def only(self, kind: type[T], items: Collection[T], path: str) -> list[T]:
+        """Return those of the items that are of a kind; report the others."""
+        if not is_tuple(items):
+            self.report("", tuple_problems(path, items, kind.__name__))
+            return []
+        sound = [item for item in items if isinstance(item, kind)]
+        if len(sound) < len(items):
+            for position, item in enumerate(items):
+                if not isinstance(item, kind):
+                    self.faults.append(
+                        Fault(f"{path}[{position}]", f"{shown(item)} is no {kind.__name__}")
+                    )
         return sound
 
-    def unique(self, path: str, names: Iterable[str]) -> None:
+    def unique(self, path: str, names: Iterable[object]) -> None:
         seen: set[str] = set()
         for name in names:
-            if name in seen:
-                self.fault(f"{path}[{name!r}]", "this name is given twice")
-            seen.add(name)
+            if is_text(name):
+                if name in seen:
+                    self.faults.append(Fault(f"{path}[{name!r}]", "this name is given twice"))
+                seen.add(name)
 
-    def tasks(
-        self, tasks: list[tuple[str, TaskInfo]], others: list[TaskInfo], nodes: set[str]
-    ) -> None:
-        owner: dict[str, str] = {}
-        for place, task in [*tasks, *(("", task) for task in others)]:
+    def tasks(self, tasks: Collection[TaskInfo], path: str) -> list[TaskInfo]:
+        """Check tasks, all of one job or all of none, and return those that are tasks."""
+        kept = self.only(TaskInfo, tasks, path)
+        place_of = self._place_of
+        for task in kept:
             uid = task.uid
-            at = f"{place}.tasks" if place else "other_tasks"
-            if uid in owner:
-                first = owner[uid] or "other_tasks"
-                self.fault(f"{at}[{uid!r}].uid", f"{uid!r} is the UID of a task of {first} too")
-            owner[uid] = place
-            for below, message in self._task_problems(task, nodes):
-                self.fault(f"{at}[{uid!r}].{below}", message)
-            if not place:
-                for below, message in _other_task_problems(task):
-                    self.fault(f"{at}[{uid!r}].{below}", message)
+            if not self._is_sound(task):
+                self.report(f"{path}[{shown(uid)}]", task_problems(task, self.nodes))
+                if path == "other_tasks":
+                    self.report(f"{path}[{shown(uid)}]", _other_task_problems(task))
+                if not is_text(uid):
+                    continue
+            if uid in place_of:
+                first = place_of[uid].removesuffix(".tasks")
+                message = f"{uid!r} is the UID of a task of {first} too"
+                self.faults.append(Fault(f"{path}[{uid!r}].uid", message))
+            else:
+                place_of[uid] = path
+        return kept
 
-    def _task_problems(self, task: TaskInfo, nodes: set[str]) -> Problems:
+    def _is_sound(self, task: TaskInfo) -> bool:
+        """Return True only if nothing is wrong with a task, and not always then; fast.
+
+        It is the one loop of validation that matters: see benchmarks/validation.py.
+        """
+        status, node_name = task.status, task.node_name
+        if node_name is None:
+            if status is not TaskStatus.PENDING and status not in _ENDED:
+                return False
+        elif not (status in _NODE_NEEDED and type(node_name) is str and node_name in self.nodes):
+            return False
         if not (
-            type(task.uid) is type(task.name) is type(task.namespace) is str
+            (
+                type(task.uid)
+                is type(task.name)
+                is type(task.namespace)
+                is type(task.priority_class_name)
+                is str
+            )
             and task.uid
+            and task.name
+            and task.namespace
             and type(task.priority) is int
             and type(task.is_backfill) is bool
-            and type(task.creation_time) in (int, float)
-            and isfinite(task.creation_time)
+            and type(task.creation_time) in _NUMBERS
+            and -LARGEST <= task.creation_time <= LARGEST
         ):
-            yield from _plain_task_problems(task)
-        # Values are remembered by identity: hashing them would cost more than checking,
-        # and the snapshot keeps them alive while it is checked.
-        for name, resource in (("resreq", task.resreq), ("init_resreq", task.init_resreq)):
-            if id(resource) in self._sound_resources or (
-                name == "init_resreq" and resource is None
-            ):
-                continue
-            problems = list(_resource_problems(resource))
-            if problems:
-                for below, message in problems:
-                    yield (f"{name}.{below}" if below else name), message
-            else:
-                self._sound_resources.add(id(resource))
-        if task.scoring_request is not None:
-            yield from _scoring_problems(task.scoring_request)
-        if task.init_resreq is not None and isinstance(task.resreq, Resource):
-            yield from self._start_problems(task.resreq, task.init_resreq)
-        yield from _place_problems(task, nodes)
-        constraints = (
-            id(task.labels),
+            return False
+        resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request
+        if id(resreq) not in self._sound_resources and not self._is_sound_resource(resreq):
+            return False
+        if (
+            init_resreq is not None
+            and init_resreq is not resreq
+            and not (self._is_sound_resource(init_resreq) and resreq.fits(init_resreq))
+        ):
+            return False
+        if scoring is not None and not (
+            type(scoring) is ScoringRequest
+            and type(scoring.milli_cpu) is type(scoring.memory) is int
+            and scoring.milli_cpu >= 0
+            and scoring.memory >= 0
+        ):
+            return False
+        last = self._last_sound
+        if last is None or not (
+            task.node_selector is last.node_selector
+            and task.node_affinity is last.node_affinity
+            and task.tolerations is last.tolerations
+            and task.host_ports is last.host_ports
+            and task.pod_affinity is last.pod_affinity
+            and task.pod_anti_affinity is last.pod_anti_affinity
+            and (task.labels is last.labels or _are_sound_labels(task.labels))
+        ):
+            if not self._has_sound_constraints(task):
+                return False
+            self._last_sound = task
+        return True
+
+    def _is_sound_resource(self, resource: Resource) -> bool:
+        if id(resource) in self._sound_resources:
+            return True
+        if not _is_sound_resource(resource):
+            return False
+        self._sound_resources.add(id(resource))
+        return True
+
+    def _has_sound_constraints(self, task: TaskInfo) -> bool:
+        identity = (
             id(task.node_selector),
             id(task.node_affinity),
             id(task.tolerations),
@@ -145,158 +220,136 @@ class _Check:
             id(task.pod_affinity),
             id(task.pod_anti_affinity),
         )
-        if constraints not in self._sound_constraints:
-            problems = list(constraint_problems(task))
-            yield from problems
-            if not problems:
-                self._sound_constraints.add(constraints)
+        if identity in self._sound_constraints:
+            return _are_sound_labels(task.labels)
+        if any(constraint_problems(task)):
+            return False
+        self._sound_constraints.add(identity)
+        return True
 
-    def _start_problems(self, resreq: Resource, init_resreq: Resource) -> Problems:
-        sound = self._sound_resources
-        if id(resreq) in sound and id(init_resreq) in sound and not resreq.fits(init_resreq):
-            yield "init_resreq", f"{init_resreq!r} is less than resreq, {resreq!r}"
-
-    def node_use(self, nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]) -> None:
-        held: dict[str, dict[int, int]] = {}
-        requests: dict[int, Resource] = {}
+    def node_use(self, nodes: Iterable[NodeInfo], tasks: Iterable[TaskInfo]) -> None:
+        """Report nodes whose tasks hold more than they have."""
+        held: defaultdict[str, list[Resource]] = defaultdict(list)
         for task in tasks:
             if task.status.holds and task.node_name is not None:
-                counts = held.setdefault(task.node_name, {})
-                identity = id(task.resreq)
-                requests[identity] = task.resreq
-                counts[identity] = counts.get(identity, 0) + 1
+                held[task.node_name].append(task.resreq)
         for node in nodes:
             if node.name not in held:
                 continue
-            use = sum_resources(
-                count * requests[identity] if count > 1 else requests[identity]
-                for identity, count in held[node.name].items()
-            )
-            over = [
-                f"{amount:g} of {dimension} are held, it has {node.allocatable.get(dimension):g}"
-                for dimension, amount in use.dimensions()
-                if amount - node.allocatable.get(dimension) > EPSILON
-            ]
-            if over:
-                self.fault(
-                    f"nodes[{node.name!r}]", f"its tasks hold more than it has: {'; '.join(over)}"
+            use, capacity = sum_resources(held[node.name]), node.allocatable
+            if not use.fits(capacity):
+                over = "; ".join(
+                    f"{amount} of {dimension} are held, it has {capacity.get(dimension)}"
+                    for dimension, amount in use.dimensions()
+                    if amount - capacity.get(dimension) >= EPSILON
                 )
+                message = f"its tasks hold more than it has: {over}"
+                self.faults.append(Fault(f"nodes[{node.name!r}]", message))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _amount_problem(amount: object) -> str | None:
-    if not _is_number(amount):
-        return f"{amount!r} is no number"
-    assert isinstance(amount, int | float)
-    if not isfinite(amount):
-        return f"{amount!r} is not a finite number"
-    return f"{amount!r} is negative" if amount < 0 else None
-
-
-def _resource_problems(resource: object) -> Problems:
-    if not isinstance(resource, Resource):
-        yield "", f"{resource!r} is no Resource"
-        return
-    amounts: list[tuple[str, object]] = [
-        ("milli_cpu", resource.milli_cpu),
-        ("memory", resource.memory),
-    ]
-    amounts.extend((f"scalars[{name!r}]", resource.scalars[name]) for name in resource.scalars)
-    for name, amount in amounts:
-        problem = _amount_problem(amount)
-        if problem is not None:
-            yield name, problem
-    for name in resource.scalars:
-        if not isinstance(name, str) or name in ("", "cpu", "memory"):
-            yield f"scalars[{name!r}]", "is no name for a scalar; cpu and memory have their own"
-
-
-def _text_problems(names: Mapping[str, object], *, may_be_empty: tuple[str, ...] = ()) -> Problems:
-    for name, value in names.items():
-        if not isinstance(value, str):
-            yield name, f"{value!r} is no text"
-        elif not value and name not in may_be_empty:
-            yield name, "is empty"
-
-
-def _time_problems(creation_time: object) -> Problems:
-    if not _is_number(creation_time) or _amount_problem(creation_time) == (
-        f"{creation_time!r} is not a finite number"
-    ):
-        message = f"{creation_time!r} is no time; a time is a finite number of seconds"
-        yield "creation_time", message
-
-
-def _labels_problems(name: str, labels: Mapping[str, str]) -> Problems:
+def _are_sound_labels(labels: Mapping[str, str]) -> bool:
+    if not isinstance(labels, FrozenMap):
+        return False
     for key, value in labels.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            yield f"{name}[{key!r}]", f"{value!r} for {key!r}: keys and values are texts"
+        if type(key) is not str or type(value) is not str:
+            return False
+    return True
+
+
+def _is_sound_resource(resource: Resource) -> bool:
+    if type(resource) is not Resource:
+        return False
+    milli_cpu, memory, scalars = resource.milli_cpu, resource.memory, resource.scalars
+    if not (
+        type(milli_cpu) in _NUMBERS
+        and 0 <= milli_cpu <= LARGEST
+        and type(memory) in _NUMBERS
+        and 0 <= memory <= LARGEST
+        and isinstance(scalars, FrozenMap)
+    ):
+        return False
+    for name, amount in scalars.items():
+        if (
+            type(name) is not str
+            or name in _NO_SCALARS
+            or type(amount) not in _NUMBERS
+            or not 0 <= amount <= LARGEST
+        ):
+            return False
+    return True
 
 
 def _node_problems(node: NodeInfo) -> Problems:
-    yield from _text_problems({"name": node.name})
-    for below, message in _resource_problems(node.allocatable):
-        yield (f"allocatable.{below}" if below else "allocatable"), message
-    limit = node.max_tasks
-    if limit is not None and (not _is_integer(limit) or limit < 0):
-        yield "max_tasks", f"{limit!r} is no number of tasks; use an integer, 0 or more, or None"
-    yield from _labels_problems("labels", node.labels)
-    yield from _labels_problems("conditions", node.conditions)
-    if type(node.unschedulable) is not bool:
-        yield "unschedulable", f"{node.unschedulable!r} is neither True nor False"
-    for position, taint in enumerate(node.taints):
-        for message in taint_problems(taint):
-            yield f"taints[{position}]", message
+    yield from text_problems("name", node.name)
+    if not _is_sound_resource(node.allocatable):
+        yield from under("allocatable", _resource_problems(node.allocatable))
+    if node.max_tasks is not None:
+        what = "number of tasks; use an integer, 0 or more, or None"
+        yield from integer_problems("max_tasks", node.max_tasks, what, least=0)
+    for name, texts in (("labels", node.labels), ("conditions", node.conditions)):
+        if not _are_sound_labels(texts):
+            yield from text_map_problems(name, texts)
+    yield from truth_problems("unschedulable", node.unschedulable)
+    yield from each_problems("taints", node.taints, "Taint", taint_problems)
 
 
 def _queue_problems(queue: Queue) -> Problems:
-    yield from _text_problems({"name": queue.name})
-    if not _is_integer(queue.weight) or queue.weight < 1:
-        yield "weight", f"{queue.weight!r} is no weight; a weight is an integer, 1 or more"
-    yield from _time_problems(queue.creation_time)
+    yield from text_problems("name", queue.name)
+    what = "weight; a weight is an integer, 1 or more"
+    yield from integer_problems("weight", queue.weight, what, least=1)
+    yield from time_problems("creation_time", queue.creation_time)
 
 
 def _job_problems(job: JobInfo) -> Problems:
-    yield from _text_problems({"name": job.name, "namespace": job.namespace, "queue": job.queue})
-    if not _is_integer(job.min_available) or job.min_available < 0:
-        message = f"{job.min_available!r} is no number of tasks; use an integer, 0 or more"
-        yield "min_available", message
-    if not _is_integer(job.priority):
-        yield "priority", f"{job.priority!r} is no priority; a priority is an integer"
-    yield from _time_problems(job.creation_time)
+    yield from text_problems("name", job.name)
+    yield from text_problems("namespace", job.namespace)
+    yield from text_problems("queue", job.queue)
+    what = "number of tasks; use an integer, 0 or more"
+    yield from integer_problems("min_available", job.min_available, what, least=0)
+    yield from _priority_problems(job.priority)
+    yield from time_problems("creation_time", job.creation_time)
 
 
-def _plain_task_problems(task: TaskInfo) -> Problems:
-    yield from _text_problems(
-        {
-            "uid": task.uid,
-            "name": task.name,
-            "namespace": task.namespace,
-            "priority_class_name": task.priority_class_name,
-        },
-        may_be_empty=("priority_class_name",),
-    )
-    if not _is_integer(task.priority):
-        yield "priority", f"{task.priority!r} is no priority; a priority is an integer"
-    if type(task.is_backfill) is not bool:
-        yield "is_backfill", f"{task.is_backfill!r} is neither True nor False"
-    yield from _time_problems(task.creation_time)
+def _priority_problems(priority: object) -> Problems:
+    what = "priority; a priority is an integer"
+    return integer_problems("priority", priority, what, least=None)
 
 
-def _scoring_problems(scoring: object) -> Problems:
-    if not isinstance(scoring, ScoringRequest):
-        yield "scoring_request", f"{scoring!r} is no ScoringRequest"
-        return
-    for name, amount in (("milli_cpu", scoring.milli_cpu), ("memory", scoring.memory)):
-        if not _is_integer(amount) or amount < 0:
-            yield f"scoring_request.{name}", f"{amount!r} is no integer, 0 or more"
+def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
+    """Yield all that is wrong with a task, given the names of the snapshot's nodes."""
+    yield from text_problems("uid", task.uid)
+    yield from text_problems("name", task.name)
+    yield from text_problems("namespace", task.namespace)
+    yield from text_problems("priority_class_name", task.priority_class_name, may_be_empty=True)
+    yield from _priority_problems(task.priority)
+    yield from truth_problems("is_backfill", task.is_backfill)
+    yield from time_problems("creation_time", task.creation_time)
+    yield from _place_problems(task.status, task.node_name, nodes)
+    yield from _request_problems(task.resreq, task.init_resreq)
+    if task.scoring_request is not None:
+        yield from under("scoring_request", _scoring_problems(task.scoring_request))
+    yield from constraint_problems(task)
+
+
+def _place_problems(status: object, node_name: object, nodes: Collection[str]) -> Problems:
+    if not isinstance(status, TaskStatus):
+        yield from member_problems("status", status, TaskStatus)
+    elif not status.in_snapshot:
+        message = f"{status.value} exists only inside a session; give the task as Pending"
+        yield "status", message
+    elif node_name is None:
+        if status in _NODE_NEEDED or status is TaskStatus.RESERVED:
+            yield "node_name", f"a task that is {status.value} needs a node"
+    elif not is_text(node_name):
+        yield "node_name", f"{shown(node_name)} is no text"
+    elif status is TaskStatus.PENDING:
+        yield "node_name", f"{node_name!r}: a task that is Pending is on no node"
+    elif status in _ENDED:
+        yield "node_name", f"{node_name!r}: a task that has {status.value} is on no node"
+    elif status is TaskStatus.RESERVED:
+        yield from text_problems("node_name", node_name)
+    elif node_name not in nodes:
+        yield "node_name", f"{node_name!r} is no node of this snapshot"
 
 
 def _other_task_problems(task: TaskInfo) -> Problems:
@@ -304,23 +357,29 @@ def _other_task_problems(task: TaskInfo) -> Problems:
         yield "status", "Reserved is for tasks of jobs; a task without a job is never placed"
 
 
-def _place_problems(task: TaskInfo, nodes: set[str]) -> Problems:
-    status, node_name = task.status, task.node_name
-    if not isinstance(status, TaskStatus):
-        yield "status", f"{status!r} is no TaskStatus"
-        return
-    if not status.in_snapshot:
-        message = f"{status.value} exists only inside a session; give the task as Pending"
-        yield "status", message
-        return
-    if node_name is None:
-        if not (status is TaskStatus.PENDING or status in _ENDED or status in _NODE_OPTIONAL):
-            yield "node_name", f"a task that is {status.value} needs a node"
-    elif status is TaskStatus.PENDING:
-        yield "node_name", f"{node_name!r}: a task that is Pending is on no node"
-    elif status in _ENDED:
-        yield "node_name", f"{node_name!r}: a task that has {status.value} is on no node"
-    elif status is not TaskStatus.RESERVED and node_name not in nodes:
-        yield "node_name", f"{node_name!r} is no node of this snapshot"
+def _request_problems(resreq: Resource, init_resreq: Resource | None) -> Problems:
+    problems = list(under("resreq", _resource_problems(resreq)))
+    if init_resreq is not None:
+        problems.extend(under("init_resreq", _resource_problems(init_resreq)))
+        if not problems and not resreq.fits(init_resreq):
+            message = f"{init_resreq!r} is less than resreq, {resreq!r}"
+            problems.append(("init_resreq", message))
+    return iter(problems)
 
 
+def _resource_problems(resource: object) -> Problems:
+    if not isinstance(resource, Resource):
+        yield "", f"{shown(resource)} is no Resource"
+        return
+    yield from amount_problems("milli_cpu", resource.milli_cpu)
+    yield from amount_problems("memory", resource.memory)
+    yield from amount_map_problems("scalars", resource.scalars)
+
+
+def _scoring_problems(scoring: object) -> Problems:
+    if not isinstance(scoring, ScoringRequest):
+        yield "", f"{shown(scoring)} is no ScoringRequest"
+        return
+    what = "scoring amount; use an integer, 0 or more"
+    yield from integer_problems("milli_cpu", scoring.milli_cpu, what, least=0)
+    yield from integer_problems("memory", scoring.memory, what, least=0)

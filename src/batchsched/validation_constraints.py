@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from batchsched.checks import (
+    Problems,
+    each_problems,
+    is_integer,
+    is_text,
+    member_problems,
+    shown,
+    text_map_problems,
+    text_problems,
+    under,
+)
 from batchsched.constraints import (
     HostPort,
     LabelSelector,
     NodeAffinity,
     NodeSelectorTerm,
+    Operator,
     PodAffinity,
     PodAffinityTerm,
     PreferredNodeTerm,
@@ -19,158 +29,186 @@ from batchsched.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
+from batchsched.constraints.selectors import integer_of
 from batchsched.model import TaskInfo
 
 __all__ = ["constraint_problems", "taint_problems"]
 
-Problems = Iterator[tuple[str, str]]
-
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _LARGEST_PORT = 65535
 _LARGEST_WEIGHT = 100
-_EFFECTS = ", ".join(effect.value for effect in TaintEffect)
 
 
-def constraint_problems(task: TaskInfo) -> Problems:
+def constraint_problems(task: TaskInfo, /) -> Problems:
     """Yield what is wrong with a task's labels and constraints: path below the task, message."""
-    for name, labels in (("labels", task.labels), ("node_selector", task.node_selector)):
-        for key, value in labels.items():
-            if not isinstance(key, str) or not isinstance(value, str):
-                yield f"{name}[{key!r}]", f"{value!r} for {key!r}: keys and values are texts"
+    yield from text_map_problems("labels", task.labels)
+    yield from text_map_problems("node_selector", task.node_selector)
     if task.node_affinity is not None:
-        yield from _node_affinity_problems(task.node_affinity)
-    for position, toleration in enumerate(task.tolerations):
-        for message in _toleration_problems(toleration):
-            yield f"tolerations[{position}]", message
-    for position, port in enumerate(task.host_ports):
-        for message in _port_problems(port):
-            yield f"host_ports[{position}]", message
-    for name, affinity in (
-        ("pod_affinity", task.pod_affinity),
-        ("pod_anti_affinity", task.pod_anti_affinity),
-    ):
-        if affinity is not None:
-            yield from _pod_affinity_problems(name, affinity)
+        yield from under("node_affinity", _node_affinity_problems(task.node_affinity))
+    yield from each_problems("tolerations", task.tolerations, "Toleration", _toleration_problems)
+    yield from each_problems("host_ports", task.host_ports, "HostPort", _port_problems)
+    if task.pod_affinity is not None:
+        yield from under("pod_affinity", _pod_affinity_problems(task.pod_affinity))
+    if task.pod_anti_affinity is not None:
+        yield from under("pod_anti_affinity", _pod_affinity_problems(task.pod_anti_affinity))
 
 
-def taint_problems(taint: object) -> Iterator[str]:
-    """Yield what is wrong with a taint."""
+def taint_problems(taint: object, /) -> Problems:
+    """Yield what is wrong with a taint: path below the taint, message."""
     if not isinstance(taint, Taint):
-        yield f"{taint!r} is no Taint"
+        yield "", f"{shown(taint)} is no Taint"
         return
-    if not isinstance(taint.key, str) or not taint.key:
-        yield f"key {taint.key!r} is no taint key; a taint key is a non-empty text"
-    if not isinstance(taint.value, str):
-        yield f"value {taint.value!r} is no text"
-    if not isinstance(taint.effect, TaintEffect):
-        yield f"effect {taint.effect!r} is none of {_EFFECTS}"
+    yield from text_problems("key", taint.key)
+    yield from text_problems("value", taint.value, may_be_empty=True)
+    yield from member_problems("effect", taint.effect, TaintEffect)
 
 
-def _toleration_problems(toleration: object) -> Iterator[str]:
+def _toleration_problems(toleration: object) -> Problems:
     if not isinstance(toleration, Toleration):
-        yield f"{toleration!r} is no Toleration"
+        yield "", f"{shown(toleration)} is no Toleration"
         return
-    if not isinstance(toleration.operator, TolerationOperator):
-        yield f"operator {toleration.operator!r} is neither Equal nor Exists"
-    elif toleration.operator is TolerationOperator.EQUAL:
-        if not toleration.key:
-            yield "operator Equal needs a key; use Exists without a key to tolerate everything"
-    elif toleration.value:
-        yield f"operator Exists takes no value, not {toleration.value!r}"
-    if toleration.effect is not None and not isinstance(toleration.effect, TaintEffect):
-        yield f"effect {toleration.effect!r} is none of {_EFFECTS}"
+    yield from text_problems("key", toleration.key, may_be_empty=True)
+    yield from member_problems("operator", toleration.operator, TolerationOperator)
+    yield from text_problems("value", toleration.value, may_be_empty=True)
+    if toleration.effect is not None:
+        yield from member_problems("effect", toleration.effect, TaintEffect)
+    if toleration.operator is TolerationOperator.EQUAL and toleration.key == "":
+        yield "key", "is empty; use operator Exists without a key to tolerate everything"
+    if toleration.operator is TolerationOperator.EXISTS and toleration.value:
+        yield "value", f"{shown(toleration.value)}: operator Exists takes no value"
 
 
-def _port_problems(port: object) -> Iterator[str]:
+def _port_problems(port: object) -> Problems:
     if not isinstance(port, HostPort):
-        yield f"{port!r} is no HostPort"
+        yield "", f"{shown(port)} is no HostPort"
         return
-    if isinstance(port.port, bool) or not isinstance(port.port, int):
-        yield f"port {port.port!r} is no integer"
-    elif not 1 <= port.port <= _LARGEST_PORT:
-        yield f"port {port.port} is not in 1..{_LARGEST_PORT}"
+    if not is_integer(port.port) or not 1 <= port.port <= _LARGEST_PORT:
+        yield "port", f"{shown(port.port)} is no port; a port is an integer in 1..{_LARGEST_PORT}"
     if port.protocol not in _PROTOCOLS:
-        yield f"protocol {port.protocol!r} is none of {', '.join(_PROTOCOLS)}"
-    if not isinstance(port.address, str) or not port.address:
-        yield f"address {port.address!r} is no address; 0.0.0.0 is every address"
+        message = f"{shown(port.protocol)} is no protocol; it is one of {', '.join(_PROTOCOLS)}"
+        yield "protocol", message
+    if not is_text(port.address) or not port.address:
+        yield "address", f"{shown(port.address)} is no address; 0.0.0.0 is every address"
 
 
-def _weight_problems(weight: object) -> Iterator[str]:
-    if isinstance(weight, bool) or not isinstance(weight, int):
-        yield f"weight {weight!r} is no integer"
-    elif not 1 <= weight <= _LARGEST_WEIGHT:
-        yield f"weight {weight} is not in 1..{_LARGEST_WEIGHT}"
+def _weight_problems(weight: object) -> Problems:
+    if not is_integer(weight) or not 1 <= weight <= _LARGEST_WEIGHT:
+        message = f"{shown(weight)} is no weight; a weight is an integer in 1..{_LARGEST_WEIGHT}"
+        yield "weight", message
 
 
-def _requirement_problems(path: str, requirement: object, *, compares: bool) -> Problems:
+def _requirement_problems(requirement: object) -> Problems:
     if not isinstance(requirement, Requirement):
-        yield path, f"{requirement!r} is no Requirement"
+        yield "", f"{shown(requirement)} is no Requirement"
         return
-    for message in requirement.problems(compares=compares):
-        yield path, message
+    yield from text_problems("key", requirement.key)
+    yield from member_problems("operator", requirement.operator, Operator)
+    strays = list(each_problems("values", requirement.values, "texts", _label_value_problems))
+    yield from strays
+    if strays:
+        return
+    values = requirement.values
+    match requirement.operator:
+        case Operator.IN | Operator.NOT_IN:
+            if not values:
+                yield "values", f"operator {requirement.operator.value} needs at least one value"
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            if values:
+                name = requirement.operator.value
+                yield "values", f"{shown(values)}: operator {name} takes no values"
+        case Operator.GT | Operator.LT:
+            if len(values) != 1 or integer_of(values[0]) is None:
+                name = requirement.operator.value
+                yield "values", f"{shown(values)}: operator {name} needs exactly one integer"
 
 
-def _term_problems(path: str, term: object) -> Problems:
+def _label_value_problems(value: object) -> Problems:
+    return text_problems("", value, may_be_empty=True)
+
+
+def _on_field_problems(requirement: object) -> Problems:
+    yield from _requirement_problems(requirement)
+    if isinstance(requirement, Requirement) and requirement.key != "metadata.name":
+        yield "key", f"{shown(requirement.key)} is no field of a node; metadata.name is"
+
+
+def _on_task_problems(requirement: object) -> Problems:
+    yield from _requirement_problems(requirement)
+    if isinstance(requirement, Requirement) and requirement.operator in (Operator.GT, Operator.LT):
+        name = requirement.operator.value
+        yield "operator", f"operator {name} is for nodes; a label selector knows no order"
+
+
+def _node_term_problems(term: object) -> Problems:
     if not isinstance(term, NodeSelectorTerm):
-        yield path, f"{term!r} is no NodeSelectorTerm"
+        yield "", f"{shown(term)} is no NodeSelectorTerm"
         return
-    for position, requirement in enumerate(term.match_expressions):
-        at = f"{path}.match_expressions[{position}]"
-        yield from _requirement_problems(at, requirement, compares=True)
-    for position, requirement in enumerate(term.match_fields):
-        at = f"{path}.match_fields[{position}]"
-        yield from _requirement_problems(at, requirement, compares=True)
-        if isinstance(requirement, Requirement) and requirement.key != "metadata.name":
-            yield at, f"key {requirement.key!r} is no field of a node; metadata.name is"
+    yield from each_problems(
+        "match_expressions", term.match_expressions, "Requirement", _requirement_problems
+    )
+    yield from each_problems("match_fields", term.match_fields, "Requirement", _on_field_problems)
+
+
+def _preferred_node_problems(preferred: object) -> Problems:
+    if not isinstance(preferred, PreferredNodeTerm):
+        yield "", f"{shown(preferred)} is no PreferredNodeTerm"
+        return
+    yield from _weight_problems(preferred.weight)
+    yield from under("term", _node_term_problems(preferred.term))
 
 
 def _node_affinity_problems(affinity: object) -> Problems:
     if not isinstance(affinity, NodeAffinity):
-        yield "node_affinity", f"{affinity!r} is no NodeAffinity"
+        yield "", f"{shown(affinity)} is no NodeAffinity"
         return
-    for position, term in enumerate(affinity.required or ()):
-        yield from _term_problems(f"node_affinity.required[{position}]", term)
-    for position, preferred in enumerate(affinity.preferred):
-        path = f"node_affinity.preferred[{position}]"
-        if not isinstance(preferred, PreferredNodeTerm):
-            yield path, f"{preferred!r} is no PreferredNodeTerm"
-            continue
-        for message in _weight_problems(preferred.weight):
-            yield path, message
-        yield from _term_problems(f"{path}.term", preferred.term)
+    if affinity.required is not None:
+        yield from each_problems(
+            "required", affinity.required, "NodeSelectorTerm", _node_term_problems
+        )
+    yield from each_problems(
+        "preferred", affinity.preferred, "PreferredNodeTerm", _preferred_node_problems
+    )
 
 
-def _pod_term_problems(path: str, term: object) -> Problems:
+def _selector_problems(selector: object) -> Problems:
+    if not isinstance(selector, LabelSelector):
+        yield "", f"{shown(selector)} is no LabelSelector"
+        return
+    yield from text_map_problems("match_labels", selector.match_labels)
+    yield from each_problems(
+        "match_expressions", selector.match_expressions, "Requirement", _on_task_problems
+    )
+
+
+def _namespace_problems(namespace: object) -> Problems:
+    return text_problems("", namespace)
+
+
+def _pod_term_problems(term: object) -> Problems:
     if not isinstance(term, PodAffinityTerm):
-        yield path, f"{term!r} is no PodAffinityTerm"
+        yield "", f"{shown(term)} is no PodAffinityTerm"
         return
-    if not isinstance(term.topology_key, str) or not term.topology_key:
-        message = f"{term.topology_key!r} is no topology key; it is a node label such as zone"
-        yield f"{path}.topology_key", message
-    for namespace in term.namespaces:
-        if not isinstance(namespace, str) or not namespace:
-            yield f"{path}.namespaces", f"{namespace!r} is no namespace"
-    if term.selector is None:
-        return
-    if not isinstance(term.selector, LabelSelector):
-        yield f"{path}.selector", f"{term.selector!r} is no LabelSelector"
-        return
-    for position, requirement in enumerate(term.selector.match_expressions):
-        at = f"{path}.selector.match_expressions[{position}]"
-        yield from _requirement_problems(at, requirement, compares=False)
+    if not is_text(term.topology_key) or not term.topology_key:
+        message = f"{shown(term.topology_key)} is no topology key; it is a node label such as zone"
+        yield "topology_key", message
+    yield from each_problems("namespaces", term.namespaces, "texts", _namespace_problems)
+    if term.selector is not None:
+        yield from under("selector", _selector_problems(term.selector))
 
 
-def _pod_affinity_problems(name: str, affinity: object) -> Problems:
+def _preferred_pod_problems(preferred: object) -> Problems:
+    if not isinstance(preferred, WeightedPodTerm):
+        yield "", f"{shown(preferred)} is no WeightedPodTerm"
+        return
+    yield from _weight_problems(preferred.weight)
+    yield from under("term", _pod_term_problems(preferred.term))
+
+
+def _pod_affinity_problems(affinity: object) -> Problems:
     if not isinstance(affinity, PodAffinity):
-        yield name, f"{affinity!r} is no PodAffinity"
+        yield "", f"{shown(affinity)} is no PodAffinity"
         return
-    for position, term in enumerate(affinity.required):
-        yield from _pod_term_problems(f"{name}.required[{position}]", term)
-    for position, preferred in enumerate(affinity.preferred):
-        path = f"{name}.preferred[{position}]"
-        if not isinstance(preferred, WeightedPodTerm):
-            yield path, f"{preferred!r} is no WeightedPodTerm"
-            continue
-        for message in _weight_problems(preferred.weight):
-            yield path, message
-        yield from _pod_term_problems(f"{path}.term", preferred.term)
+    yield from each_problems("required", affinity.required, "PodAffinityTerm", _pod_term_problems)
+    yield from each_problems(
+        "preferred", affinity.preferred, "WeightedPodTerm", _preferred_pod_problems
+    )

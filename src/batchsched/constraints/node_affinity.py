@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
-from batchsched.constraints.selectors import Requirement
-from batchsched.frozen import FrozenMap
+from batchsched.constraints.selectors import Requirement, kept_requirements
+from batchsched.frozen import kept_tuple
 
 __all__ = ["NodeAffinity", "NodeSelectorTerm", "PreferredNodeTerm"]
-
-NO_REQUIRED: tuple[NodeSelectorTerm, ...] | None = None
 
 
 @frozen(kw_only=True)
@@ -24,9 +22,9 @@ class NodeSelectorTerm:
     True
     """
 
-    match_expressions: tuple[Requirement, ...] = field(default=(), converter=tuple)
+    match_expressions: tuple[Requirement, ...] = field(default=(), converter=kept_requirements)
     """Requirements on the node's labels."""
-    match_fields: tuple[Requirement, ...] = field(default=(), converter=tuple)
+    match_fields: tuple[Requirement, ...] = field(default=(), converter=kept_requirements)
     """Requirements on the node's fields; the only field is ``metadata.name``."""
 
     def is_empty(self) -> bool:
@@ -39,7 +37,7 @@ class NodeSelectorTerm:
             return False
         if not self.match_fields:
             return True
-        fields = FrozenMap({"metadata.name": node_name})
+        fields = {"metadata.name": node_name}
         return all(requirement.matches(fields) for requirement in self.match_fields)
 
 
@@ -52,15 +50,21 @@ class PreferredNodeTerm:
     term: NodeSelectorTerm
 
 
+def _required(terms: Iterable[NodeSelectorTerm] | None, /) -> tuple[NodeSelectorTerm, ...] | None:
+    return None if terms is None else kept_tuple(terms)
+
+
+def _preferred(terms: Iterable[PreferredNodeTerm], /) -> tuple[PreferredNodeTerm, ...]:
+    return kept_tuple(terms)
+
+
 @frozen(kw_only=True)
 class NodeAffinity:
     """Which nodes a task requires and prefers."""
 
-    required: tuple[NodeSelectorTerm, ...] | None = field(
-        default=None, converter=lambda terms: NO_REQUIRED if terms is None else tuple(terms)
-    )
+    required: tuple[NodeSelectorTerm, ...] | None = field(default=None, converter=_required)
     """The node must match any of the terms; an empty term matches nothing. None: every node."""
-    preferred: tuple[PreferredNodeTerm, ...] = field(default=(), converter=tuple)
+    preferred: tuple[PreferredNodeTerm, ...] = field(default=(), converter=_preferred)
     """Terms that make a node preferable; an empty term matches everything."""
 
     def accepts(self, labels: Mapping[str, str], node_name: str, /) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
 from batchsched.constraints.selectors import LabelSelector
+from batchsched.frozen import kept_texts, kept_tuple
 
 __all__ = ["PodAffinity", "PodAffinityTerm", "WeightedPodTerm"]
 
@@ -19,12 +20,10 @@ class PodAffinityTerm:
     """The tasks meant, by label. None matches nothing; an empty selector matches all."""
     topology_key: str
     """The node label whose value names a domain; a node without it is in no domain."""
-    namespaces: tuple[str, ...] = field(default=(), converter=tuple)
+    namespaces: tuple[str, ...] = field(default=(), converter=kept_texts)
     """The namespaces of the tasks meant; none: the namespace of the task with the term."""
 
-    def selects(
-        self, *, own_namespace: str, namespace: str, labels: Mapping[str, str]
-    ) -> bool:
+    def selects(self, *, own_namespace: str, namespace: str, labels: Mapping[str, str]) -> bool:
         """Return whether the term, on a task in `own_namespace`, means the described task.
 
         >>> near_db = PodAffinityTerm(
@@ -53,9 +52,17 @@ class WeightedPodTerm:
     term: PodAffinityTerm
 
 
+def _required(terms: Iterable[PodAffinityTerm], /) -> tuple[PodAffinityTerm, ...]:
+    return kept_tuple(terms)
+
+
+def _preferred(terms: Iterable[WeightedPodTerm], /) -> tuple[WeightedPodTerm, ...]:
+    return kept_tuple(terms)
+
+
 @frozen(kw_only=True)
 class PodAffinity:
     """Required and preferred terms; whether they attract or repel depends on where it stands."""
 
-    required: tuple[PodAffinityTerm, ...] = field(default=(), converter=tuple)
-    preferred: tuple[WeightedPodTerm, ...] = field(default=(), converter=tuple)
+    required: tuple[PodAffinityTerm, ...] = field(default=(), converter=_required)
+    preferred: tuple[WeightedPodTerm, ...] = field(default=(), converter=_preferred)

@@ -29,9 +29,5 @@ class HostPort:
         return (
             self.port == other.port
             and self.protocol == other.protocol
-            and (
-                self.address == other.address
-                or self.address == ANY_ADDRESS
-                or other.address == ANY_ADDRESS
-            )
+            and (self.address == other.address or ANY_ADDRESS in (self.address, other.address))
         )

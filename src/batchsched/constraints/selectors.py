@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from attrs import field, frozen
 
-from batchsched.frozen import FrozenMap, frozen_map
+from batchsched.frozen import EMPTY, kept_text_map, kept_texts, kept_tuple
 
 __all__ = ["LabelSelector", "Operator", "Requirement", "integer_of"]
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_INT64 = 1 << 63
 
 
 class Operator(Enum):
@@ -27,12 +28,16 @@ class Operator(Enum):
 
 
 def integer_of(text: str, /) -> int | None:
-    """Return the integer that `text` spells, or None.
+    """Return the integer of 64 bits that `text` spells, as Kubernetes reads it, or None.
 
-    >>> integer_of("-7"), integer_of("7.0"), integer_of(" 7")
-    (-7, None, None)
+    >>> integer_of("-7"), integer_of("7.0"), integer_of(" 7"), integer_of("9223372036854775808")
+    (-7, None, None, None)
     """
-    return int(text) if _INTEGER.fullmatch(text) else None
+    spelt = _INTEGER.fullmatch(text)
+    if spelt is None:
+        return None
+    value = int(spelt[1] + spelt[2])
+    return value if -_INT64 <= value < _INT64 else None
 
 
 @frozen(kw_only=True)
@@ -49,7 +54,7 @@ class Requirement:
 
     key: str
     operator: Operator
-    values: tuple[str, ...] = field(default=(), converter=tuple)
+    values: tuple[str, ...] = field(default=(), converter=kept_texts)
 
     def matches(self, labels: Mapping[str, str], /) -> bool:
         """Return whether `labels` meet the requirement. O(values)."""
@@ -71,31 +76,10 @@ class Requirement:
                     return False
                 return have > bound if self.operator is Operator.GT else have < bound
 
-    def problems(self, *, compares: bool) -> Iterator[str]:
-        """Yield what makes the requirement invalid; `compares` says if Gt and Lt are allowed."""
-        if not isinstance(self.operator, Operator):
-            known = ", ".join(operator.value for operator in Operator)
-            yield f"operator {self.operator!r} is none of {known}"
-            return
-        name = self.operator.value
-        if not self.key or not isinstance(self.key, str):
-            yield f"key {self.key!r} is no label key; a label key is a non-empty text"
-        strays = [value for value in self.values if not isinstance(value, str)]
-        if strays:
-            yield f"values {strays!r} are no texts; label values are texts"
-            return
-        match self.operator:
-            case Operator.IN | Operator.NOT_IN:
-                if not self.values:
-                    yield f"operator {name} needs at least one value"
-            case Operator.EXISTS | Operator.DOES_NOT_EXIST:
-                if self.values:
-                    yield f"operator {name} takes no values, not {list(self.values)!r}"
-            case Operator.GT | Operator.LT:
-                if not compares:
-                    yield f"operator {name} is for nodes; a label selector knows no order"
-                elif len(self.values) != 1 or integer_of(self.values[0]) is None:
-                    yield f"operator {name} needs exactly one integer, not {list(self.values)!r}"
+
+def kept_requirements(items: Iterable[Requirement], /) -> tuple[Requirement, ...]:
+    """Return `items` as a tuple, or as they are if they are no collection. O(n)."""
+    return kept_tuple(items)
 
 
 @frozen(kw_only=True)
@@ -111,8 +95,8 @@ class LabelSelector:
     True
     """
 
-    match_labels: Mapping[str, str] = field(default=FrozenMap(), converter=frozen_map)
-    match_expressions: tuple[Requirement, ...] = field(default=(), converter=tuple)
+    match_labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    match_expressions: tuple[Requirement, ...] = field(default=(), converter=kept_requirements)
 
     def matches(self, labels: Mapping[str, str], /) -> bool:
         """Return whether `labels` meet every part. O(size of the selector)."""

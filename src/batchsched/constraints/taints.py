@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from attrs import frozen
@@ -65,7 +65,7 @@ class Toleration:
         return self.operator is TolerationOperator.EXISTS or self.value == taint.value
 
 
-def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
     """Return the first taint that repels and is not tolerated. O(taints x tolerations)."""
     for taint in taints:
         if taint.repels() and not any(t.tolerates(taint) for t in tolerations):

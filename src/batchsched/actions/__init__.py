@@ -1,0 +1,1 @@
+"""The actions: allocate, backfill, preempt, reclaim and reserve, one module each."""

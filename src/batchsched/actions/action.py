@@ -1,0 +1,43 @@
+"""What an action is, and what actions share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+from batchsched.session import Session
+from batchsched.states import JobState, QueueState, TaskState
+from batchsched.status import TaskStatus
+
+__all__ = ["Action", "has_task_to_place", "jobs_by_queue", "tasks_to_place"]
+
+
+@runtime_checkable
+class Action(Protocol):
+    """A configured action. It holds its arguments and no state of any cycle."""
+
+    def execute(self, session: Session, /) -> None:
+        """Act on the session. Called once each time the action stands in the configuration."""
+        ...
+
+
+def tasks_to_place(session: Session, job: JobState) -> list[TaskState]:
+    """Return the job's Pending tasks that ask for something, in task order."""
+    pending = job.having(TaskStatus.PENDING)
+    return session.in_task_order([task for task in pending if not task.is_best_effort])
+
+
+def jobs_by_queue(jobs: Iterable[JobState]) -> dict[QueueState, list[JobState]]:
+    """Return `jobs`, in the order given, by queue."""
+    by_queue: dict[QueueState, list[JobState]] = {}
+    for job in jobs:
+        assert job.queue is not None
+        by_queue.setdefault(job.queue, []).append(job)
+    return by_queue
+
+
+def has_task_to_place(job: JobState) -> bool:
+    """Return whether the job has a Pending task that asks for something."""
+    return bool(job.count(TaskStatus.PENDING)) and any(
+        task.status is TaskStatus.PENDING and not task.is_best_effort for task in job.tasks
+    )

@@ -1,0 +1,131 @@
+"""allocate: place the tasks of jobs, queue by queue (specification, sections 7, 10 and 11)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import frozen
+
+from batchsched.actions.action import jobs_by_queue, tasks_to_place
+from batchsched.actions.ladder import place_on_ladder
+from batchsched.actions.promises import make_promises_real
+from batchsched.actions.reservations import first_node_to_reserve, start_reserved_jobs
+from batchsched.arguments import Arguments
+from batchsched.session import Session
+from batchsched.statement import Statement
+from batchsched.states import JobState, TaskState
+from batchsched.status import TaskStatus
+
+__all__ = ["AllocateAction"]
+
+
+@frozen(kw_only=True)
+class AllocateAction:
+    """Places Pending tasks, the next job of the next queue first.
+
+    Follows "Kube-batch scheduler framework", and for conditional placement and
+    starvation "Backfill and Starvation Prevention".
+    """
+
+    discard_unready: bool = False
+    """Whether a turn that leaves its job unready is undone; if not, it holds until the end."""
+    evict_backfill: bool = False
+    """Whether backfill tasks are evicted for jobs that are ready but for them."""
+    starvation_threshold: float | None = None
+    """Seconds after which nodes are reserved for a job that waits; None: never."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> AllocateAction:
+        """Read ``unready``, ``evictBackfill`` and ``starvationThreshold``."""
+        threshold = arguments.number("starvationThreshold", default=0, minimum=0)
+        is_given = arguments.is_given("starvationThreshold")
+        return cls(
+            discard_unready=(
+                arguments.choice("unready", ("hold", "discard"), default="hold") == "discard"
+            ),
+            evict_backfill=arguments.boolean("evictBackfill", default=False),
+            starvation_threshold=threshold if is_given else None,
+        )
+
+    def execute(self, session: Session, /) -> None:
+        """Start what reservations were kept for, then place queue by queue."""
+        start_reserved_jobs(session)
+        jobs = {
+            queue: session.live_jobs(jobs)
+            for queue, jobs in jobs_by_queue(session.jobs.values()).items()
+        }
+        left: dict[str, deque[TaskState]] = {}
+        queues = session.live_queues(jobs)
+        while queues:
+            queue = queues.pop()
+            if session.overused(queue):
+                session.queues_overused.add(queue.name)
+                continue
+            waiting = jobs[queue]
+            if not waiting:
+                continue
+            job = waiting.pop()
+            tasks = left.get(job.uid)
+            if tasks is None:
+                tasks = left[job.uid] = deque(tasks_to_place(session, job))
+            if self._take_turn(session, job, tasks):
+                waiting.push(job)
+            queues.push(queue)
+
+    def _take_turn(self, session: Session, job: JobState, tasks: deque[TaskState]) -> bool:
+        """Give a job its turn; return whether it is to come back."""
+        if not tasks:
+            self._end_turn(session, job)
+            return False
+        if not self.discard_unready:
+            comes_back = self._place(session, session, job, tasks)
+        else:
+            with session.statement() as statement:
+                comes_back = self._place(session, statement, job, tasks)
+                if session.job_ready(job) or (
+                    session.job_condition_ready(job)
+                    and (job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
+                ):
+                    statement.commit()
+                else:
+                    session.note_undone(statement)
+        self._end_turn(session, job)
+        return comes_back
+
+    def _end_turn(self, session: Session, job: JobState) -> None:
+        if (
+            self.evict_backfill
+            and job.count(TaskStatus.CONDITIONAL)
+            and session.job_condition_ready(job)
+            and not session.job_ready(job)
+        ):
+            make_promises_real(session, job)
+
+    def _place(
+        self,
+        session: Session,
+        placer: Session | Statement,
+        job: JobState,
+        tasks: deque[TaskState],
+    ) -> bool:
+        reserved: list[TaskState] = []
+        comes_back = False
+        while tasks:
+            task = tasks.popleft()
+            if not place_on_ladder(session, placer, task):
+                session.unplaced[task.uid] = task
+                threshold = self.starvation_threshold
+                if threshold is None or not session.is_starving(job, threshold):
+                    break
+                node = first_node_to_reserve(session, task)
+                if node is None:
+                    break
+                placer.reserve(task, node)
+                reserved.append(task)
+            if tasks and session.job_ready(job):
+                comes_back = True
+                break
+        if reserved and not session.job_ready(job) and not session.job_condition_ready(job):
+            for task in reversed(reserved):
+                placer.take_back(task)
+        return comes_back

@@ -1,0 +1,111 @@
+"""preempt: within a queue, the more deserving take the place of the less deserving.
+
+Specification: section 7.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import frozen
+
+from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.ladder import place_now_or_later
+from batchsched.actions.make_room import make_room
+from batchsched.arguments import Arguments
+from batchsched.session import Session
+from batchsched.statement import Statement
+from batchsched.states import JobState, QueueState, TaskState
+
+__all__ = ["PreemptAction"]
+
+
+@frozen
+class PreemptAction:
+    """Evicts Running tasks for Pending ones of the same queue, and then of the same job."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> PreemptAction:
+        """Take no arguments."""
+        return cls()
+
+    def execute(self, session: Session, /) -> None:
+        """Serve each queue that has something to place, the next queue first."""
+        collected = sorted(
+            (job for job in session.jobs.values() if has_task_to_place(job)),
+            key=session.job_order_key,
+        )
+        jobs = jobs_by_queue(collected)
+        queues = session.live_queues(jobs)
+        while queues:
+            queue = queues.pop()
+            _between_jobs(session, queue, jobs[queue])
+            for job in jobs[queue]:
+                _within_job(session, job)
+
+
+def _between_jobs(session: Session, queue: QueueState, jobs: list[JobState]) -> None:
+    left = {job.uid: deque(tasks_to_place(session, job)) for job in jobs}
+    waiting = session.live_jobs(jobs)
+    while waiting:
+        job = waiting.pop()
+        with session.statement() as statement:
+            placed = _take_turn(session, statement, queue, job, left[job.uid])
+            if not session.job_pipelined(job):
+                session.note_undone(statement)
+                continue
+            statement.commit()
+        if placed:
+            waiting.push(job)
+
+
+def _take_turn(
+    session: Session,
+    statement: Statement,
+    queue: QueueState,
+    job: JobState,
+    tasks: deque[TaskState],
+) -> bool:
+    placed = False
+    while tasks:
+        task = tasks.popleft()
+        may_grow = not session.overused(queue)
+        if (may_grow and place_now_or_later(session, statement, task)) or make_room(
+            session,
+            statement,
+            task,
+            nodes=session.placement.ranked(task),
+            may_grow=may_grow,
+            is_candidate=lambda other: _is_of_other_job(other, queue, job),
+            victims_of=session.preemptable,
+        ):
+            placed = True
+        else:
+            session.unplaced[task.uid] = task
+        if session.job_pipelined(job):
+            break
+    return placed
+
+
+def _is_of_other_job(task: TaskState, queue: QueueState, job: JobState) -> bool:
+    owner = task.job
+    return (
+        owner is not None and owner is not job and owner.queue is queue and owner.in_session
+    )
+
+
+def _within_job(session: Session, job: JobState) -> None:
+    for task in tasks_to_place(session, job):
+        with session.statement() as statement:
+            if not make_room(
+                session,
+                statement,
+                task,
+                nodes=session.placement.ranked(task),
+                may_grow=False,
+                is_candidate=lambda other: other.job is job,
+                victims_of=session.preemptable,
+            ):
+                session.unplaced[task.uid] = task
+                return
+            statement.commit()

@@ -1,0 +1,64 @@
+"""Making promises real: backfill tasks give way to the job that was promised their room.
+
+Specification: section 10, conditional placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from batchsched.actions.make_room import running_tasks, take_until
+from batchsched.session import Session
+from batchsched.statement import Statement
+from batchsched.states import JobState, NodeState, TaskState
+from batchsched.status import TaskStatus
+from batchsched.vectors import fits, plus
+
+__all__ = ["make_promises_real"]
+
+
+def make_promises_real(session: Session, job: JobState) -> bool:
+    """Evict backfill tasks until all Conditional tasks of a job can be Pipelined, or nothing.
+
+    Returns:
+        Whether the promises are real now. If not, nothing was changed.
+    """
+    promised = [
+        (task, task.node) for task in session.in_task_order(job.having(TaskStatus.CONDITIONAL))
+    ]
+    with session.statement() as statement:
+        for task, _ in promised:
+            statement.take_back(task)
+        for task, node in promised:
+            assert node is not None
+            if not _evict_backfill(session, statement, task, node):
+                return False
+            statement.pipeline(task, node)
+        if not session.job_pipelined(job):
+            return False
+        statement.commit()
+    return True
+
+
+def _evict_backfill(
+    session: Session, statement: Statement, task: TaskState, node: NodeState
+) -> bool:
+    def is_candidate(other: TaskState) -> bool:
+        owner = other.job
+        return (
+            other.is_backfill and owner is not None and owner.in_session and not owner.has_bind
+        )
+
+    def is_enough(taken: Sequence[TaskState]) -> bool:
+        future = node.future_idle
+        for victim in taken:
+            future = plus(future, victim.resreq)
+        return fits(task.init_resreq, future) and fits(task.init_resreq, node.eventual)
+
+    candidates = session.in_victim_order(running_tasks(node, is_candidate))
+    chosen = take_until(candidates, is_enough)
+    if chosen is None:
+        return False
+    for victim in chosen:
+        statement.evict(victim, claimant=task)
+    return True

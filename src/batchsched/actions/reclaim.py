@@ -1,0 +1,92 @@
+"""reclaim: queues that have less than they deserve take it back from those that have more.
+
+Specification: section 7.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import frozen
+
+from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.ladder import place_now_or_later
+from batchsched.actions.make_room import make_room
+from batchsched.arguments import Arguments
+from batchsched.session import Session
+from batchsched.statement import Statement
+from batchsched.states import JobState, QueueState, TaskState
+
+__all__ = ["ReclaimAction"]
+
+
+@frozen
+class ReclaimAction:
+    """Evicts Running tasks of other queues; all that a gang needs, or nothing."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> ReclaimAction:
+        """Take no arguments."""
+        return cls()
+
+    def execute(self, session: Session, /) -> None:
+        """Serve queue after queue, the next queue and its next job first."""
+        collected = [job for job in session.jobs.values() if has_task_to_place(job)]
+        jobs = {
+            queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()
+        }
+        left: dict[str, deque[TaskState]] = {}
+        queues = session.live_queues(jobs)
+        while queues:
+            queue = queues.pop()
+            if session.overused(queue):
+                session.queues_overused.add(queue.name)
+                continue
+            waiting = jobs[queue]
+            if not waiting:
+                continue
+            job = waiting.pop()
+            tasks = left.get(job.uid)
+            if tasks is None:
+                tasks = left[job.uid] = deque(tasks_to_place(session, job))
+            with session.statement() as statement:
+                placed = _take_turn(session, statement, queue, job, tasks)
+                if session.job_pipelined(job):
+                    statement.commit()
+                    if placed:
+                        waiting.push(job)
+                else:
+                    session.note_undone(statement)
+            queues.push(queue)
+
+
+def _take_turn(
+    session: Session,
+    statement: Statement,
+    queue: QueueState,
+    job: JobState,
+    tasks: deque[TaskState],
+) -> bool:
+    placed = False
+    while tasks and not session.overused(queue):
+        task = tasks.popleft()
+        if not place_now_or_later(session, statement, task) and not make_room(
+            session,
+            statement,
+            task,
+            nodes=session.placement.feasible(task),
+            may_grow=True,
+            is_candidate=lambda other: _is_of_other_queue(other, queue),
+            victims_of=session.reclaimable,
+        ):
+            session.unplaced[task.uid] = task
+            break
+        placed = True
+        if session.job_pipelined(job):
+            break
+    return placed
+
+
+def _is_of_other_queue(task: TaskState, queue: QueueState) -> bool:
+    owner = task.job
+    return owner is not None and owner.queue is not queue and owner.in_session

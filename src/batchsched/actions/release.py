@@ -1,0 +1,57 @@
+"""The release strategy of backfill: unready gangs give back what they hold.
+
+Specification: section 10. Follows the design document "Backfill and Starvation
+Prevention".
+"""
+
+from __future__ import annotations
+
+from batchsched.actions.action import tasks_to_place
+from batchsched.placement import Fit
+from batchsched.session import Session
+from batchsched.states import JobState
+from batchsched.status import TaskStatus
+
+__all__ = ["release"]
+
+
+def release(session: Session, starvation_threshold: float | None) -> None:
+    """Take back what unready jobs hold, and start whole jobs in it, marked as backfill."""
+    candidates = [
+        job
+        for job in session.jobs.values()
+        if job.tasks and job.count(TaskStatus.PENDING) == len(job.tasks)
+    ]
+    for job in session.jobs.values():
+        if _gives_back(session, job, starvation_threshold):
+            for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
+                for task in job.having(status):
+                    session.take_back(task)
+                    session.undone[task.uid] = task
+    waiting = session.live_jobs(candidates)
+    while waiting:
+        job = waiting.pop()
+        if not session.job_ready(job):
+            _start_as_backfill(session, job)
+
+
+def _gives_back(session: Session, job: JobState, threshold: float | None) -> bool:
+    if not job.count(TaskStatus.ALLOCATED) and not job.count(TaskStatus.CONDITIONAL):
+        return False
+    if session.job_ready(job) or session.job_condition_ready(job):
+        return False
+    return threshold is None or not session.is_starving(job, threshold)
+
+
+def _start_as_backfill(session: Session, job: JobState) -> None:
+    with session.statement() as statement:
+        for task in tasks_to_place(session, job):
+            node = session.placement.best(task, Fit.NOW)
+            if node is None:
+                session.unplaced[task.uid] = task
+            else:
+                statement.allocate(task, node, is_backfill=True)
+        if session.job_ready(job):
+            statement.commit()
+        else:
+            session.note_undone(statement)

@@ -1,0 +1,86 @@
+"""What allocate does with reservations (specification, section 11)."""
+
+from __future__ import annotations
+
+from batchsched.actions.action import tasks_to_place
+from batchsched.actions.ladder import place_now
+from batchsched.session import Session
+from batchsched.statement import Statement
+from batchsched.states import JobState, NodeState, TaskState
+from batchsched.status import TaskStatus
+from batchsched.vectors import fits, plus
+
+__all__ = [
+    "can_hold_reservation",
+    "first_node_to_reserve",
+    "promised_to_others",
+    "start_reserved_jobs",
+]
+
+
+def start_reserved_jobs(session: Session) -> None:
+    """Give each job with Reserved tasks one turn to start on its nodes, or elsewhere."""
+    waiting = session.live_jobs(
+        job for job in session.jobs.values() if job.count(TaskStatus.RESERVED)
+    )
+    while waiting:
+        job = waiting.pop()
+        reserved = [
+            (task, task.node) for task in session.in_task_order(job.having(TaskStatus.RESERVED))
+        ]
+        with session.statement() as statement:
+            # The job's own reservations do not stand in its way.
+            for task, _ in reserved:
+                statement.take_back(task)
+            _start(session, statement, job, reserved)
+            if not session.job_ready(job):
+                continue
+            statement.commit()
+        for task, node in reserved:
+            if node is not None and task.node is not node:
+                session.note_dropped_reservation(task, node)
+
+
+def _start(
+    session: Session,
+    statement: Statement,
+    job: JobState,
+    reserved: list[tuple[TaskState, NodeState | None]],
+) -> None:
+    for task, node in reserved:
+        if (
+            node is not None
+            and session.placement.refusal(task, node) is None
+            and node.fits_now(task.init_resreq)
+        ):
+            statement.allocate(task, node)
+    for task in tasks_to_place(session, job):
+        if session.job_ready(job):
+            return
+        place_now(session, statement, task)
+
+
+def can_hold_reservation(task: TaskState, node: NodeState) -> bool:
+    """Return whether the node is large enough for the task besides what is reserved there."""
+    return fits(plus(node.reserved, task.init_resreq), node.allocatable)
+
+
+def first_node_to_reserve(session: Session, task: TaskState) -> NodeState | None:
+    """Return the first node that may be reserved for a starving task, in node order."""
+    for node in session.nodes:
+        if (
+            can_hold_reservation(task, node)
+            and not promised_to_others(task, node)
+            and session.placement.refusal(task, node) is None
+        ):
+            return node
+    return None
+
+
+def promised_to_others(task: TaskState, node: NodeState) -> bool:
+    """Return whether resources of the node are promised to tasks of other jobs."""
+    return bool(node.special) and any(
+        other.job is not task.job
+        for other in node.tasks.values()
+        if other.status is TaskStatus.PIPELINED or other.status is TaskStatus.CONDITIONAL
+    )

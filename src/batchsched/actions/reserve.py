@@ -1,0 +1,128 @@
+"""reserve: close nodes for jobs that would starve otherwise.
+
+Specification: section 11. Follows the design document "Reserve Action".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from attrs import frozen
+
+from batchsched.actions.action import has_task_to_place, tasks_to_place
+from batchsched.actions.ladder import place_now
+from batchsched.actions.reservations import can_hold_reservation, promised_to_others
+from batchsched.arguments import Arguments
+from batchsched.session import Session
+from batchsched.statement import Statement
+from batchsched.states import JobState, NodeState, TaskState
+
+__all__ = ["ReserveAction"]
+
+TWO_DAYS = 172_800
+
+
+@frozen(kw_only=True)
+class ReserveAction:
+    """Reserves nodes for starving jobs, unless a job that goes first could be scheduled now."""
+
+    starving_job_time_threshold: float = TWO_DAYS
+    """Seconds after which a job that waits is starving."""
+    reserved_node_percent: float = 50
+    """How many of all nodes, in percent and rounded up, may be reserved at once."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> ReserveAction:
+        """Read ``starvingJobTimeThreshold`` and ``reservedNodePercent``."""
+        return cls(
+            starving_job_time_threshold=arguments.number(
+                "starvingJobTimeThreshold", default=TWO_DAYS, minimum=0
+            ),
+            reserved_node_percent=arguments.number(
+                "reservedNodePercent", default=50, minimum=0, maximum=100
+            ),
+        )
+
+    def execute(self, session: Session, /) -> None:
+        """Go through all jobs that wait, in job order; reserve for those that starve."""
+        limit = ceil(self.reserved_node_percent * len(session.nodes) / 100)
+        waiting = session.live_jobs(job for job in session.jobs.values() if has_task_to_place(job))
+        while waiting:
+            job = waiting.pop()
+            queue = job.queue
+            assert queue is not None
+            if (
+                session.is_starving(job, self.starving_job_time_threshold)
+                and queue.name not in session.overused_at_open
+            ):
+                _try_to_reserve(session, job, limit)
+            elif not session.overused(queue) and _could_be_scheduled(session, job):
+                return
+
+
+def _could_be_scheduled(session: Session, job: JobState) -> bool:
+    was_ready = session.job_ready(job)
+    with session.statement() as statement:
+        for task in tasks_to_place(session, job):
+            if not place_now(session, statement, task):
+                return False
+            if was_ready or session.job_ready(job):
+                return True
+    return False
+
+
+def _try_to_reserve(session: Session, job: JobState, limit: int) -> None:
+    with session.statement() as statement:
+        for task in tasks_to_place(session, job):
+            if session.job_ready(job) or session.job_condition_ready(job):
+                break
+            _allocate_or_reserve(session, statement, task, limit)
+        if session.job_ready(job) or session.job_condition_ready(job):
+            statement.commit()
+        else:
+            session.note_undone(statement)
+
+
+def _allocate_or_reserve(
+    session: Session, statement: Statement, task: TaskState, limit: int
+) -> None:
+    nodes = [
+        node
+        for node in session.nodes
+        if can_hold_reservation(task, node)
+        and not promised_to_others(task, node)
+        and session.placement.refusal(task, node) is None
+    ]
+    node = _most_room(
+        session, task, nodes, lambda n: not n.reserved_tasks and n.fits_now(task.init_resreq)
+    )
+    if node is not None:
+        statement.allocate(task, node)
+        return
+    reserved = sum(bool(node.reserved_tasks) for node in session.nodes)
+    node = _most_room(
+        session, task, nodes, lambda n: bool(n.reserved_tasks) or reserved < limit
+    )
+    if node is not None:
+        statement.reserve(task, node)
+    else:
+        session.unplaced[task.uid] = task
+
+
+def _most_room(
+    session: Session,
+    task: TaskState,
+    nodes: list[NodeState],
+    is_eligible: Callable[[NodeState], bool],
+) -> NodeState | None:
+    best: NodeState | None = None
+    highest = 0.0
+    for node in nodes:
+        if is_eligible(node):
+            score = session.tiers.node_order_on_resource(task, node)
+            if best is None or score > highest:
+                best, highest = node, score
+    return best
+
+

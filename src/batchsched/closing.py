@@ -1,0 +1,156 @@
+"""Closing a session: from the state it ended in to outcomes and reasons.
+
+Specification: section 9.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from batchsched.reasons import (
+    ConditionReason,
+    JobCondition,
+    NodeTally,
+    PendingReason,
+    WhyPending,
+)
+from batchsched.result import CycleResult, JobOutcome, Promise, TaskOutcome
+from batchsched.session import Session
+from batchsched.states import JobState, TaskState
+from batchsched.status import JobPhase, TaskStatus
+from batchsched.vectors import fits
+
+__all__ = ["close"]
+
+
+def close(session: Session) -> CycleResult:
+    """Close the plugins, give up reservations that came to nothing, and tell the outcome."""
+    for job in session.jobs.values():
+        if job.count(TaskStatus.RESERVED) and not (
+            session.job_ready(job) or session.job_condition_ready(job)
+        ):
+            session.drop_reservations(job)
+    conditions = session.tiers.close()
+    reasons = _Reasons(session)
+    jobs: dict[str, JobOutcome] = {}
+    tasks: dict[str, TaskOutcome] = {}
+    promises: dict[TaskStatus, list[Promise]] = {
+        TaskStatus.PIPELINED: [],
+        TaskStatus.CONDITIONAL: [],
+        TaskStatus.RESERVED: [],
+    }
+    for uid, job in session.jobs.items():
+        condition = conditions.get(uid)
+        if condition is not None:
+            condition = reasons.explain(job, condition)
+        jobs[uid] = JobOutcome(phase=_phase(job, condition), condition=condition)
+        for task in job.tasks:
+            node_name = None if task.node is None else task.node.name
+            tasks[task.uid] = TaskOutcome(
+                status=task.status, node_name=node_name, is_backfill=task.is_backfill
+            )
+            if task.status in promises and node_name is not None:
+                promises[task.status].append(Promise(task_uid=task.uid, node_name=node_name))
+    return CycleResult(
+        binds=tuple(session.binds),
+        evictions=tuple(session.evictions),
+        pipelined=_in_order(promises[TaskStatus.PIPELINED]),
+        conditional=_in_order(promises[TaskStatus.CONDITIONAL]),
+        reserved=_in_order(promises[TaskStatus.RESERVED]),
+        dropped_reservations=_in_order(session.dropped_reservations),
+        tasks=tasks,
+        jobs=jobs,
+        left_out=session.left_out,
+        pending=reasons.of_all(),
+    )
+
+
+def _in_order(promises: list[Promise]) -> tuple[Promise, ...]:
+    return tuple(sorted(promises, key=lambda promise: promise.task_uid))
+
+
+def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
+    if condition is not None and job.count(TaskStatus.RUNNING):
+        return JobPhase.UNKNOWN
+    occupying = job.ready_count - job.count(TaskStatus.SUCCEEDED)
+    return JobPhase.RUNNING if occupying >= job.min_available else JobPhase.PENDING
+
+
+class _Reasons:
+    """Why tasks were left pending, as things stand at the end of the cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
+        """Add to a gang's condition what the nodes had to say of its first unplaced task."""
+        if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
+            return condition
+        for task in job.tasks:
+            if task.status is TaskStatus.PENDING and task.uid in self._session.unplaced:
+                tally = self._session.placement.tally(task)
+                return evolve(condition, message=f"{condition.message}; {tally.text}")
+        return condition
+
+    def of_all(self) -> dict[str, PendingReason]:
+        """Return the reason of every pending task by UID."""
+        reasons: dict[str, PendingReason] = {}
+        for job in self._session.ledger.jobs.values():
+            if not job.count(TaskStatus.PENDING):
+                continue
+            if not job.in_session:
+                reason = self._left_out(job)
+                for task in job.having(TaskStatus.PENDING):
+                    reasons[task.uid] = reason
+            else:
+                self._of_job(job, reasons)
+        return reasons
+
+    def _left_out(self, job: JobState) -> PendingReason:
+        condition = self._session.left_out[job.uid]
+        unknown = condition.reason is ConditionReason.QUEUE_UNKNOWN
+        why = WhyPending.QUEUE_UNKNOWN if unknown else WhyPending.JOB_INVALID
+        return PendingReason(why, detail=condition.message)
+
+    def _of_job(self, job: JobState, reasons: dict[str, PendingReason]) -> None:
+        session = self._session
+        queue = job.queue
+        assert queue is not None
+        pending = session.in_task_order(job.having(TaskStatus.PENDING))
+        blocked_by: TaskState | None = None
+        for task in pending:
+            if task.uid in session.unplaced and blocked_by is None:
+                blocked_by = task
+        for task in pending:
+            reasons[task.uid] = self._of_task(job, task, blocked_by)
+
+    def _of_task(
+        self, job: JobState, task: TaskState, blocked_by: TaskState | None
+    ) -> PendingReason:
+        session = self._session
+        queue = job.queue
+        assert queue is not None
+        if task.uid in session.unplaced:
+            tally = session.placement.tally(task)
+            if tally.available and not session.job_ready(job):
+                return self._incomplete(job, tally)
+            detail = "" if self._is_any_node_large_enough(task) else "no node is large enough"
+            return PendingReason(WhyPending.NO_NODE, tally, detail)
+        if task.uid in session.undone:
+            return self._incomplete(job, None)
+        if blocked_by is not None and not task.is_best_effort:
+            detail = f"task {blocked_by.uid!r} of its job could not be placed before it"
+            return PendingReason(WhyPending.NOT_REACHED, detail=detail)
+        if queue.name in session.queues_overused and not task.is_best_effort:
+            detail = f"queue {queue.name!r} has all that it deserves"
+            return PendingReason(WhyPending.QUEUE_OVERUSED, detail=detail)
+        return PendingReason(
+            WhyPending.NOT_CONSIDERED, detail="no action of the cycle came to it"
+        )
+
+    def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
+        detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
+        return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+
+    def _is_any_node_large_enough(self, task: TaskState) -> bool:
+        return any(fits(task.init_resreq, node.allocatable) for node in self._session.nodes)

@@ -1,0 +1,304 @@
+"""The configuration: which actions run, and which plugins decide, tier by tier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from attrs import field, frozen
+
+from batchsched.arguments import Arguments, ArgumentValue, as_boolean
+from batchsched.defaults import default_registry
+from batchsched.errors import ConfigError, Fault
+from batchsched.frozen import FrozenMap, frozen_map
+from batchsched.registry import Registry, unknown_name
+
+__all__ = ["ENABLE_FLAGS", "ActionOption", "PluginOption", "SchedulerConfig", "Tier"]
+
+ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
+    {
+        "enableJobOrder": "job_order_key",
+        "enableQueueOrder": "queue_order_key",
+        "enableTaskOrder": "task_order_key",
+        "enablePredicate": "predicates",
+        "enableNodeOrder": "node_scores",
+        "enablePreemptable": "preemptable",
+        "enableReclaimable": "reclaimable",
+        "enableJobReady": "job_ready",
+        "enableJobPipelined": "job_pipelined",
+    }
+)
+"""The flags of a plugin in a configuration, and the extension point that each switches."""
+
+_NO_ARGUMENTS: Mapping[str, ArgumentValue] = FrozenMap()
+
+
+@frozen(kw_only=True)
+class ActionOption:
+    """An action in a configuration."""
+
+    name: str
+    arguments: Mapping[str, ArgumentValue] = field(default=_NO_ARGUMENTS, converter=frozen_map)
+
+
+@frozen(kw_only=True)
+class PluginOption:
+    """A plugin in a configuration."""
+
+    name: str
+    flags: Mapping[str, bool] = field(default=FrozenMap(), converter=frozen_map)
+    """Which of its extension points are on, by the names in `ENABLE_FLAGS`; all by default."""
+    arguments: Mapping[str, ArgumentValue] = field(default=_NO_ARGUMENTS, converter=frozen_map)
+
+
+@frozen(kw_only=True)
+class Tier:
+    """Plugins that are asked together; see section 5 of the specification."""
+
+    plugins: tuple[PluginOption, ...] = field(default=(), converter=tuple)
+
+
+def _tier(*names: str) -> Tier:
+    return Tier(plugins=[PluginOption(name=name) for name in names])
+
+
+@frozen(kw_only=True)
+class SchedulerConfig:
+    """Which actions run, in order, and which plugins decide, tier by tier.
+
+    By default: allocate and backfill, with the tiers priority, gang, conformance and
+    drf, predicates, proportion, nodeorder.
+    """
+
+    actions: tuple[ActionOption, ...] = field(
+        default=(ActionOption(name="allocate"), ActionOption(name="backfill")), converter=tuple
+    )
+    tiers: tuple[Tier, ...] = field(
+        default=(
+            _tier("priority", "gang", "conformance"),
+            _tier("drf", "predicates", "proportion", "nodeorder"),
+        ),
+        converter=tuple,
+    )
+
+    @classmethod
+    def from_mapping(
+        cls, mapping: Mapping[str, object], /, *, registry: Registry | None = None
+    ) -> SchedulerConfig:
+        """Read what a kube-batch or Volcano configuration file holds, once it is parsed.
+
+        Args:
+            mapping: ``actions``, as a text with commas or as a list of names or of
+                ``{name, arguments}``; ``tiers``, a list of ``{plugins: [...]}`` with
+                ``{name, enable...: false, arguments: {...}}`` each; both may be left
+                out for the default. Volcano's ``configurations``, a list of ``{name,
+                arguments}``, adds arguments to actions.
+            registry: what may be named. None: arguments of the default registry's
+                plugins and actions are checked here, and other names when a
+                `Scheduler` is built with the registry that knows them.
+
+        Raises:
+            ConfigError: anything unknown or ill-typed, all at once.
+
+        >>> config = SchedulerConfig.from_mapping({
+        ...     "actions": "reclaim, allocate",
+        ...     "tiers": [{"plugins": [{"name": "gang", "enableJobOrder": False}]}],
+        ... })
+        >>> [action.name for action in config.actions]
+        ['reclaim', 'allocate']
+        >>> SchedulerConfig.from_mapping({"actions": [{"name": "allocate", "arguments": {"unredy": 1}}]})
+        Traceback (most recent call last):
+        ...
+        batchsched.errors.ConfigError: actions[0].arguments['unredy']: unknown argument; \
+did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
+        """
+        reader = _Reader()
+        config = reader.config(mapping)
+        known = default_registry() if registry is None else registry
+        faults = reader.faults + list(
+            config_faults(config, known, unknown_names_too=registry is not None)
+        )
+        if faults:
+            raise ConfigError(faults)
+        return config
+
+
+def config_faults(
+    config: SchedulerConfig, registry: Registry, *, unknown_names_too: bool = True
+) -> Iterator[Fault]:
+    """Yield what is wrong with a configuration, given what may be named."""
+    for position, action in enumerate(config.actions):
+        path = f"actions[{position}]"
+        action_factory = registry.action_factory(action.name)
+        if action_factory is None:
+            if unknown_names_too:
+                message = unknown_name("action", action.name, registry.action_names)
+                yield Fault(path, message)
+            continue
+        arguments = Arguments(action.arguments, f"{path}.arguments")
+        action_factory(arguments)
+        yield from arguments.faults()
+    first: dict[str, str] = {}
+    for tier_position, tier in enumerate(config.tiers):
+        for position, plugin in enumerate(tier.plugins):
+            path = f"tiers[{tier_position}].plugins[{position}]"
+            if plugin.name in first:
+                yield Fault(path, f"plugin {plugin.name!r} stands in {first[plugin.name]} already")
+            first.setdefault(plugin.name, path)
+            for flag in plugin.flags:
+                if flag not in ENABLE_FLAGS:
+                    yield Fault(f"{path}.{flag}", _unknown_key(flag, ENABLE_FLAGS))
+            plugin_factory = registry.plugin_factory(plugin.name)
+            if plugin_factory is None:
+                if unknown_names_too:
+                    message = unknown_name("plugin", plugin.name, registry.plugin_names)
+                    yield Fault(path, message)
+                continue
+            arguments = Arguments(plugin.arguments, f"{path}.arguments")
+            plugin_factory(arguments)
+            yield from arguments.faults()
+
+
+def _unknown_key(key: object, known: Mapping[str, object] | Sequence[str]) -> str:
+    close = get_close_matches(str(key), list(known), n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"unknown key; {hint}known: {', '.join(known)}"
+
+
+class _Reader:
+    """Reads the parsed content of a configuration file, and collects what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+
+    def config(self, mapping: object) -> SchedulerConfig:
+        content = self._mapping("", mapping)
+        for key in content:
+            if key not in ("actions", "tiers", "configurations"):
+                self._fault(
+                    str(key), _unknown_key(key, ("actions", "tiers", "configurations"))
+                )
+        default = SchedulerConfig()
+        actions, tiers = default.actions, default.tiers
+        if content.get("actions") is not None:
+            actions = self._actions(content["actions"])
+        if content.get("configurations") is not None:
+            actions = self._configured(actions, content["configurations"])
+        if content.get("tiers") is not None:
+            tiers = tuple(
+                self._tier(f"tiers[{position}]", tier)
+                for position, tier in enumerate(self._list("tiers", content["tiers"]))
+            )
+        return SchedulerConfig(actions=actions, tiers=tiers)
+
+    def _actions(self, given: object) -> tuple[ActionOption, ...]:
+        if isinstance(given, str):
+            names = [name.strip() for name in given.split(",")]
+            if not all(names):
+                self._fault("actions", f"{given!r} names an action without a name")
+            return tuple(ActionOption(name=name) for name in names if name)
+        options: list[ActionOption] = []
+        for position, item in enumerate(self._list("actions", given)):
+            path = f"actions[{position}]"
+            if isinstance(item, str):
+                options.append(ActionOption(name=item.strip()))
+                continue
+            content = self._mapping(path, item)
+            for key in content:
+                if key not in ("name", "arguments"):
+                    self._fault(f"{path}.{key}", _unknown_key(key, ("name", "arguments")))
+            name = self._name(path, content)
+            arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
+            if name is not None:
+                options.append(ActionOption(name=name, arguments=arguments))
+        return tuple(options)
+
+    def _configured(
+        self, actions: tuple[ActionOption, ...], given: object
+    ) -> tuple[ActionOption, ...]:
+        extra: dict[str, Mapping[str, ArgumentValue]] = {}
+        for position, item in enumerate(self._list("configurations", given)):
+            path = f"configurations[{position}]"
+            content = self._mapping(path, item)
+            for key in content:
+                if key not in ("name", "arguments"):
+                    self._fault(f"{path}.{key}", _unknown_key(key, ("name", "arguments")))
+            name = self._name(path, content)
+            arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
+            if name is None:
+                continue
+            if not any(action.name == name for action in actions):
+                self._fault(f"{path}.name", f"{name!r} is none of the actions that are to run")
+            extra[name] = arguments
+        return tuple(
+            ActionOption(
+                name=action.name, arguments={**extra.get(action.name, {}), **action.arguments}
+            )
+            for action in actions
+        )
+
+    def _tier(self, path: str, given: object) -> Tier:
+        content = self._mapping(path, given)
+        for key in content:
+            if key != "plugins":
+                self._fault(f"{path}.{key}", _unknown_key(key, ("plugins",)))
+        plugins: list[PluginOption] = []
+        items = self._list(f"{path}.plugins", content.get("plugins") or [])
+        for position, item in enumerate(items):
+            plugin = self._plugin(f"{path}.plugins[{position}]", item)
+            if plugin is not None:
+                plugins.append(plugin)
+        return Tier(plugins=plugins)
+
+    def _plugin(self, path: str, given: object) -> PluginOption | None:
+        if isinstance(given, str):
+            given = {"name": given}
+        content = self._mapping(path, given)
+        flags: dict[str, bool] = {}
+        for key, value in content.items():
+            if key in ("name", "arguments"):
+                continue
+            if key not in ENABLE_FLAGS:
+                known = ("name", *ENABLE_FLAGS, "arguments")
+                self._fault(f"{path}.{key}", _unknown_key(key, known))
+                continue
+            truth = as_boolean(value)
+            if truth is None:
+                self._fault(f"{path}.{key}", f"{value!r} is neither true nor false")
+            else:
+                flags[key] = truth
+        name = self._name(path, content)
+        arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
+        return None if name is None else PluginOption(name=name, flags=flags, arguments=arguments)
+
+    def _name(self, path: str, content: Mapping[str, object]) -> str | None:
+        name = content.get("name")
+        if isinstance(name, str) and name.strip():
+            return name.strip()
+        self._fault(f"{path}.name", f"{name!r} is no name" if "name" in content else "is missing")
+        return None
+
+    def _arguments(self, path: str, given: object) -> Mapping[str, ArgumentValue]:
+        arguments: dict[str, ArgumentValue] = {}
+        for name, value in self._mapping(path, {} if given is None else given).items():
+            if isinstance(value, str | int | float):
+                arguments[name] = value
+            else:
+                message = f"{value!r} is no text, number or truth value"
+                self._fault(f"{path}[{name!r}]", message)
+        return arguments
+
+    def _mapping(self, path: str, given: object) -> Mapping[str, object]:
+        if isinstance(given, Mapping):
+            return {str(key): value for key, value in given.items()}
+        self._fault(path, f"{given!r} is no mapping")
+        return {}
+
+    def _list(self, path: str, given: object) -> Sequence[object]:
+        if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+            return list(given)
+        self._fault(path, f"{given!r} is no list")
+        return []
+
+    def _fault(self, path: str, message: str) -> None:
+        self.faults.append(Fault(path, message))

@@ -1,0 +1,381 @@
+"""Reading plain Kubernetes objects: typed access, with a fault for whatever cannot be read.
+
+An object is a mapping with the key names of the API (``nodeName``), as ``kubectl get -o json``
+gives it, or of the official Python client's ``to_dict()`` (``node_name``). Keys that users make
+up (labels, annotations, names of resources) are never converted. Faults name the API's keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import TypeGuard, TypeVar, cast
+
+from attrs import frozen
+
+from batchsched.checks import shown
+from batchsched.errors import Fault, QuantityError
+from batchsched.frozen import EMPTY, FrozenMap
+from batchsched.quantities import milli_value, value
+
+__all__ = ["KubernetesObject", "Objects", "Reader", "Reading", "named_objects", "seconds_of"]
+
+Objects = Iterable[Mapping[str, object]] | Mapping[str, object]
+"""Objects of one kind: a collection of them, or a ``List`` object with ``items``."""
+
+HashableT = TypeVar("HashableT", bound=Hashable)
+EnumT = TypeVar("EnumT", bound=Enum)
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_MISSING = "is missing"
+_NOTHING: Mapping[str, object] = {}
+
+
+class _SnakeCase(dict[str, str]):
+    """The Python client's names for the API's keys, made when they are first asked for."""
+
+    def __missing__(self, key: str) -> str:
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
+        self[key] = words
+        return words
+
+
+_snake_case = _SnakeCase()
+
+
+def _is_mapping(given: object) -> TypeGuard[Mapping[str, object]]:
+    # Keys are texts in all that comes from JSON; `text_map` checks where others would do harm.
+    # A `dict` is tried first, as asking for the abstract class takes much longer.
+    return isinstance(given, (dict, Mapping))
+
+
+def _is_sequence(given: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(given, (list, tuple)) or (
+        isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+    )
+
+
+def seconds_of(time: str | datetime, /) -> float:
+    """Return a time in seconds since 1970-01-01T00:00:00Z.
+
+    Raises:
+        ValueError: `time` is no RFC 3339 text, or a datetime without a time zone.
+
+    >>> seconds_of("1970-01-02T00:00:00Z"), seconds_of("1970-01-01T01:00:00.5+01:00")
+    (86400.0, 0.5)
+
+    """
+    if isinstance(time, str):
+        if _TIME.fullmatch(time) is None:
+            raise ValueError(f"{shown(time)} is no RFC 3339 time such as 2026-01-31T08:00:00Z")
+        try:
+            time = datetime.fromisoformat(time)
+        except ValueError as error:
+            raise ValueError(f"{shown(time)} is no time: {error}") from None
+    if time.tzinfo is None:
+        # Its meaning would depend on the machine that reads it.
+        raise ValueError(f"{time!r} has no time zone; use an aware datetime")
+    return time.timestamp()
+
+
+class Reading:
+    """What the reading of one set of objects shares: the faults found, and values met before.
+
+    Most pods of a cluster are alike. Equal values become one object, which saves memory and
+    lets the snapshot check each of them once.
+    """
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.latest: float | None = None
+        """The latest time in the past that any object told, in seconds."""
+        self._shared: dict[Hashable, Hashable] = {}
+        self._times: dict[str, float] = {}
+        self._milli_values: dict[str, int] = {}
+        self._values: dict[str, int] = {}
+
+    def fault(self, path: str, message: str) -> None:
+        """Note that something is wrong."""
+        self.faults.append(Fault(path, message))
+
+    def shared(self, given: HashableT) -> HashableT:
+        """Return the first value that is equal to `given`. Use it for one type per meaning."""
+        return cast("HashableT", self._shared.setdefault(given, given))
+
+    def seconds(self, time: object) -> float:
+        """Return a time in seconds.
+
+        Raises:
+            ValueError: `time` is none.
+
+        """
+        if isinstance(time, str):
+            known = self._times.get(time)
+            if known is None:
+                known = self._times[time] = seconds_of(time)
+            return known
+        if isinstance(time, datetime):
+            return seconds_of(time)
+        raise ValueError(f"{shown(time)} is no time; use an RFC 3339 text or a datetime")
+
+    def amount(self, given: object, *, milli: bool) -> int:
+        """Return a quantity as a whole number of units or of thousandths, rounded up.
+
+        Raises:
+            QuantityError: it is no quantity, or negative.
+
+        """
+        known = self._milli_values if milli else self._values
+        if isinstance(given, str):
+            amount = known.get(given)
+            if amount is not None:
+                return amount
+        elif not isinstance(given, (int, float)):
+            raise QuantityError(f"{shown(given)} is no quantity; use a text such as 250m or 1Gi")
+        amount = milli_value(given) if milli else value(given)
+        if amount < 0:
+            raise QuantityError(f"{shown(given)} is negative")
+        if isinstance(given, str):  # numbers are left out: True and 1 are one key
+            known[given] = amount
+        return amount
+
+
+class Reader:
+    """Typed access to one mapping inside an object.
+
+    Whatever is absent or None counts as not given. Whatever has the wrong type counts as not
+    given too, after a fault was noted.
+    """
+
+    __slots__ = ("_above", "_step", "content", "reading")
+
+    def __init__(
+        self,
+        content: Mapping[str, object],
+        reading: Reading,
+        step: str,
+        above: Reader | None = None,
+    ) -> None:
+        self.content = content
+        self.reading = reading
+        self._step = step
+        self._above = above
+
+    @property
+    def path(self) -> str:
+        """Where this is, such as ``pods['ns/name'].spec``."""
+        # Made only when there is a fault, which is rare: paths would cost more than reading.
+        return self._step if self._above is None else self._above.path + self._step
+
+    def fault(self, below: str, message: str) -> None:
+        """Note that something is wrong with what `below` names: ``.key`` or ``[0]``."""
+        self.reading.fault(self.path + below, message)
+
+    def get(self, key: str) -> object:
+        """Return what stands at `key`, as it is."""
+        found = self.content.get(key)
+        return self.content.get(_snake_case[key]) if found is None else found
+
+    def text(self, key: str, *, required: bool = False) -> str:
+        """Return a text; empty if it is not given."""
+        found = self.get(key)
+        if isinstance(found, str):
+            if not found and required:
+                self.fault(f".{key}", "is empty")
+            return found
+        if found is not None:
+            self.fault(f".{key}", f"{shown(found)} is no text")
+        elif required:
+            self.fault(f".{key}", _MISSING)
+        return ""
+
+    def integer(self, key: str, *, default: int | None = None) -> int:
+        """Return an integer. It is required if there is no default."""
+        found = self.get(key)
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+        if found is not None:
+            self.fault(f".{key}", f"{shown(found)} is no integer")
+        elif default is None:
+            self.fault(f".{key}", _MISSING)
+        return default or 0
+
+    def truth(self, key: str) -> bool:
+        """Return a truth value; False if it is not given."""
+        found = self.get(key)
+        if found is not None and not isinstance(found, bool):
+            self.fault(f".{key}", f"{shown(found)} is neither true nor false")
+        return found is True
+
+    def time(self, key: str, *, is_past: bool = True) -> float | None:
+        """Return a time in seconds, or None."""
+        found = self.get(key)
+        if found is None:
+            return None
+        try:
+            time = self.reading.seconds(found)
+        except ValueError as error:
+            self.fault(f".{key}", str(error))
+            return None
+        if is_past and (self.reading.latest is None or time > self.reading.latest):
+            self.reading.latest = time
+        return time
+
+    def member(self, key: str, kind: type[EnumT], default: EnumT | None = None) -> EnumT | None:
+        """Return the member of `kind` that a text names; `default` if none is given."""
+        found = self.get(key)
+        if found is None or found == "":
+            return default
+        for member in kind:
+            if member.value == found:
+                return member
+        known = ", ".join(str(member.value) for member in kind)
+        self.fault(f".{key}", f"{shown(found)} is none of {known}")
+        return None
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts."""
+        found: list[str] = []
+        for position, item in enumerate(self._items(key)):
+            if isinstance(item, str):
+                found.append(item)
+            else:
+                self.fault(f".{key}[{position}]", f"{shown(item)} is no text")
+        return tuple(found)
+
+    def text_map(self, key: str) -> Mapping[str, str]:
+        """Return a map of texts to texts whose keys are users' own, such as labels."""
+        content = self.child(key).content
+        if not content:
+            return EMPTY
+        sound: dict[str, str] = {}
+        for name, item in content.items():
+            if type(name) is str and type(item) is str:
+                sound[name] = item
+            else:
+                message = f"{shown(item)} for {shown(name)}: keys and values are texts"
+                self.fault(f".{key}[{shown(name)}]", message)
+        return self.reading.shared(FrozenMap(sound))
+
+    def child(self, key: str) -> Reader:
+        """Return a reader of a mapping; of an empty one if none is given."""
+        return self.optional_child(key) or Reader(_NOTHING, self.reading, f".{key}", self)
+
+    def optional_child(self, key: str) -> Reader | None:
+        """Return a reader of a mapping, or None."""
+        found = self.get(key)
+        if found is None:
+            return None
+        if _is_mapping(found):
+            return Reader(found, self.reading, f".{key}", self)
+        self.fault(f".{key}", f"{shown(found)} is no mapping")
+        return None
+
+    def children(self, key: str) -> Iterator[Reader]:
+        """Yield a reader of each mapping in a list."""
+        for position, item in enumerate(self._items(key)):
+            if _is_mapping(item):
+                yield Reader(item, self.reading, f".{key}[{position}]", self)
+            else:
+                self.fault(f".{key}[{position}]", f"{shown(item)} is no mapping")
+
+    def amounts(self, unit_of: Callable[[str], bool | None]) -> dict[str, int]:
+        """Return this mapping's quantities: names of resources to whole amounts, rounded up.
+
+        `unit_of` says of a name whether its amount is meant in thousandths; None: ignore it.
+        """
+        amounts: dict[str, int] = {}
+        for name, given in self.content.items():
+            if type(name) is not str:
+                self.fault(f"[{shown(name)}]", "is no name of a resource; use a text")
+                continue
+            milli = unit_of(name)
+            if milli is None or given is None:
+                continue
+            try:
+                amounts[name] = self.reading.amount(given, milli=milli)
+            except QuantityError as error:
+                self.fault(f".{name}" if name.isidentifier() else f"[{name!r}]", str(error))
+        return amounts
+
+    def _items(self, key: str) -> Sequence[object]:
+        found = self.get(key)
+        if found is None:
+            return ()
+        if _is_sequence(found):
+            return found
+        self.fault(f".{key}", f"{shown(found)} is no list")
+        return ()
+
+
+@frozen
+class KubernetesObject:
+    """An object that has a name."""
+
+    reader: Reader
+    metadata: Reader
+    name: str
+    namespace: str
+    """Empty for objects of kinds that have none."""
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``, or the name alone for objects that are in no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def creation_time(self) -> float:
+        """Return the time at which the object was made, in seconds; 0.0 if it does not say."""
+        return self.metadata.time("creationTimestamp") or 0.0
+
+
+def named_objects(
+    reading: Reading, argument: str, kind: str, given: Objects, *, namespaced: bool
+) -> list[KubernetesObject]:
+    """Return the objects of `given`, without those that cannot be told apart by name."""
+    named: list[KubernetesObject] = []
+    seen: set[str] = set()
+    for position, content in enumerate(_contents(reading, argument, given)):
+        place = f"{argument}[{position}]"
+        if not _is_mapping(content):
+            reading.fault(
+                place,
+                f"{shown(content)} is no mapping; use plain dicts, such as to_dict() of the "
+                "Kubernetes client's objects",
+            )
+            continue
+        reader = Reader(content, reading, place)
+        said_kind = reader.get("kind")
+        if said_kind is not None and said_kind != kind:
+            reader.fault(".kind", f"{shown(said_kind)} is not {kind}")
+            continue
+        metadata = reader.child("metadata")
+        name = metadata.text("name", required=True)
+        namespace = (metadata.text("namespace") or "default") if namespaced else ""
+        if not name:
+            continue
+        full_name = f"{namespace}/{name}" if namespaced else name
+        named_reader = Reader(content, reading, f"{argument}[{full_name!r}]")
+        if full_name in seen:
+            named_reader.fault("", "this name is given twice")
+            continue
+        seen.add(full_name)
+        metadata = Reader(metadata.content, reading, ".metadata", named_reader)
+        named.append(KubernetesObject(named_reader, metadata, name, namespace))
+    return named
+
+
+def _contents(reading: Reading, argument: str, given: object) -> Iterable[object]:
+    if _is_mapping(given):
+        items = given.get("items")
+        if _is_sequence(items):
+            return items
+        if items is not None or not str(given.get("kind") or "").endswith("List"):
+            message = "is one mapping; use a list of objects, or a List object with items"
+            reading.fault(argument, message)
+        return ()
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
+        return cast("Iterable[object]", given)
+    reading.fault(argument, f"{shown(given)} is no collection of objects")
+    return ()

@@ -1,0 +1,139 @@
+"""Pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from batchsched.constraints import HostPort, TaintEffect, Toleration, TolerationOperator
+from batchsched.constraints.ports import ANY_ADDRESS
+from batchsched.kubernetes.affinity import Namespaces, read_node_affinity, read_pod_affinity
+from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE
+from batchsched.kubernetes.objects import KubernetesObject, Reader
+from batchsched.kubernetes.requests import is_sidecar, read_pod_request
+from batchsched.model import TaskInfo
+from batchsched.status import TaskStatus
+
+__all__ = ["Pod", "read_pod"]
+
+_PRIORITY = 1
+"""The priority of a pod that names none."""
+_ENDED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
+
+
+@frozen
+class Pod:
+    """A pod as a task, and whose it is."""
+
+    object: KubernetesObject
+    task: TaskInfo
+    group: str
+    """The name of its PodGroup, which is in its namespace; empty if it names none."""
+    group_key: str
+    """The annotation that says so."""
+    scheduler_name: str
+    own_priority: int
+    """The priority that it names, or 0."""
+
+
+def read_pod(pod: KubernetesObject, namespaces: Namespaces, /) -> Pod:
+    """Return a v1 Pod as the model has it."""
+    reading = pod.reader.reading
+    metadata, spec = pod.metadata, pod.reader.child("spec")
+    annotations = metadata.text_map("annotations")
+    group_key = next((key for key in GROUP_NAMES if annotations.get(key)), "")
+    status, node_name = _standing(pod, spec, annotations.get(RESERVED_NODE, ""))
+    request = read_pod_request(spec, reading)
+    affinity = spec.optional_child("affinity")
+    has_priority = spec.get("priority") is not None
+    priority = spec.integer("priority", default=_PRIORITY)
+    task = TaskInfo(
+        uid=metadata.text("uid") or pod.full_name,
+        name=pod.name,
+        namespace=pod.namespace,
+        status=status,
+        node_name=node_name,
+        resreq=request.resreq,
+        init_resreq=request.init_resreq,
+        scoring_request=request.scoring_request,
+        priority=priority,
+        priority_class_name=spec.text("priorityClassName"),
+        creation_time=pod.creation_time(),
+        is_backfill=annotations.get(BACKFILL) == "true",
+        labels=metadata.text_map("labels"),
+        node_selector=spec.text_map("nodeSelector"),
+        node_affinity=None if affinity is None else reading.shared(read_node_affinity(affinity)),
+        tolerations=reading.shared(tuple(_tolerations(spec))),
+        host_ports=reading.shared(tuple(_host_ports(spec))),
+        pod_affinity=None
+        if affinity is None
+        else reading.shared(read_pod_affinity(affinity, "podAffinity", namespaces)),
+        pod_anti_affinity=None
+        if affinity is None
+        else reading.shared(read_pod_affinity(affinity, "podAntiAffinity", namespaces)),
+    )
+    return Pod(
+        object=pod,
+        task=task,
+        group=annotations[group_key] if group_key else "",
+        group_key=group_key,
+        scheduler_name=spec.text("schedulerName"),
+        own_priority=priority if has_priority else 0,
+    )
+
+
+def _standing(
+    pod: KubernetesObject, spec: Reader, reserved_node: str
+) -> tuple[TaskStatus, str | None]:
+    phase = pod.reader.child("status").text("phase") or "Pending"
+    # It lies ahead by the time that the pod is given to end, so it says nothing of the present.
+    is_deleted = pod.metadata.time("deletionTimestamp", is_past=False) is not None
+    node_name = spec.text("nodeName") or None
+    if phase in _ENDED:
+        return _ENDED[phase], None
+    if phase not in ("Pending", "Running"):
+        return TaskStatus.UNKNOWN, node_name
+    if is_deleted:
+        return TaskStatus.RELEASING, node_name
+    if phase == "Running":
+        return TaskStatus.RUNNING, node_name
+    if node_name is not None:
+        return TaskStatus.BOUND, node_name
+    if reserved_node:
+        return TaskStatus.RESERVED, reserved_node
+    return TaskStatus.PENDING, None
+
+
+def _tolerations(spec: Reader) -> Iterator[Toleration]:
+    for toleration in spec.children("tolerations"):
+        operator = toleration.member("operator", TolerationOperator, TolerationOperator.EQUAL)
+        if operator is not None:
+            yield Toleration(
+                key=toleration.text("key"),
+                operator=operator,
+                value=toleration.text("value"),
+                effect=toleration.member("effect", TaintEffect),
+            )
+
+
+def _host_ports(spec: Reader) -> Iterator[HostPort]:
+    on_host_network = spec.truth("hostNetwork")
+    for container in spec.children("containers"):
+        yield from _ports_of(container, on_host_network=on_host_network)
+    for container in spec.children("initContainers"):
+        if is_sidecar(container):
+            yield from _ports_of(container, on_host_network=on_host_network)
+
+
+def _ports_of(container: Reader, *, on_host_network: bool) -> Iterator[HostPort]:
+    for port in container.children("ports"):
+        number = port.integer("hostPort", default=0)
+        if not number and on_host_network:
+            number = port.integer("containerPort", default=0)
+        if number:
+            yield HostPort(
+                port=number,
+                protocol=port.text("protocol") or "TCP",
+                address=port.text("hostIP") or ANY_ADDRESS,
+            )

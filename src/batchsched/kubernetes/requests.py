@@ -1,0 +1,128 @@
+"""What containers and pods request, and what nodes have."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from batchsched.kubernetes.objects import Reader, Reading
+from batchsched.model import DEFAULT_SCORING_MEMORY, DEFAULT_SCORING_MILLI_CPU, ScoringRequest
+from batchsched.resources import Resource, sum_resources
+
+__all__ = ["PodRequest", "is_extended_resource", "read_allocatable", "read_pod_request"]
+
+
+def is_extended_resource(name: str, /) -> bool:
+    """Return whether a resource counts as a scalar: its name has a domain of somebody's own.
+
+    Kubernetes' own names without a domain, such as ``ephemeral-storage`` and ``hugepages-2Mi``,
+    and those of the domain ``kubernetes.io`` do not.
+
+    >>> is_extended_resource("nvidia.com/gpu"), is_extended_resource("hugepages-2Mi")
+    (True, False)
+    >>> is_extended_resource("attachable-volumes.kubernetes.io/disk")
+    False
+    """
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and not domain.endswith("kubernetes.io")
+
+
+def _in_thousandths(name: str) -> bool | None:
+    if name == "cpu":
+        return True
+    if name == "memory":
+        return False
+    return True if is_extended_resource(name) else None
+
+
+def _resource(amounts: dict[str, int]) -> Resource:
+    scalars = {name: amounts[name] for name in amounts if name not in ("cpu", "memory")}
+    return Resource(
+        milli_cpu=amounts.get("cpu", 0),
+        memory=amounts.get("memory", 0),
+        # An amount of 0 says nothing more than no amount does.
+        scalars={name: amount for name, amount in scalars.items() if amount} if scalars else {},
+    )
+
+
+def read_allocatable(status: Reader, /) -> tuple[Resource, int | None]:
+    """Return what a node has, and how many pods it takes (None: any number)."""
+    allocatable = status.optional_child("allocatable") or status.child("capacity")
+    pods = allocatable.amounts(lambda name: False if name == "pods" else None)
+    return _resource(allocatable.amounts(_in_thousandths)), pods.get("pods")
+
+
+@frozen
+class PodRequest:
+    """What a pod requests."""
+
+    resreq: Resource
+    init_resreq: Resource | None
+    """None: as `resreq`."""
+    scoring_request: ScoringRequest
+
+
+@frozen
+class _ContainerRequest:
+    resource: Resource
+    scoring_milli_cpu: int
+    scoring_memory: int
+
+
+def _container_request(container: Reader) -> _ContainerRequest:
+    resources = container.child("resources")
+    amounts = resources.child("requests").amounts(_in_thousandths)
+    limits = resources.optional_child("limits")
+    if limits is not None:
+        amounts = limits.amounts(_in_thousandths) | amounts
+    return _ContainerRequest(
+        _resource(amounts),
+        amounts.get("cpu", DEFAULT_SCORING_MILLI_CPU),
+        amounts.get("memory", DEFAULT_SCORING_MEMORY),
+    )
+
+
+def is_sidecar(init_container: Reader, /) -> bool:
+    """Return whether an init container goes on running beside the pod's containers."""
+    return init_container.text("restartPolicy") == "Always"
+
+
+def read_pod_request(spec: Reader, reading: Reading, /) -> PodRequest:
+    """Return what a pod requests, by Kubernetes' rules.
+
+    A request that is missing is the limit of the same name, if there is one. Sidecars (init
+    containers that are always restarted) count as containers, and for the init containers
+    that are started after them. The overhead of the pod is added.
+    """
+    running = [_container_request(container) for container in spec.children("containers")]
+    sidecars: list[Resource] = []
+    peak: Resource | None = None
+    for container in spec.children("initContainers"):
+        request = _container_request(container)
+        if is_sidecar(container):
+            running.append(request)
+            sidecars.append(request.resource)
+            continue
+        while_it_runs = sum_resources([request.resource, *sidecars])
+        peak = while_it_runs if peak is None else peak.max_with(while_it_runs)
+    held = (
+        running[0].resource
+        if len(running) == 1
+        else sum_resources(request.resource for request in running)
+    )
+    if peak is not None:
+        peak = held.max_with(peak)
+    overhead = spec.optional_child("overhead")
+    if overhead is not None:
+        added = _resource(overhead.amounts(_in_thousandths))
+        held = held + added
+        peak = None if peak is None else peak + added
+    return PodRequest(
+        reading.shared(held),
+        None if peak is None or peak == held else reading.shared(peak),
+        reading.shared(
+            ScoringRequest(
+                sum(request.scoring_milli_cpu for request in running),
+                sum(request.scoring_memory for request in running),
+            )
+        ),
+    )

@@ -1,0 +1,69 @@
+"""What actions ask of a placement engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Protocol
+
+from batchsched.reasons import NodeTally, Unfit
+from batchsched.states import NodeState, TaskState
+
+__all__ = ["Fit", "Placement"]
+
+
+class Fit(Enum):
+    """How a task's request fits on a node (specification, section 3)."""
+
+    NOW = "now"
+    """It can start without taking what anybody was promised."""
+    LATER = "later"
+    """It can start once what is being released is gone."""
+    CONDITIONALLY = "conditionally"
+    """It can start once backfill tasks are gone."""
+
+
+class Placement(Protocol):
+    """Finds nodes for tasks; every answer is that of a plain loop over all nodes.
+
+    A node is *feasible* for a task if all predicates accept it and it is not
+    closed by a reservation. *Best* is the highest node order score, the first
+    in node order among equals; scores that are normalised are normalised over
+    the nodes that take part in the choice.
+    """
+
+    def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
+        """Return the best of the feasible nodes where the task fits in this way."""
+        ...
+
+    def best_feasible(self, task: TaskState, /) -> NodeState | None:
+        """Return the best of all feasible nodes."""
+        ...
+
+    def first_feasible(self, task: TaskState, /) -> NodeState | None:
+        """Return the first feasible node in node order."""
+        ...
+
+    def feasible(self, task: TaskState, /) -> Sequence[NodeState]:
+        """Return all feasible nodes in node order."""
+        ...
+
+    def ranked(self, task: TaskState, /) -> Iterable[NodeState]:
+        """Return all feasible nodes, the best first."""
+        ...
+
+    def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
+        """Return why the predicates refuse the node, or None. Reservations play no part."""
+        ...
+
+    def raw_scores(self, task: TaskState, node: NodeState, /) -> tuple[float, ...]:
+        """Return what each score says of the node, before it is normalised."""
+        ...
+
+    def totals(self, task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
+        """Return the total score of each of several nodes compared, from their raw scores."""
+        ...
+
+    def tally(self, task: TaskState, /) -> NodeTally:
+        """Return how many nodes could take the task now, and what stands in the way on others."""
+        ...

@@ -1,0 +1,46 @@
+"""conformance: what the cluster itself runs on is never evicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from batchsched.arguments import Arguments
+from batchsched.plugin import Verdict
+from batchsched.session_view import SessionView
+from batchsched.states import TaskState
+
+__all__ = ["ConformancePlugin"]
+
+SYSTEM_NAMESPACE = "kube-system"
+CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
+
+
+@frozen
+class ConformancePlugin:
+    """Protects system tasks and those of critical priority classes; all others are victims."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> ConformancePlugin:
+        """Take no arguments."""
+        return cls()
+
+    def open(self, _view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _Conformance()
+
+
+class _Conformance:
+    def preemptable(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return [
+            Verdict.PROTECTED
+            if candidate.info.namespace == SYSTEM_NAMESPACE
+            or candidate.info.priority_class_name in CRITICAL_CLASSES
+            else Verdict.VICTIM
+            for candidate in candidates
+        ]
+
+    reclaimable = preemptable

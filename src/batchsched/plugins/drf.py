@@ -1,0 +1,93 @@
+"""drf: the job with the smallest dominant share goes first.
+
+Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource
+Types" (NSDI 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from batchsched.arguments import Arguments
+from batchsched.plugin import Verdict
+from batchsched.session_view import SessionView
+from batchsched.shares import dominant_share
+from batchsched.states import JobState, TaskState
+from batchsched.vectors import Vector, minus, plus
+
+__all__ = ["DrfPlugin"]
+
+SHARE_TOLERANCE = 1e-6
+"""Shares that differ by no more than this are equal, where victims are chosen."""
+
+
+@frozen
+class DrfPlugin:
+    """Orders jobs by dominant share; lets a job preempt those that would still have more."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> DrfPlugin:
+        """Take no arguments."""
+        return cls()
+
+    def open(self, view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _Drf(view)
+
+
+class _Drf:
+    def __init__(self, view: SessionView) -> None:
+        self._total = view.cluster[: view.dimensions.in_cluster]
+        self._allocated: dict[str, Vector] = {}
+        self._share: dict[str, float] = {}
+        zero = view.dimensions.zero
+        for job in view.jobs.values():
+            allocated = zero
+            if job.ready_count:
+                for task in job.tasks:
+                    if task.status.occupies:
+                        allocated = plus(allocated, task.resreq)
+            self._set(job.uid, allocated)
+
+    def _set(self, job: str, allocated: Vector) -> None:
+        self._allocated[job] = allocated
+        self._share[job] = dominant_share(allocated, self._total)
+
+    def job_order_key(self, job: JobState, /) -> float:
+        return self._share[job.uid]
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        if task.job is not None:
+            uid = task.job.uid
+            self._set(uid, plus(self._allocated[uid], task.resreq))
+
+    def on_deallocate(self, task: TaskState, /) -> None:
+        if task.job is not None:
+            uid = task.job.uid
+            self._set(uid, minus(self._allocated[uid], task.resreq))
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        mine = claimant.job
+        assert mine is not None
+        with_claim = plus(self._allocated[mine.uid], claimant.resreq)
+        claimant_share = dominant_share(with_claim, self._total)
+        running: dict[str, Vector] = {}
+        verdicts: list[Verdict] = []
+        for candidate in candidates:
+            job = candidate.job
+            assert job is not None
+            allocated = running.get(job.uid)
+            if allocated is None:
+                allocated = self._allocated[job.uid]
+            left = minus(allocated, candidate.resreq)
+            share = dominant_share(left, self._total)
+            if claimant_share < share or abs(claimant_share - share) <= SHARE_TOLERANCE:
+                running[job.uid] = left
+                verdicts.append(Verdict.VICTIM)
+            else:
+                verdicts.append(Verdict.PASS)
+        return verdicts

@@ -1,0 +1,181 @@
+"""nodeorder: which of the nodes that can take a task suits it best.
+
+Specification: section 6. The scores are those of Kubernetes 1.16, integers from 0
+to 10, each with a weight of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from attrs import frozen
+
+from batchsched.arguments import Arguments
+from batchsched.plugin import NodeScore, Reads
+from batchsched.session_view import SessionView
+from batchsched.states import NodeState, TaskState
+
+__all__ = ["NodeOrderPlugin"]
+
+LARGEST_SCORE = 10
+_PERCENT = 100.0
+
+
+@frozen(kw_only=True)
+class NodeOrderPlugin:
+    """Scores nodes; a weight of 0 switches a score off."""
+
+    least_requested: int = 1
+    """Weight of: the emptier, the better."""
+    most_requested: int = 0
+    """Weight of: the fuller, the better."""
+    node_affinity: int = 1
+    """Weight of: the more preferred node affinity terms match, the better."""
+    pod_affinity: int = 1
+    """Weight of: the more attractive the tasks near it, the better."""
+    balanced_resource: int = 1
+    """Weight of: the more evenly cpu and memory are used, the better."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> NodeOrderPlugin:
+        """Read the weights from their arguments, named as in kube-batch."""
+        return cls(
+            least_requested=arguments.integer("leastrequested.weight", default=1, minimum=0),
+            most_requested=arguments.integer("mostrequested.weight", default=0, minimum=0),
+            node_affinity=arguments.integer("nodeaffinity.weight", default=1, minimum=0),
+            pod_affinity=arguments.integer("podaffinity.weight", default=1, minimum=0),
+            balanced_resource=arguments.integer("balancedresource.weight", default=1, minimum=0),
+        )
+
+    def open(self, view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _NodeOrder(self, view)
+
+
+class _NodeOrder:
+    def __init__(self, weights: NodeOrderPlugin, view: SessionView) -> None:
+        self._weights = weights
+        self._view = view
+
+    def node_scores(self) -> Iterable[NodeScore]:
+        weights = self._weights
+        for name, function, weight in (
+            ("least requested", _least_requested, weights.least_requested),
+            ("most requested", _most_requested, weights.most_requested),
+            ("balanced resource", _balanced, weights.balanced_resource),
+        ):
+            yield NodeScore(
+                name=name,
+                score=function,
+                weight=weight,
+                reads=Reads.ACCOUNTS,
+                task_key=_scoring_request,
+            )
+        if any(_has_preferences(task) for task in self._view.tasks.values()):
+            yield NodeScore(
+                name="node affinity",
+                score=_node_affinity,
+                normalise=_part_of_highest,
+                weight=weights.node_affinity,
+                reads=Reads.DESCRIPTION,
+                task_key=_preferences,
+            )
+        if weights.pod_affinity and self._view.pod_affinity.is_active:
+            index = self._view.pod_affinity
+            yield NodeScore(
+                name="inter-pod affinity",
+                score=lambda task, node: index.profile(task).raw_score(node.info.labels),
+                normalise=_part_of_range,
+                weight=weights.pod_affinity,
+                reads=Reads.CLUSTER,
+                task_key=index.task_key,
+            )
+
+    def node_order_on_resource(self, task: TaskState, node: NodeState, /) -> float:
+        """Follow the design document "Reserve Action": idle resources against what is required."""
+        cpu, memory, *scalars = (
+            _resource_score(required, idle)
+            for required, idle in zip(task.init_resreq, node.idle, strict=True)
+        )
+        asked = [
+            score
+            for score, required in zip(scalars, task.init_resreq[2:], strict=True)
+            if required
+        ]
+        scalar = sum(asked) / len(asked) if asked else 0.0
+        return ((cpu + memory) / 2 + 2 * scalar) / 3
+
+
+def _resource_score(required: float, idle: float) -> float:
+    if not required:
+        return _PERCENT
+    if required <= idle:
+        return _PERCENT - _PERCENT * required / idle
+    return _PERCENT * idle / required - _PERCENT
+
+
+def _scoring_request(task: TaskState) -> Hashable:
+    return task.scoring_milli_cpu, task.scoring_memory
+
+
+def _free_part(requested: int, capacity: int) -> int:
+    if not capacity or requested > capacity:
+        return 0
+    return (capacity - requested) * LARGEST_SCORE // capacity
+
+
+def _used_part(requested: int, capacity: int) -> int:
+    if not capacity or requested > capacity:
+        return 0
+    return requested * LARGEST_SCORE // capacity
+
+
+def _least_requested(task: TaskState, node: NodeState) -> int:
+    cpu = _free_part(node.scoring_milli_cpu + task.scoring_milli_cpu, node.allocatable[0])
+    memory = _free_part(node.scoring_memory + task.scoring_memory, node.allocatable[1])
+    return (cpu + memory) // 2
+
+
+def _most_requested(task: TaskState, node: NodeState) -> int:
+    cpu = _used_part(node.scoring_milli_cpu + task.scoring_milli_cpu, node.allocatable[0])
+    memory = _used_part(node.scoring_memory + task.scoring_memory, node.allocatable[1])
+    return (cpu + memory) // 2
+
+
+def _balanced(task: TaskState, node: NodeState) -> int:
+    cpu_capacity, memory_capacity = node.allocatable[0], node.allocatable[1]
+    cpu = (
+        (node.scoring_milli_cpu + task.scoring_milli_cpu) / cpu_capacity if cpu_capacity else 1.0
+    )
+    memory = (
+        (node.scoring_memory + task.scoring_memory) / memory_capacity if memory_capacity else 1.0
+    )
+    if cpu >= 1 or memory >= 1:
+        return 0
+    return int((1 - abs(cpu - memory)) * LARGEST_SCORE)
+
+
+def _has_preferences(task: TaskState) -> bool:
+    affinity = task.info.node_affinity
+    return affinity is not None and bool(affinity.preferred)
+
+
+def _preferences(task: TaskState) -> Hashable:
+    affinity = task.info.node_affinity
+    return affinity.preferred if affinity is not None else ()
+
+
+def _node_affinity(task: TaskState, node: NodeState) -> int:
+    affinity = task.info.node_affinity
+    return 0 if affinity is None else affinity.weight_of(node.info.labels, node.name)
+
+
+def _part_of_highest(raw: float, _lowest: float, highest: float) -> float:
+    return LARGEST_SCORE * raw // highest if highest else 0
+
+
+def _part_of_range(raw: float, lowest: float, highest: float) -> float:
+    least, most = min(0, lowest), max(0, highest)
+    if least == most:
+        return 0
+    return int(LARGEST_SCORE * ((raw - least) / (most - least)))

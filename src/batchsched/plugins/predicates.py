@@ -1,0 +1,171 @@
+"""predicates: which nodes can take a task at all.
+
+Specification: sections 6 and 8. The rules are those of Kubernetes 1.16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from attrs import frozen
+
+from batchsched.arguments import Arguments
+from batchsched.constraints.taints import untolerated
+from batchsched.plugin import Predicate, Reads
+from batchsched.reasons import Unfit, UnfitReason
+from batchsched.session_view import SessionView
+from batchsched.states import NodeState, TaskState
+
+__all__ = ["PredicatesPlugin"]
+
+
+def _unfit(reason: UnfitReason) -> Unfit:
+    return Unfit(reason, plugin="predicates")
+
+
+_TOO_MANY_TASKS = _unfit(UnfitReason.TOO_MANY_TASKS)
+_NOT_READY = _unfit(UnfitReason.NODE_NOT_READY)
+_NO_NETWORK = _unfit(UnfitReason.NETWORK_UNAVAILABLE)
+_UNSCHEDULABLE = _unfit(UnfitReason.NODE_UNSCHEDULABLE)
+_SELECTOR = _unfit(UnfitReason.NODE_SELECTOR)
+_PORTS = _unfit(UnfitReason.HOST_PORTS)
+_TAINT = _unfit(UnfitReason.UNTOLERATED_TAINT)
+_MEMORY_PRESSURE = _unfit(UnfitReason.MEMORY_PRESSURE)
+_DISK_PRESSURE = _unfit(UnfitReason.DISK_PRESSURE)
+_PID_PRESSURE = _unfit(UnfitReason.PID_PRESSURE)
+_AFFINITY = {
+    reason: _unfit(reason)
+    for reason in (
+        UnfitReason.POD_AFFINITY,
+        UnfitReason.POD_ANTI_AFFINITY,
+        UnfitReason.EXISTING_ANTI_AFFINITY,
+    )
+}
+
+
+@frozen(kw_only=True)
+class PredicatesPlugin:
+    """Checks limits, conditions, selectors, ports, taints, pressure and inter-pod affinity."""
+
+    memory_pressure: bool = False
+    """Whether nodes under memory pressure refuse tasks that request no cpu and no memory."""
+    disk_pressure: bool = False
+    """Whether nodes under disk pressure refuse all tasks."""
+    pid_pressure: bool = False
+    """Whether nodes that run out of process numbers refuse all tasks."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> PredicatesPlugin:
+        """Read the switches from their arguments, named as in kube-batch."""
+        return cls(
+            memory_pressure=arguments.boolean("predicate.MemoryPressureEnable", default=False),
+            disk_pressure=arguments.boolean("predicate.DiskPressureEnable", default=False),
+            pid_pressure=arguments.boolean("predicate.PIDPressureEnable", default=False),
+        )
+
+    def open(self, view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _Predicates(self, view)
+
+
+class _Predicates:
+    def __init__(self, switches: PredicatesPlugin, view: SessionView) -> None:
+        self._switches = switches
+        self._view = view
+
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(check=_task_limit, reads=Reads.ACCOUNTS, task_key=_nothing)
+        yield Predicate(check=_conditions, reads=Reads.DESCRIPTION, task_key=_nothing)
+        yield Predicate(check=_selector, reads=Reads.DESCRIPTION, task_key=_selection)
+        yield Predicate(check=_ports, reads=Reads.NODE, task_key=_host_ports)
+        yield Predicate(check=_taints, reads=Reads.DESCRIPTION, task_key=_tolerations)
+        for is_on, condition, unfit, check in (
+            (self._switches.memory_pressure, "MemoryPressure", _MEMORY_PRESSURE, _needs_little),
+            (self._switches.disk_pressure, "DiskPressure", _DISK_PRESSURE, _any_task),
+            (self._switches.pid_pressure, "PIDPressure", _PID_PRESSURE, _any_task),
+        ):
+            if is_on:
+                yield _pressure(condition, unfit, check)
+        index = self._view.pod_affinity
+        if index.is_active:
+
+            def affinity(task: TaskState, node: NodeState) -> Unfit | None:
+                reason = index.profile(task).refusal(node.info.labels)
+                return None if reason is None else _AFFINITY[reason]
+
+            yield Predicate(check=affinity, reads=Reads.CLUSTER, task_key=index.task_key)
+
+
+def _nothing(_task: TaskState) -> Hashable:
+    return None
+
+
+def _task_limit(_task: TaskState, node: NodeState) -> Unfit | None:
+    limit = node.info.max_tasks
+    return _TOO_MANY_TASKS if limit is not None and len(node.tasks) >= limit else None
+
+
+def _conditions(_task: TaskState, node: NodeState) -> Unfit | None:
+    info = node.info
+    if info.conditions.get("Ready", "True") != "True":
+        return _NOT_READY
+    if info.conditions.get("NetworkUnavailable", "False") != "False":
+        return _NO_NETWORK
+    return _UNSCHEDULABLE if info.unschedulable else None
+
+
+def _selection(task: TaskState) -> Hashable:
+    affinity = task.info.node_affinity
+    return task.info.node_selector, affinity.required if affinity is not None else None
+
+
+def _selector(task: TaskState, node: NodeState) -> Unfit | None:
+    info = task.info
+    labels = node.info.labels
+    for key, value in info.node_selector.items():
+        if labels.get(key) != value:
+            return _SELECTOR
+    affinity = info.node_affinity
+    if affinity is not None and not affinity.accepts(labels, node.name):
+        return _SELECTOR
+    return None
+
+
+def _host_ports(task: TaskState) -> Hashable:
+    return task.info.host_ports
+
+
+def _ports(task: TaskState, node: NodeState) -> Unfit | None:
+    wanted = task.info.host_ports
+    if not wanted or not node.ports:
+        return None
+    for other in node.tasks.values():
+        for taken in other.info.host_ports:
+            if any(port.conflicts(taken) for port in wanted):
+                return _PORTS
+    return None
+
+
+def _tolerations(task: TaskState) -> Hashable:
+    return task.info.tolerations
+
+
+def _taints(task: TaskState, node: NodeState) -> Unfit | None:
+    taints = node.info.taints
+    return _TAINT if taints and untolerated(taints, task.info.tolerations) is not None else None
+
+
+def _needs_little(task: TaskState) -> bool:
+    return not task.resreq[0] and not task.resreq[1]
+
+
+def _any_task(_task: TaskState) -> bool:
+    return True
+
+
+def _pressure(condition: str, unfit: Unfit, concerns: Callable[[TaskState], bool]) -> Predicate:
+    def check(task: TaskState, node: NodeState) -> Unfit | None:
+        under_pressure = node.info.conditions.get(condition, "False") == "True"
+        return unfit if under_pressure and concerns(task) else None
+
+    return Predicate(check=check, reads=Reads.DESCRIPTION, task_key=concerns)

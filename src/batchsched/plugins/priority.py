@@ -1,0 +1,54 @@
+"""priority: the more important task and job go first, and only the less important give way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from batchsched.arguments import Arguments
+from batchsched.plugin import Verdict
+from batchsched.session_view import SessionView
+from batchsched.states import JobState, TaskState
+
+__all__ = ["PriorityPlugin"]
+
+
+@frozen
+class PriorityPlugin:
+    """Orders tasks and jobs by priority; protects the more important from the less important."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> PriorityPlugin:
+        """Take no arguments."""
+        return cls()
+
+    def open(self, _view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _Priority()
+
+
+class _Priority:
+    def task_order_key(self, task: TaskState, /) -> int:
+        return -task.info.priority
+
+    def job_order_key(self, job: JobState, /) -> int:
+        return -job.info.priority
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return [_verdict(claimant, candidate) for candidate in candidates]
+
+
+def _verdict(claimant: TaskState, candidate: TaskState) -> Verdict:
+    mine, other = claimant.job, candidate.job
+    assert mine is not None
+    assert other is not None
+    if mine is other:
+        difference = candidate.info.priority - claimant.info.priority
+    else:
+        difference = other.info.priority - mine.info.priority
+    if difference == 0:
+        return Verdict.PASS
+    return Verdict.VICTIM if difference < 0 else Verdict.PROTECTED

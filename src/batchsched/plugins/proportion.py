@@ -1,0 +1,192 @@
+"""proportion: each queue deserves a share of the cluster by its weight, and no more than it asks.
+
+Specification: section 6. What a queue deserves is found by water-filling: shares
+by weight are dealt out in rounds, and what a queue does not ask for is dealt
+again to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, frozen
+
+from batchsched.arguments import Arguments
+from batchsched.plugin import Verdict
+from batchsched.session_view import SessionView
+from batchsched.shares import dominant_share
+from batchsched.states import QueueState, TaskState
+from batchsched.status import TaskStatus
+from batchsched.vectors import Vector, fits, is_empty, minus, plus
+
+__all__ = ["ProportionPlugin", "water_fill"]
+
+Amounts = tuple[float, ...]
+
+
+@frozen
+class ProportionPlugin:
+    """Orders queues by share, keeps them to what they deserve, gives back what they lack."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> ProportionPlugin:
+        """Take no arguments."""
+        return cls()
+
+    def open(self, view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _Proportion(view)
+
+
+def water_fill(
+    total: Sequence[float],
+    weights: Mapping[str, int],
+    requests: Mapping[str, Sequence[float]],
+) -> dict[str, Amounts]:
+    """Return what each queue deserves of `total`, by name.
+
+    Rounds deal out what remains by weight, in order of name; a queue that has what
+    it requests is met and keeps the smaller of both, per dimension. A queue may
+    deserve more than it requests in one dimension as long as it is short in another.
+    Weights are positive; O(queues) rounds of O(queues x dimensions).
+
+    >>> water_fill((100,), {"a": 1, "b": 1}, {"a": (10,), "b": (500,)})
+    {'a': (10,), 'b': (90.0,)}
+    """
+    remaining: Amounts = tuple(total)
+    nothing: Amounts = (0,) * len(remaining)
+    deserved = dict.fromkeys(sorted(weights), nothing)
+    unmet = list(deserved)
+    while unmet and not is_empty(remaining):
+        all_weights = sum(weights[name] for name in unmet)
+        increases = decreases = nothing
+        still_unmet: list[str] = []
+        for name in unmet:
+            before = deserved[name]
+            ratio = weights[name] / all_weights
+            now: Amounts = tuple(
+                had + left * ratio for had, left in zip(before, remaining, strict=True)
+            )
+            if fits(requests[name], now):
+                now = tuple(map(min, now, requests[name]))
+            else:
+                still_unmet.append(name)
+            deserved[name] = now
+            changes = [new - old for new, old in zip(now, before, strict=True)]
+            increases = tuple(
+                sum_ + change if change > 0 else sum_
+                for sum_, change in zip(increases, changes, strict=True)
+            )
+            decreases = tuple(
+                sum_ - change if change < 0 else sum_
+                for sum_, change in zip(decreases, changes, strict=True)
+            )
+        remaining = tuple(
+            left - taken + given
+            for left, taken, given in zip(remaining, increases, decreases, strict=True)
+        )
+        unmet = still_unmet
+    return deserved
+
+
+@define
+class _Account:
+    deserved: Amounts
+    allocated: Vector
+    share: float = 0.0
+
+
+class _Proportion:
+    def __init__(self, view: SessionView) -> None:
+        dimensions = view.dimensions
+        self._in_cluster = dimensions.in_cluster
+        weights: dict[str, int] = {}
+        requests: dict[str, Vector] = {}
+        allocated: dict[str, Vector] = {}
+        for queue in view.queues.values():
+            if queue.jobs:
+                weights[queue.name] = queue.info.weight
+                held, wanted = _use_of(queue, dimensions.zero)
+                allocated[queue.name] = held
+                requests[queue.name] = plus(held, wanted)
+        deserved = water_fill(view.cluster, weights, requests)
+        self._accounts: dict[str, _Account] = {}
+        for name, amounts in deserved.items():
+            account = _Account(amounts, allocated[name])
+            self._accounts[name] = account
+            self._share(account)
+
+    def _share(self, account: _Account) -> None:
+        account.share = dominant_share(
+            account.allocated[: self._in_cluster], account.deserved[: self._in_cluster]
+        )
+
+    def queue_order_key(self, queue: QueueState, /) -> float:
+        account = self._accounts.get(queue.name)
+        return 0.0 if account is None else account.share
+
+    def overused(self, queue: QueueState, /) -> bool:
+        account = self._accounts.get(queue.name)
+        return account is not None and fits(account.deserved, account.allocated)
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        account = self._account_of(task)
+        if account is not None:
+            account.allocated = plus(account.allocated, task.resreq)
+            self._share(account)
+
+    def on_deallocate(self, task: TaskState, /) -> None:
+        account = self._account_of(task)
+        if account is not None:
+            account.allocated = minus(account.allocated, task.resreq)
+            self._share(account)
+
+    def _account_of(self, task: TaskState) -> _Account | None:
+        if task.is_backfill or task.job is None or task.job.queue is None:
+            return None
+        return self._accounts[task.job.queue.name]
+
+    def reclaimable(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        running: dict[str, Vector] = {}
+        verdicts: list[Verdict] = []
+        for candidate in candidates:
+            if candidate.is_backfill:
+                verdicts.append(Verdict.VICTIM)
+                continue
+            job = candidate.job
+            assert job is not None
+            assert job.queue is not None
+            name = job.queue.name
+            account = self._accounts[name]
+            allocated = running.get(name, account.allocated)
+            left = minus(allocated, candidate.resreq)
+            if fits(candidate.resreq, allocated) and fits(account.deserved, left):
+                running[name] = left
+                verdicts.append(Verdict.VICTIM)
+            else:
+                verdicts.append(Verdict.PROTECTED)
+        return verdicts
+
+
+def _use_of(queue: QueueState, zero: Vector) -> tuple[Vector, Vector]:
+    held: dict[Vector, int] = {}
+    wanted: dict[Vector, int] = {}
+    for job in queue.jobs:
+        for task in job.tasks:
+            if task.is_backfill:
+                continue
+            status = task.status
+            if status.occupies:
+                held[task.resreq] = held.get(task.resreq, 0) + 1
+            elif status is TaskStatus.PENDING or status is TaskStatus.RESERVED:
+                wanted[task.resreq] = wanted.get(task.resreq, 0) + 1
+    return _total(held, zero), _total(wanted, zero)
+
+
+def _total(counts: dict[Vector, int], zero: Vector) -> Vector:
+    total = zero
+    for vector, count in counts.items():
+        total = plus(total, vector if count == 1 else tuple(amount * count for amount in vector))
+    return total

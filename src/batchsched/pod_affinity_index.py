@@ -1,0 +1,207 @@
+"""Inter-pod affinity, counted: how many tasks in each topology domain attract or repel.
+
+Specification: section 8. Matching each task with all tasks on all nodes would
+cost tasks x tasks. The index counts instead, per term and topology domain, the
+occupying tasks that the term means or that carry the term, so that a question
+about a node costs a look-up for each term that concerns the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+from attrs import define, field, frozen
+
+from batchsched.constraints import LabelSelector, PodAffinityTerm
+from batchsched.model import TaskInfo
+from batchsched.reasons import UnfitReason
+from batchsched.states import NodeState, TaskState
+
+__all__ = ["AffinityProfile", "DomainCount", "PodAffinityIndex"]
+
+
+class DomainCount:
+    """A count for each domain of one topology key."""
+
+    __slots__ = ("counts", "key")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        """The node label whose value names the domain."""
+        self.counts: dict[str, int] = {}
+        """Domain to count; domains that count 0 are left out."""
+
+    def add(self, labels: Mapping[str, str], amount: int) -> None:
+        """Add to the domain of a node with these labels, if it is in any."""
+        domain = labels.get(self.key)
+        if domain is not None:
+            count = self.counts.get(domain, 0) + amount
+            if count:
+                self.counts[domain] = count
+            else:
+                del self.counts[domain]
+
+    def of(self, labels: Mapping[str, str]) -> int:
+        """Return the count in the domain of a node with these labels; 0 if it is in none."""
+        domain = labels.get(self.key)
+        return 0 if domain is None else self.counts.get(domain, 0)
+
+
+@frozen
+class _Meaning:
+    """The tasks that a term means: by namespace and label."""
+
+    namespaces: frozenset[str]
+    selector: LabelSelector | None
+
+    def means(self, task: TaskInfo) -> bool:
+        return (
+            self.selector is not None
+            and task.namespace in self.namespaces
+            and self.selector.matches(task.labels)
+        )
+
+
+def _meaning(term: PodAffinityTerm, own_namespace: str) -> _Meaning:
+    return _Meaning(frozenset(term.namespaces or (own_namespace,)), term.selector)
+
+
+@define(eq=False)
+class AffinityProfile:
+    """What the index knows of all tasks with the same namespace, labels and terms."""
+
+    required: list[DomainCount] = field(factory=list)
+    """Of each required affinity term: the tasks that all such terms together mean."""
+    meets_itself: bool = True
+    """Whether the task meets its own required affinity terms."""
+    repelled: list[DomainCount] = field(factory=list)
+    """Of each required anti-affinity term: the tasks that it means."""
+    repelling: list[DomainCount] = field(factory=list)
+    """Other tasks' required anti-affinity terms that mean this task: those who carry them."""
+    attracting: list[tuple[DomainCount, int]] = field(factory=list)
+    """What adds to the score of a domain, and how much a count of one adds."""
+    counted: list[tuple[DomainCount, int]] = field(factory=list)
+    """What changes when such a task comes to a node, and by how much."""
+
+    @property
+    def concerns(self) -> bool:
+        """Whether any affinity can refuse a node to such a task."""
+        return bool(self.required or self.repelled or self.repelling)
+
+    def refusal(self, labels: Mapping[str, str]) -> UnfitReason | None:
+        """Return why a node with these labels cannot take such a task now, or None. O(terms)."""
+        for count in self.repelling:
+            if count.of(labels):
+                return UnfitReason.EXISTING_ANTI_AFFINITY
+        if self.required and not all(count.of(labels) for count in self.required):
+            nobody = not any(count.counts for count in self.required)
+            if not (nobody and self.meets_itself):
+                return UnfitReason.POD_AFFINITY
+        for count in self.repelled:
+            if count.of(labels):
+                return UnfitReason.POD_ANTI_AFFINITY
+        return None
+
+    def raw_score(self, labels: Mapping[str, str]) -> int:
+        """Return the signed sum of what attracts such a task to a node. O(terms)."""
+        return sum(weight * count.of(labels) for count, weight in self.attracting)
+
+
+class PodAffinityIndex:
+    """Counts, per topology domain, the occupying tasks that attract or repel others.
+
+    O(distinct tasks x distinct terms) to make; a task that comes or goes costs
+    O(terms that concern it).
+    """
+
+    __slots__ = ("_carried", "_meant", "_profiles", "is_active")
+
+    def __init__(self, tasks: Iterable[TaskState]) -> None:
+        self._profiles: dict[Hashable, AffinityProfile] = {}
+        self._meant: dict[tuple[frozenset[_Meaning], str], DomainCount] = {}
+        self._carried: dict[tuple[str, _Meaning, str], DomainCount] = {}
+        all_tasks = list(tasks)
+        self.is_active = any(
+            task.info.pod_affinity is not None or task.info.pod_anti_affinity is not None
+            for task in all_tasks
+        )
+        """Whether any task of the snapshot has any term. If not, nothing is counted."""
+        if not self.is_active:
+            return
+        examples: dict[Hashable, TaskInfo] = {}
+        for task in all_tasks:
+            examples.setdefault(self.task_key(task), task.info)
+        for key, info in examples.items():
+            self._profiles[key] = self._own_terms(info)
+        for key, info in examples.items():
+            self._meet_others(info, self._profiles[key])
+        for task in all_tasks:
+            if task.status.occupies and task.node is not None:
+                self.occupy(task, task.node, 1)
+
+    @staticmethod
+    def task_key(task: TaskState) -> Hashable:
+        """Return what inter-pod affinity reads of a task."""
+        info = task.info
+        return info.namespace, info.labels, info.pod_affinity, info.pod_anti_affinity
+
+    def profile(self, task: TaskState) -> AffinityProfile:
+        """Return what the index knows of tasks like this one."""
+        return self._profiles[self.task_key(task)]
+
+    def occupy(self, task: TaskState, node: NodeState, sign: int) -> None:
+        """Take note that `task` begins (1) or ends (-1) to occupy `node`."""
+        if self.is_active:
+            labels = node.info.labels
+            for count, amount in self.profile(task).counted:
+                count.add(labels, sign * amount)
+
+    def _own_terms(self, info: TaskInfo) -> AffinityProfile:
+        profile = AffinityProfile()
+        own = info.namespace
+        attract, repel = info.pod_affinity, info.pod_anti_affinity
+        if attract is not None:
+            together = frozenset(_meaning(term, own) for term in attract.required)
+            met = all(meaning.means(info) for meaning in together)
+            profile.meets_itself = met
+            for term in attract.required:
+                profile.required.append(self._meant_by(together, term.topology_key))
+                self._carry(profile, "requires", _meaning(term, own), term.topology_key, 1)
+            for preferred in attract.preferred:
+                self._prefer(profile, own, preferred.term, preferred.weight)
+        if repel is not None:
+            for term in repel.required:
+                meaning = _meaning(term, own)
+                profile.repelled.append(self._meant_by(frozenset([meaning]), term.topology_key))
+                self._carry(profile, "repels", meaning, term.topology_key, 1)
+            for preferred in repel.preferred:
+                self._prefer(profile, own, preferred.term, -preferred.weight)
+        return profile
+
+    def _prefer(
+        self, profile: AffinityProfile, own: str, term: PodAffinityTerm, weight: int
+    ) -> None:
+        meaning = _meaning(term, own)
+        meant = self._meant_by(frozenset([meaning]), term.topology_key)
+        profile.attracting.append((meant, weight))
+        self._carry(profile, "prefers", meaning, term.topology_key, weight)
+
+    def _meant_by(self, together: frozenset[_Meaning], topology_key: str) -> DomainCount:
+        return self._meant.setdefault((together, topology_key), DomainCount(topology_key))
+
+    def _carry(
+        self, profile: AffinityProfile, how: str, meaning: _Meaning, key: str, amount: int
+    ) -> None:
+        count = self._carried.setdefault((how, meaning, key), DomainCount(key))
+        profile.counted.append((count, amount))
+
+    def _meet_others(self, info: TaskInfo, profile: AffinityProfile) -> None:
+        for (together, _), count in self._meant.items():
+            if all(meaning.means(info) for meaning in together):
+                profile.counted.append((count, 1))
+        for (how, meaning, _), count in self._carried.items():
+            if meaning.means(info):
+                if how == "repels":
+                    profile.repelling.append(count)
+                else:
+                    profile.attracting.append((count, 1))

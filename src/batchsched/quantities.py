@@ -1,0 +1,127 @@
+"""Kubernetes quantities: `250m`, `1Gi`, `2e3`.
+
+The notation and the rounding are those of Kubernetes' ``resource.Quantity``. Values are
+exact: no binary float takes part. Where Kubernetes caps at ``2**63 - 1``, overflows, or rounds
+up to a billionth, the exact value is returned.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from batchsched.errors import QuantityError
+
+__all__ = ["QuantityInput", "milli_value", "parse_quantity", "value"]
+
+QuantityInput = str | int | float
+"""What a quantity may be given as: a text, or the number that a YAML or JSON file had for it."""
+
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?)"
+    r"(?:(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?|\.(?P<only_part>[0-9]+))"
+    r"(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)"
+)
+
+_FACTORS: dict[str, Fraction] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
+}
+
+_LARGEST_EXPONENT = 64
+"""Bounds the work: 2**63 - 1, beyond which Kubernetes counts nothing, has 19 digits."""
+_LONGEST = 128
+
+_NOTATION = (
+    "is no quantity; a quantity is a number with an optional suffix "
+    "(n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or exponent, such as 250m, 1Gi, 0.5 or 2e3"
+)
+
+
+def parse_quantity(quantity: QuantityInput, /) -> Fraction:
+    """Return the exact value of `quantity`, in its unit (cpus, bytes, devices).
+
+    A float counts as what it is written as: ``0.1`` is one tenth. O(digits).
+
+    Raises:
+        QuantityError: `quantity` is no number in Kubernetes' notation, or is not finite, or
+            its decimal exponent is not in -64..64.
+
+    >>> parse_quantity("250m"), parse_quantity(0.1), parse_quantity("1E"), parse_quantity("1E3")
+    (Fraction(1, 4), Fraction(1, 10), Fraction(1000000000000000000, 1), Fraction(1000, 1))
+    >>> parse_quantity("1.5Gi") == 3 * 2**29
+    True
+    >>> parse_quantity("1 Gi")
+    Traceback (most recent call last):
+    ...
+    batchsched.errors.QuantityError: '1 Gi' is no quantity; a quantity is a number with an \
+optional suffix (n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or exponent, such as 250m, \
+1Gi, 0.5 or 2e3
+
+    """
+    if isinstance(quantity, str):
+        return _parse_text(quantity)
+    if type(quantity) is int:
+        return Fraction(quantity)
+    if type(quantity) is float:
+        # The shortest decimal that reads as this float is what the user wrote; "nan" and
+        # "inf" are no quantities.
+        return _parse_text(repr(quantity))
+    raise QuantityError(f"{quantity!r} {_NOTATION}")
+
+
+def milli_value(quantity: QuantityInput, /) -> int:
+    """Return `quantity` in thousandths, rounded away from zero as ``Quantity.MilliValue()`` is.
+
+    Raises:
+        QuantityError: as `parse_quantity`.
+
+    >>> milli_value("250m"), milli_value(2), milli_value("100u"), milli_value("-100u")
+    (250, 2000, 1, -1)
+
+    """
+    return _away_from_zero(parse_quantity(quantity) * 1000)
+
+
+def value(quantity: QuantityInput, /) -> int:
+    """Return `quantity` in its unit, rounded away from zero as ``Quantity.Value()`` is.
+
+    Raises:
+        QuantityError: as `parse_quantity`.
+
+    >>> value("1Ki"), value("250m"), value("2e3")
+    (1024, 1, 2000)
+
+    """
+    return _away_from_zero(parse_quantity(quantity))
+
+
+def _parse_text(text: str) -> Fraction:
+    if not text:
+        raise QuantityError("an empty text is no quantity; use 0 for nothing")
+    if len(text) > _LONGEST:
+        raise QuantityError(f"a text of {len(text)} characters is too long for a quantity")
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise QuantityError(f"{text!r} {_NOTATION}")
+    part = match["part"] or match["only_part"] or ""
+    digits = int((match["whole"] or "") + part)
+    if match["sign"] == "-":
+        digits = -digits
+    exponent = int(match["exponent"] or 0)
+    if abs(exponent) > _LARGEST_EXPONENT:
+        raise QuantityError(
+            f"{text!r} has the exponent {exponent}; a quantity's is in "
+            f"-{_LARGEST_EXPONENT}..{_LARGEST_EXPONENT}"
+        )
+    exponent -= len(part)
+    number = Fraction(digits * 10**exponent) if exponent >= 0 else Fraction(digits, 10**-exponent)
+    return number * _FACTORS[match["suffix"]] if match["suffix"] else number
+
+
+def _away_from_zero(number: Fraction) -> int:
+    rounded_up = -(-abs(number.numerator) // number.denominator)
+    return rounded_up if number >= 0 else -rounded_up

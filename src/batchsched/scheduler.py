@@ -1,0 +1,118 @@
+"""The scheduler: a configuration, checked and ready to decide on snapshots."""
+
+from __future__ import annotations
+
+from batchsched.arguments import Arguments
+from batchsched.closing import close
+from batchsched.config import ENABLE_FLAGS, SchedulerConfig, config_faults
+from batchsched.defaults import default_registry
+from batchsched.errors import ActionError, BatchschedError, ConfigError
+from batchsched.ledger import Ledger
+from batchsched.placement import Placement
+from batchsched.placement.judgement import Judgement
+from batchsched.placement.plain import PlainPlacement
+from batchsched.registry import Registry
+from batchsched.result import CycleResult
+from batchsched.session import PlacementFactory, Session
+from batchsched.snapshot import Snapshot
+from batchsched.tiers import ConfiguredPlugin, problem_of
+
+__all__ = ["Scheduler", "schedule"]
+
+
+def _plain(ledger: Ledger, judgement: Judgement) -> Placement:
+    return PlainPlacement(ledger.nodes, judgement)
+
+
+class Scheduler:
+    """Schedules snapshots by one configuration.
+
+    It keeps nothing from cycle to cycle: the same snapshot always gives the same result.
+
+    Raises:
+        ConfigError: the configuration names what the registry does not know, or
+            gives wrong arguments; all faults at once.
+
+    >>> from batchsched import SchedulerConfig
+    >>> Scheduler(SchedulerConfig.from_mapping({"tiers": [{"plugins": [{"name": "drff"}]}]}))
+    Traceback (most recent call last):
+    ...
+    batchsched.errors.ConfigError: tiers[0].plugins[0]: plugin 'drff' is not registered; \
+did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priority, proportion
+    """
+
+    def __init__(
+        self,
+        config: SchedulerConfig | None = None,
+        registry: Registry | None = None,
+        *,
+        placement: PlacementFactory = _plain,
+    ) -> None:
+        self.config = SchedulerConfig() if config is None else config
+        known = default_registry() if registry is None else registry
+        faults = list(config_faults(self.config, known))
+        if faults:
+            raise ConfigError(faults)
+        self._placement = placement
+        self._plugins: list[ConfiguredPlugin] = []
+        for position, tier in enumerate(self.config.tiers):
+            for option in tier.plugins:
+                plugin_factory = known.plugin_factory(option.name)
+                assert plugin_factory is not None
+                disabled = frozenset(
+                    ENABLE_FLAGS[flag] for flag, is_on in option.flags.items() if not is_on
+                )
+                plugin = plugin_factory(Arguments(option.arguments))
+                self._plugins.append(
+                    ConfiguredPlugin(option.name, position, plugin, disabled)
+                )
+        self._actions = []
+        for action in self.config.actions:
+            action_factory = known.action_factory(action.name)
+            assert action_factory is not None
+            self._actions.append((action.name, action_factory(Arguments(action.arguments))))
+
+    def schedule(self, snapshot: Snapshot, /) -> CycleResult:
+        """Run one cycle and return what it decided. The snapshot is not changed.
+
+        Raises:
+            PluginError: a plugin raised, or answered what it must not.
+            ActionError: an action raised.
+        """
+        session = self.open(snapshot)
+        for name, action in self._actions:
+            session.action_name = name
+            try:
+                action.execute(session)
+            except BatchschedError:
+                raise
+            except Exception as error:
+                raise ActionError(name, problem_of(error)) from error
+        return close(session)
+
+    def open(self, snapshot: Snapshot, /) -> Session:
+        """Open a session on a snapshot without running any action, to look around or to test."""
+        return Session(snapshot, self._plugins, self._placement)
+
+
+def schedule(
+    snapshot: Snapshot, config: SchedulerConfig | None = None
+) -> CycleResult:
+    """Run one cycle on a snapshot and return what it decided.
+
+    A shorthand for ``Scheduler(config).schedule(snapshot)``.
+
+    >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskInfo
+    >>> one_cpu = Resource(milli_cpu=1000)
+    >>> print(schedule(Snapshot(
+    ...     nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1500))],
+    ...     queues=[Queue(name="q")],
+    ...     jobs=[JobInfo(name="j", queue="q", min_available=1, tasks=[
+    ...         TaskInfo(uid="t1", name="t1", resreq=one_cpu),
+    ...         TaskInfo(uid="t2", name="t2", resreq=one_cpu)])],
+    ... )))
+    1 bound, 0 evicted, 0 pipelined, 0 conditional, 0 reserved, 1 pending
+      bind: t1 -> n1
+      pending: 1 x 0/1 nodes are available: 1 insufficient cpu
+    """
+    return Scheduler(config).schedule(snapshot)

@@ -1,0 +1,1 @@
+"""Helpers for tests of schedulers, policies and plugins."""

@@ -1,0 +1,117 @@
+"""The action allocate: queue by queue, job by job, task by task (sections 7, 10 and 11)."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from batchsched.model import JobInfo, TaskInfo
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.choose import (
+    accepted_nodes,
+    feasible_nodes,
+    place_conditionally,
+    place_later,
+    place_now,
+)
+from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.promises import make_promises_real
+from batchsched.testing.reference.reservations import (
+    can_be_reserved,
+    is_promised_to_others,
+    serve_reserved_jobs,
+)
+from batchsched.testing.reference.session import Session
+
+__all__ = ["allocate"]
+
+
+@frozen
+class _Options:
+    discards: bool
+    """Whether each turn is a statement, discarded if the job is not ready at its end."""
+    evict_backfill: bool
+    starvation_threshold: float | None
+
+
+def allocate(session: Session, arguments: Arguments) -> None:
+    """First the jobs with Reserved tasks, then all jobs in turn."""
+    options = _Options(
+        discards=arguments.word("unready", ("hold", "discard")) == "discard",
+        evict_backfill=arguments.boolean("evictBackfill"),
+        starvation_threshold=arguments.number("starvationThreshold"),
+    )
+    serve_reserved_jobs(session)
+    waiting = {
+        queue.name: [job for job in session.jobs if session.queue_of(job) is queue]
+        for queue in session.queues.values()
+    }
+    queues = [queue for queue in session.queues.values() if waiting[queue.name]]
+    tasks: dict[str, list[TaskInfo]] = {}
+    while queues:
+        queue = session.tiers.next_queue(queues)
+        if session.tiers.overused(queue) or not waiting[queue.name]:
+            queues.remove(queue)
+            continue
+        job = session.tiers.next_job(waiting[queue.name])
+        waiting[queue.name].remove(job)
+        tasks_of_job = tasks.setdefault(job.uid, session.to_place(job))
+        if _turn(session, options, job, tasks_of_job):
+            waiting[queue.name].append(job)
+
+
+def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+    """Give one job its turn; return whether it is to come back."""
+    comes_back = False
+
+    def attempt() -> bool:
+        nonlocal comes_back
+        comes_back = _place_tasks(session, options, job, tasks)
+        return session.tiers.job_ready(job) or (
+            session.tiers.job_condition_ready(job)
+            and bool(session.tasks_with(job, TaskStatus.CONDITIONAL, TaskStatus.RESERVED))
+        )
+
+    if options.discards:
+        session.statement(job, attempt)
+    else:
+        attempt()
+    if options.evict_backfill:
+        make_promises_real(session, job)
+    return comes_back
+
+
+def _place_tasks(
+    session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]
+) -> bool:
+    """Place tasks until one cannot be, or the job is ready; return whether it is to come back."""
+    reserved: list[TaskInfo] = []
+    comes_back = False
+    while tasks:
+        task = tasks.pop(0)
+        feasible = feasible_nodes(session, task)
+        if place_now(session, task, feasible):
+            if not options.discards:
+                session.bind_if_ready(job)
+        elif place_later(session, task, feasible) or place_conditionally(session, task, feasible):
+            pass
+        elif session.is_starving(job, options.starvation_threshold) and _reserve(session, task):
+            reserved.append(task)
+        else:
+            break
+        if session.tiers.job_ready(job) and tasks:
+            comes_back = True
+            break
+    if not session.tiers.job_ready(job) and not session.tiers.job_condition_ready(job):
+        for task in reserved:
+            session.state.take_off(task)
+    return comes_back
+
+
+def _reserve(session: Session, task: TaskInfo) -> bool:
+    """Reserve the first possible node for a starving job's task (section 11)."""
+
+    for node in accepted_nodes(session, task):
+        if not is_promised_to_others(session, task, node) and can_be_reserved(session, task, node):
+            session.place(task, TaskStatus.RESERVED, node)
+            return True
+    return False

@@ -1,0 +1,30 @@
+"""The action backfill, for best-effort tasks; its other strategies go on from there (section 7)."""
+
+from __future__ import annotations
+
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.choose import best, feasible_nodes
+from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.displace import displace
+from batchsched.testing.reference.release import release
+from batchsched.testing.reference.session import Session
+
+__all__ = ["backfill"]
+
+
+def backfill(session: Session, arguments: Arguments) -> None:
+    """Place every best-effort task, then do what the strategy says."""
+    strategy = arguments.word("strategy", ("best-effort", "release", "displace"))
+    takes_best = arguments.word("nodeChoice", ("first", "best")) == "best"
+    threshold = arguments.number("starvationThreshold")
+    for job in session.tiers.jobs_in_order(session.jobs):
+        for task in session.tasks_with(job, TaskStatus.PENDING):
+            feasible = feasible_nodes(session, task) if task.is_best_effort else []
+            if feasible:
+                node = best(session, task, feasible) if takes_best else feasible[0]
+                session.place(task, TaskStatus.ALLOCATED, node)
+                session.bind_if_ready(job)
+    if strategy == "release":
+        release(session, threshold)
+    elif strategy == "displace":
+        displace(session)

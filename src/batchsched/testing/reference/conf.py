@@ -1,0 +1,118 @@
+"""The configuration of a cycle: which actions and plugins, in which order, with what arguments.
+
+It reads what a kube-batch configuration file holds, once parsed. A mistake in it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import field, frozen
+
+__all__ = ["ActionConf", "Arguments", "Conf", "PluginConf", "read_conf"]
+
+
+@frozen
+class Arguments:
+    """The arguments of one action or plugin, as texts or as values of their own types."""
+
+    values: Mapping[str, object] = field(factory=dict)
+
+    def boolean(self, name: str) -> bool:
+        """Return an argument that is true or false; false if it is not given."""
+        return _boolean(self.values.get(name, False))
+
+    def integer(self, name: str, default: int) -> int:
+        """Return an argument that is a whole number."""
+        return int(str(self.values.get(name, default)))
+
+    def number(self, name: str) -> float | None:
+        """Return an argument that is a number, or None if it is not given."""
+        value = self.values.get(name)
+        return None if value is None else float(str(value))
+
+    def word(self, name: str, choices: Sequence[str]) -> str:
+        """Return an argument that is one of `choices`; the first of them if it is not given."""
+        value = str(self.values.get(name, choices[0]))
+        if value not in choices:
+            raise ValueError(f"{name}: {value!r} is none of {', '.join(choices)}")
+        return value
+
+
+@frozen
+class ActionConf:
+    """An action of the cycle."""
+
+    name: str
+    arguments: Arguments
+
+
+@frozen
+class PluginConf:
+    """A plugin of a tier; `disabled` names the flags that are false, such as enableJobOrder."""
+
+    name: str
+    disabled: frozenset[str]
+    arguments: Arguments
+
+
+@frozen
+class Conf:
+    """The whole configuration."""
+
+    actions: tuple[ActionConf, ...]
+    tiers: tuple[tuple[PluginConf, ...], ...]
+
+
+def read_conf(conf: Mapping[str, object]) -> Conf:
+    """Read a parsed kube-batch configuration."""
+    actions = conf.get("actions", "allocate, backfill")
+    names: list[object] = list(actions.split(",")) if isinstance(actions, str) else _list(actions)
+    return Conf(
+        actions=tuple(_action(action) for action in names),
+        tiers=tuple(
+            tuple(_plugin(plugin) for plugin in _list(_mapping(tier).get("plugins", [])))
+            for tier in _list(conf.get("tiers", []))
+        ),
+    )
+
+
+def _action(action: object) -> ActionConf:
+    if isinstance(action, str):
+        return ActionConf(action.strip(), Arguments())
+    described = _mapping(action)
+    return ActionConf(str(described["name"]), Arguments(_mapping(described.get("arguments", {}))))
+
+
+def _plugin(plugin: object) -> PluginConf:
+    if isinstance(plugin, str):
+        return PluginConf(plugin, frozenset(), Arguments())
+    described = _mapping(plugin)
+    disabled = frozenset(
+        key
+        for key, value in described.items()
+        if key.startswith("enable") and not _boolean(value)
+    )
+    arguments = Arguments(_mapping(described.get("arguments", {})))
+    return PluginConf(str(described["name"]), disabled, arguments)
+
+
+def _boolean(value: object) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return text == "true"
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{value!r} is no mapping")
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"{value!r} is no list")
+    return list(value)

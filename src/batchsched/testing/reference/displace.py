@@ -1,0 +1,116 @@
+"""Backfill's strategy displace: jobs take the place of held tasks of unready jobs (section 10)."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.choose import best, feasible_nodes
+from batchsched.testing.reference.make_room import enough_victims
+from batchsched.testing.reference.session import Session
+
+__all__ = ["displace"]
+
+
+@frozen
+class _Chance:
+    """A node where a task can start once these tasks are off, and its score then."""
+
+    node: NodeInfo
+    taken_off: list[TaskInfo]
+    score: int
+
+
+def displace(session: Session) -> None:
+    """Let jobs with Pending tasks start, at the cost of held tasks that cannot."""
+    jobs = [job for job in session.jobs if session.tasks_with(job, TaskStatus.PENDING)]
+    queues = [
+        queue
+        for queue in session.queues.values()
+        if any(session.queue_of(job) is queue for job in jobs)
+    ]
+    for queue in session.tiers.queues_in_order(queues):
+        waiting = [job for job in jobs if session.queue_of(job) is queue]
+        while waiting:
+            job = session.tiers.next_job(waiting)
+            waiting.remove(job)
+            if _turn(session, queue, job):
+                waiting.append(job)
+
+
+def _turn(session: Session, queue: Queue, job: JobInfo) -> bool:
+    """Give one job its turn; return whether it is to come back."""
+    placed: list[TaskInfo] = []
+
+    def attempt() -> bool:
+        for task in session.to_place(job):
+            if _displace_for(session, queue, task):
+                placed.append(task)
+            if session.tiers.job_ready(job):
+                break
+        return session.tiers.job_ready(job)
+
+    return session.statement(job, attempt) and bool(placed)
+
+
+def _displace_for(session: Session, queue: Queue, task: TaskInfo) -> bool:
+    free = [
+        node
+        for node in feasible_nodes(session, task)
+        if session.accounts(node).fits_now(task.start_request)
+    ]
+    if free:
+        session.place(task, TaskStatus.ALLOCATED, best(session, task, free))
+        return True
+    chances = [
+        chance
+        for node in session.nodes
+        if (chance := _chance(session, queue, task, node)) is not None
+    ]
+    if not chances:
+        return False
+    chosen = max(chances, key=lambda chance: chance.score)  # the first of equals
+    for victim in chosen.taken_off:
+        session.state.take_off(victim)
+    session.place(task, TaskStatus.ALLOCATED, chosen.node)
+    return True
+
+
+def _chance(
+    session: Session, queue: Queue, task: TaskInfo, node: NodeInfo
+) -> _Chance | None:
+    releasable = session.tiers.victims_in_order(
+        other
+        for other in session.state.tasks_on(node)
+        if session.state.status(other) is TaskStatus.ALLOCATED
+        and _is_releasable(session, queue, session.job_of(other), session.job_of(task))
+    )
+    saved = session.state.save()
+
+    def fits_without(taken_off: list[TaskInfo]) -> bool:
+        for victim in taken_off:
+            session.state.take_off(victim)
+        fits = session.accounts(node).fits_now(task.start_request)
+        session.state.restore(saved)
+        return fits
+
+    taken_off = enough_victims(releasable, fits_without)
+    if taken_off is None:
+        return None
+    for victim in taken_off:
+        session.state.take_off(victim)
+    chance = None
+    if node in feasible_nodes(session, task):
+        chance = _Chance(node, taken_off, session.tiers.scores(task, [node])[node.name])
+    session.state.restore(saved)
+    return chance
+
+
+def _is_releasable(session: Session, queue: Queue, job: JobInfo, claimant: JobInfo) -> bool:
+    return (
+        job is not claimant
+        and job.queue == queue.name
+        and not session.tiers.job_ready(job)
+        and not session.tiers.job_condition_ready(job)
+    )

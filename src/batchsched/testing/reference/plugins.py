@@ -1,0 +1,251 @@
+"""What a plugin may answer, and the plugins priority, gang and conformance (section 6).
+
+Here a plugin is an object with all functions of section 5. The default answers
+are those of a plugin that has no such function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.reasons import ConditionReason, JobCondition
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.state import State
+
+__all__ = [
+    "Conformance",
+    "Gang",
+    "Plugin",
+    "Priority",
+    "Verdict",
+    "compare",
+    "ready_count",
+    "waiting_count",
+]
+
+SYSTEM_NAMESPACE = "kube-system"
+SYSTEM_PRIORITY_CLASSES = ("system-cluster-critical", "system-node-critical")
+
+READY = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.BINDING,
+    TaskStatus.BOUND,
+    TaskStatus.RUNNING,
+    TaskStatus.SUCCEEDED,
+)
+CONDITIONALLY_READY = (
+    *READY,
+    TaskStatus.PIPELINED,
+    TaskStatus.CONDITIONAL,
+    TaskStatus.RESERVED,
+)
+VALID = (*CONDITIONALLY_READY, TaskStatus.PENDING)
+
+
+class Verdict(Enum):
+    """What a plugin says of a candidate victim."""
+
+    VICTIM = "it may be evicted"
+    PASS = "not for this plugin's reason"  # noqa: S105 - no password
+    PROTECTED = "it must not be evicted"
+
+
+def compare(left: float, right: float) -> int:
+    """Return -1 if `left` is less, 1 if it is more, else 0."""
+    return (left > right) - (left < right)
+
+
+def count_of(state: State, job: JobInfo, statuses: Sequence[TaskStatus]) -> int:
+    """Return how many of a job's tasks have one of these statuses."""
+    return sum(state.status(task) in statuses for task in job.tasks)
+
+
+def ready_count(state: State, job: JobInfo) -> int:
+    """Return how many of a job's tasks are *ready*: occupying or Succeeded."""
+    return count_of(state, job, READY)
+
+
+def waiting_count(state: State, job: JobInfo) -> int:
+    """Return how many of a job's tasks are *waiting*: Pipelined."""
+    return count_of(state, job, (TaskStatus.PIPELINED,))
+
+
+class Plugin:
+    """A plugin without any function."""
+
+    def job_order(self, _left: JobInfo, _right: JobInfo) -> int:
+        """Return a negative number if the left job goes first, positive if the right does."""
+        return 0
+
+    def queue_order(self, _left: Queue, _right: Queue) -> int:
+        """Return a negative number if the left queue goes first, positive if the right does."""
+        return 0
+
+    def task_order(self, _left: TaskInfo, _right: TaskInfo) -> int:
+        """Return a negative number if the left task goes first, positive if the right does."""
+        return 0
+
+    def accepted(self, _task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """Return those of the nodes that the plugin's predicate accepts."""
+        return list(nodes)
+
+    def scores(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> dict[str, int]:
+        """Return the score of each of the nodes compared; what is missing is 0."""
+        return {}
+
+    def resource_scores(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> dict[str, float]:
+        """Return the score of each node by resources alone; what is missing is 0."""
+        return {}
+
+    def preemptable(self, _task: TaskInfo, _candidates: list[TaskInfo]) -> list[Verdict] | None:
+        """Return a verdict for each candidate; None without such a function."""
+        return None
+
+    def reclaimable(self, _task: TaskInfo, _candidates: list[TaskInfo]) -> list[Verdict] | None:
+        """Return a verdict for each candidate; None without such a function."""
+        return None
+
+    def overused(self, _queue: Queue) -> bool:
+        """Return whether the queue has all that it deserves."""
+        return False
+
+    def job_valid(self, _job: JobInfo) -> JobCondition | None:
+        """Return why the job cannot be scheduled as a whole; None if it can."""
+        return None
+
+    def job_ready(self, _job: JobInfo) -> bool | None:
+        """Permit (true), reject (false) or abstain (None)."""
+        return None
+
+    def job_pipelined(self, _job: JobInfo) -> bool | None:
+        """Permit (true), reject (false) or abstain (None)."""
+        return None
+
+    def job_condition_ready(self, _job: JobInfo) -> bool | None:
+        """Permit (true), reject (false) or abstain (None)."""
+        return None
+
+    def unschedulable(self, _job: JobInfo) -> JobCondition | None:
+        """Return the condition of a job at close; None for none."""
+        return None
+
+
+class Priority(Plugin):
+    """Higher priority first."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def task_order(self, left: TaskInfo, right: TaskInfo) -> int:
+        """Put the task of higher priority first."""
+        return compare(right.priority, left.priority)
+
+    def job_order(self, left: JobInfo, right: JobInfo) -> int:
+        """Put the job of higher priority first."""
+        return compare(right.priority, left.priority)
+
+    def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Compare jobs' priorities; inside one job, tasks' priorities."""
+        claimant_job = self._state.job_of[task.uid]
+        verdicts = []
+        for candidate in candidates:
+            job = self._state.job_of[candidate.uid]
+            if job is claimant_job:
+                order = compare(candidate.priority, task.priority)
+            else:
+                order = compare(job.priority, claimant_job.priority)
+            verdicts.append((Verdict.PASS, Verdict.PROTECTED, Verdict.VICTIM)[order])
+        return verdicts
+
+
+class Gang(Plugin):
+    """A job starts with `min_available` tasks, and is not cut to less."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def job_valid(self, job: JobInfo) -> JobCondition | None:
+        """Refuse a job that has too few tasks left that could ever start."""
+        valid = count_of(self._state, job, VALID)
+        if valid >= job.min_available:
+            return None
+        return JobCondition(
+            ConditionReason.NOT_ENOUGH_TASKS,
+            f"{valid} of its tasks could start, it needs {job.min_available}",
+            "gang",
+        )
+
+    def job_order(self, left: JobInfo, right: JobInfo) -> int:
+        """Put a job that is not ready before one that is."""
+        return compare(self._is_ready(left), self._is_ready(right))
+
+    def _is_ready(self, job: JobInfo) -> bool:
+        return ready_count(self._state, job) >= job.min_available
+
+    def job_ready(self, job: JobInfo) -> bool:
+        """Vote by the tasks that are ready."""
+        return self._is_ready(job)
+
+    def job_pipelined(self, job: JobInfo) -> bool:
+        """Vote by the tasks that are ready or waiting."""
+        count = ready_count(self._state, job) + waiting_count(self._state, job)
+        return count >= job.min_available
+
+    def job_condition_ready(self, job: JobInfo) -> bool:
+        """Vote by the tasks that are ready, or have any promise."""
+        return count_of(self._state, job, CONDITIONALLY_READY) >= job.min_available
+
+    def _victims(self, candidates: list[TaskInfo]) -> list[Verdict]:
+        counters: dict[str, int] = {}
+        verdicts = []
+        for candidate in candidates:
+            job = self._state.job_of[candidate.uid]
+            counter = counters.setdefault(job.uid, ready_count(self._state, job))
+            if counter > job.min_available:
+                counters[job.uid] = counter - 1
+                verdicts.append(Verdict.VICTIM)
+            else:
+                verdicts.append(Verdict.PROTECTED)
+        return verdicts
+
+    def preemptable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect what a job needs in order to stay ready."""
+        return self._victims(candidates)
+
+    def reclaimable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect what a job needs in order to stay ready."""
+        return self._victims(candidates)
+
+    def unschedulable(self, job: JobInfo) -> JobCondition | None:
+        """Report a job that is not ready at close (section 9)."""
+        if self._is_ready(job):
+            return None
+        ready = ready_count(self._state, job)
+        return JobCondition(
+            ConditionReason.NOT_ENOUGH_RESOURCES,
+            f"{ready} of its {len(job.tasks)} tasks are ready, it needs {job.min_available}",
+            "gang",
+        )
+
+
+class Conformance(Plugin):
+    """The system's own tasks are never evicted."""
+
+    def _victims(self, candidates: list[TaskInfo]) -> list[Verdict]:
+        return [
+            Verdict.PROTECTED
+            if candidate.namespace == SYSTEM_NAMESPACE
+            or candidate.priority_class_name in SYSTEM_PRIORITY_CLASSES
+            else Verdict.VICTIM
+            for candidate in candidates
+        ]
+
+    def preemptable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect the system's own tasks."""
+        return self._victims(candidates)
+
+    def reclaimable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect the system's own tasks."""
+        return self._victims(candidates)

@@ -1,0 +1,101 @@
+"""Inter-pod affinity: which nodes it allows and how it scores them (sections 6 and 8).
+
+Existing tasks are the occupying tasks on all nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from batchsched.constraints import PodAffinity, PodAffinityTerm, WeightedPodTerm
+from batchsched.model import NodeInfo, TaskInfo
+from batchsched.testing.reference.state import State
+
+__all__ = ["AffinityRule", "affinity_scores"]
+
+
+def _means(term: PodAffinityTerm, owner: TaskInfo, other: TaskInfo) -> bool:
+    """Return whether a term that `owner` carries means the task `other`."""
+    return term.selects(
+        own_namespace=owner.namespace, namespace=other.namespace, labels=other.labels
+    )
+
+
+def _required(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
+    return () if affinity is None else affinity.required
+
+
+def _preferred(affinity: PodAffinity | None) -> tuple[WeightedPodTerm, ...]:
+    return () if affinity is None else affinity.preferred
+
+
+def _existing(state: State) -> Iterator[tuple[TaskInfo, NodeInfo]]:
+    nodes = {node.name: node for node in state.snapshot.nodes}
+    for uid, place in state.places.items():
+        if place.status.occupies and place.node_name is not None:
+            yield state.tasks[uid], nodes[place.node_name]
+
+
+class AffinityRule:
+    """Which nodes required inter-pod affinity and anti-affinity allow to one task."""
+
+    def __init__(self, state: State, task: TaskInfo) -> None:
+        self.near = _required(task.pod_affinity)
+        """The terms of which each must be met."""
+        self.near_domains: set[tuple[PodAffinityTerm, str]] = set()
+        """Where each of them is met: the term, and the value of its topology label."""
+        self.far_domains: set[tuple[str, str]] = set()
+        """The domains that are refused: topology label and value."""
+        for other, node in _existing(state):
+            if all(_means(term, task, other) for term in self.near):
+                for term in self.near:
+                    if term.topology_key in node.labels:
+                        self.near_domains.add((term, node.labels[term.topology_key]))
+            for owner, meant in ((task, other), (other, task)):
+                for term in _required(owner.pod_anti_affinity):
+                    if _means(term, owner, meant) and term.topology_key in node.labels:
+                        self.far_domains.add((term.topology_key, node.labels[term.topology_key]))
+        self.is_first = not self.near_domains and all(
+            _means(term, task, task) for term in self.near
+        )
+
+    def accepts(self, node: NodeInfo) -> bool:
+        """Return whether the task may be on this node."""
+        if any(node.labels.get(key) == value for key, value in self.far_domains):
+            return False
+        return self.is_first or all(
+            (term, node.labels[term.topology_key]) in self.near_domains
+            if term.topology_key in node.labels
+            else False
+            for term in self.near
+        )
+
+
+def affinity_scores(state: State, task: TaskInfo, nodes: Iterable[NodeInfo]) -> dict[str, int]:
+    """Return each compared node's score for inter-pod affinity, 0 to 10."""
+    weights: dict[tuple[str, str], int] = {}
+
+    def count(owner: TaskInfo, meant: TaskInfo, place: NodeInfo) -> None:
+        terms = [(term.term, term.weight) for term in _preferred(owner.pod_affinity)]
+        terms += [(term.term, -term.weight) for term in _preferred(owner.pod_anti_affinity)]
+        if owner is not task:
+            terms += [(term, 1) for term in _required(owner.pod_affinity)]
+        for term, weight in terms:
+            if term.topology_key in place.labels and _means(term, owner, meant):
+                domain = term.topology_key, place.labels[term.topology_key]
+                weights[domain] = weights.get(domain, 0) + weight
+
+    for other, place in _existing(state):
+        if other is not task:
+            count(task, other, place)
+            count(other, task, place)
+    counts = {
+        node.name: sum(
+            weight for (key, value), weight in weights.items() if node.labels.get(key) == value
+        )
+        for node in nodes
+    }
+    most, least = max(0, *counts.values(), 0), min(0, *counts.values(), 0)
+    if most == least:
+        return dict.fromkeys(counts, 0)
+    return {name: int(10 * ((n - least) / (most - least))) for name, n in counts.items()}

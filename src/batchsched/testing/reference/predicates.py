@@ -1,0 +1,84 @@
+"""The plugin predicates: which nodes a task may be on at all (sections 6 and 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from batchsched.model import NodeInfo, TaskInfo
+from batchsched.resources import EPSILON
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.plugins import Plugin
+from batchsched.testing.reference.pod_affinity import AffinityRule
+from batchsched.testing.reference.state import State
+
+__all__ = ["Predicates"]
+
+
+class Predicates(Plugin):
+    """Kubernetes' predicates."""
+
+    def __init__(self, state: State, arguments: Arguments) -> None:
+        self._state = state
+        self._memory_pressure = arguments.boolean("predicate.MemoryPressureEnable")
+        self._disk_pressure = arguments.boolean("predicate.DiskPressureEnable")
+        self._pid_pressure = arguments.boolean("predicate.PIDPressureEnable")
+
+    def accepted(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """Return the nodes that all predicates accept."""
+        by_node = self._state.tasks_by_node()
+        affinity = AffinityRule(self._state, task)
+        return [
+            node
+            for node in nodes
+            if self._has_room_for(task, node, by_node[node.name])
+            and _is_in_order(node)
+            and _is_selected(task, node)
+            and all(
+                any(toleration.tolerates(taint) for toleration in task.tolerations)
+                for taint in node.taints
+                if taint.repels()
+            )
+            and not self._is_under_pressure(task, node)
+            and affinity.accepts(node)
+        ]
+
+    def _has_room_for(self, task: TaskInfo, node: NodeInfo, on_node: list[TaskInfo]) -> bool:
+        """Return whether the node's number of tasks and its host ports allow one more."""
+        counted = [
+            other for other in on_node if self._state.status(other) is not TaskStatus.RESERVED
+        ]
+        if node.max_tasks is not None and len(counted) >= node.max_tasks:
+            return False
+        return not any(
+            wanted.conflicts(used)
+            for wanted in task.host_ports
+            for other in counted
+            for used in other.host_ports
+        )
+
+    def _is_under_pressure(self, task: TaskInfo, node: NodeInfo) -> bool:
+        asks_for_nothing = task.resreq.milli_cpu < EPSILON and task.resreq.memory < EPSILON
+        pressures = [
+            ("MemoryPressure", self._memory_pressure and asks_for_nothing),
+            ("DiskPressure", self._disk_pressure),
+            ("PIDPressure", self._pid_pressure),
+        ]
+        return any(
+            refuses and node.conditions.get(condition) == "True"
+            for condition, refuses in pressures
+        )
+
+
+def _is_in_order(node: NodeInfo) -> bool:
+    return (
+        node.conditions.get("Ready", "True") == "True"
+        and node.conditions.get("NetworkUnavailable", "False") == "False"
+        and not node.unschedulable
+    )
+
+
+def _is_selected(task: TaskInfo, node: NodeInfo) -> bool:
+    if any(node.labels.get(key) != value for key, value in task.node_selector.items()):
+        return False
+    return task.node_affinity is None or task.node_affinity.accepts(node.labels, node.name)

@@ -1,0 +1,91 @@
+"""The action preempt: tasks take the place of others within their queue (section 7)."""
+
+from __future__ import annotations
+
+from batchsched.model import JobInfo, Queue, TaskInfo
+from batchsched.testing.reference.choose import by_score, feasible_nodes, place_later, place_now
+from batchsched.testing.reference.make_room import make_room
+from batchsched.testing.reference.session import Session
+
+__all__ = ["preempt"]
+
+
+def preempt(session: Session) -> None:
+    """Take each queue that has tasks waiting once, as the queue order is at that moment."""
+    jobs = session.tiers.jobs_in_order(job for job in session.jobs if session.to_place(job))
+    queues = [
+        queue
+        for queue in session.queues.values()
+        if any(session.queue_of(job) is queue for job in jobs)
+    ]
+    tasks = {job.uid: session.to_place(job) for job in jobs}
+    while queues:
+        queue = session.tiers.next_queue(queues)
+        queues.remove(queue)
+        jobs_of_queue = [job for job in jobs if session.queue_of(job) is queue]
+        _between_jobs(session, queue, jobs_of_queue, tasks)
+        _within_jobs(session, jobs_of_queue)
+
+
+def _between_jobs(
+    session: Session, queue: Queue, jobs: list[JobInfo], tasks: dict[str, list[TaskInfo]]
+) -> None:
+    """Phase 1: jobs take from other jobs."""
+    waiting = list(jobs)
+    while waiting:
+        job = session.tiers.next_job(waiting)
+        waiting.remove(job)
+        placed: list[TaskInfo] = []
+
+        def turn(job: JobInfo = job, placed: list[TaskInfo] = placed) -> bool:
+            while tasks[job.uid]:
+                task = tasks[job.uid].pop(0)
+                if _take_a_place(session, queue, task):
+                    placed.append(task)
+                if session.tiers.job_pipelined(job):
+                    break
+            return session.tiers.job_pipelined(job)
+
+        if session.statement(job, turn) and placed:
+            waiting.append(job)
+
+
+def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
+    feasible = feasible_nodes(session, task)
+    may_grow = not session.tiers.overused(queue)
+    if may_grow and (
+        place_now(session, task, feasible) or place_later(session, task, feasible)
+    ):
+        return True
+    job = session.job_of(task)
+    return make_room(
+        session,
+        "preempt",
+        task,
+        by_score(session, task, feasible),
+        may_grow=may_grow,
+        is_candidate=lambda other: session.job_of(other) is not job
+        and session.job_of(other).queue == queue.name,
+        victims_of=session.tiers.preemptable,
+    )
+
+
+def _within_jobs(session: Session, jobs: list[JobInfo]) -> None:
+    """Phase 2: tasks take from other tasks of their own job."""
+    for job in jobs:
+        for task in session.to_place(job):
+            if not session.statement(job, lambda task=task: _swap(session, task)):
+                break
+
+
+def _swap(session: Session, task: TaskInfo) -> bool:
+    job = session.job_of(task)
+    return make_room(
+        session,
+        "preempt",
+        task,
+        by_score(session, task, feasible_nodes(session, task)),
+        may_grow=False,
+        is_candidate=lambda other: session.job_of(other) is job,
+        victims_of=session.tiers.preemptable,
+    )

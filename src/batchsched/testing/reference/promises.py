@@ -1,0 +1,53 @@
+"""Conditional placements become real: allocate's `evictBackfill` (section 10)."""
+
+from __future__ import annotations
+
+from batchsched.model import JobInfo, NodeInfo, TaskInfo
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.make_room import enough_victims, running_on
+from batchsched.testing.reference.session import Session
+from batchsched.testing.reference.state import total_of
+
+__all__ = ["make_promises_real"]
+
+
+def make_promises_real(session: Session, job: JobInfo) -> None:
+    """Evict the backfill tasks that hold what a conditionally ready job was promised."""
+    tasks = session.tasks_with(job, TaskStatus.CONDITIONAL)
+    if not tasks or session.tiers.job_ready(job) or not session.tiers.job_condition_ready(job):
+        return
+    nodes = {node.name: node for node in session.nodes}
+    promised = [(task, nodes[session.state.node_name(task) or ""]) for task in tasks]
+
+    def attempt() -> bool:
+        for task in tasks:
+            session.state.take_off(task)
+        return all(
+            _evict_backfill(session, task, node) for task, node in promised
+        ) and session.tiers.job_pipelined(job)
+
+    session.statement(job, attempt)
+
+
+def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    bound = {session.state.job_of[bind.task_uid].uid for bind in session.state.binds}
+    candidates = running_on(
+        session,
+        node,
+        lambda other: session.state.is_backfill(other) and session.job_of(other).uid not in bound,
+    )
+    accounts = session.accounts(node)
+    request = task.start_request
+    taken = enough_victims(
+        candidates,
+        lambda taken: request.fits(
+            accounts.future_idle + total_of(victim.resreq for victim in taken)
+        )
+        and request.fits(accounts.eventual),
+    )
+    if taken is None:
+        return False
+    for victim in taken:
+        session.evict(victim, "allocate", task)
+    session.place(task, TaskStatus.PIPELINED, node)
+    return True

@@ -1,0 +1,64 @@
+"""The action reclaim: queues take back what others have beyond their share (section 7)."""
+
+from __future__ import annotations
+
+from batchsched.model import JobInfo, Queue, TaskInfo
+from batchsched.testing.reference.choose import feasible_nodes, place_later, place_now
+from batchsched.testing.reference.make_room import make_room
+from batchsched.testing.reference.session import Session
+
+__all__ = ["reclaim"]
+
+
+def reclaim(session: Session) -> None:
+    """Take turns of queues and jobs until every queue is overused or has no jobs left."""
+    jobs = [job for job in session.jobs if session.to_place(job)]
+    tasks = {job.uid: session.to_place(job) for job in jobs}
+    waiting = {
+        queue.name: [job for job in jobs if session.queue_of(job) is queue]
+        for queue in session.queues.values()
+    }
+    queues = [queue for queue in session.queues.values() if waiting[queue.name]]
+    while queues:
+        queue = session.tiers.next_queue(queues)
+        if session.tiers.overused(queue) or not waiting[queue.name]:
+            queues.remove(queue)
+            continue
+        job = session.tiers.next_job(waiting[queue.name])
+        waiting[queue.name].remove(job)
+        if _turn(session, queue, job, tasks[job.uid]):
+            waiting[queue.name].append(job)
+
+
+def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+    """Give one job its turn; return whether it is to come back."""
+    placed: list[TaskInfo] = []
+
+    def attempt() -> bool:
+        while tasks and not session.tiers.overused(queue):
+            task = tasks.pop(0)
+            if not _take_a_place(session, queue, task):
+                break
+            placed.append(task)
+            if session.tiers.job_pipelined(job):
+                break
+        return session.tiers.job_pipelined(job)
+
+    return session.statement(job, attempt) and bool(placed)
+
+
+def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
+    feasible = feasible_nodes(session, task)
+    return (
+        place_now(session, task, feasible)
+        or place_later(session, task, feasible)
+        or make_room(
+            session,
+            "reclaim",
+            task,
+            feasible,
+            may_grow=True,
+            is_candidate=lambda other: session.job_of(other).queue != queue.name,
+            victims_of=session.tiers.reclaimable,
+        )
+    )

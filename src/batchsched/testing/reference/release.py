@@ -1,0 +1,37 @@
+"""Backfill's strategy release: unready jobs give back, others run in it meanwhile (section 10)."""
+
+from __future__ import annotations
+
+from batchsched.model import JobInfo
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.choose import feasible_nodes, place_now
+from batchsched.testing.reference.session import Session
+
+__all__ = ["release"]
+
+
+def release(session: Session, starvation_threshold: float | None) -> None:
+    """Take back what unready jobs hold, and start whole jobs in it, marked as backfill."""
+    candidates = [
+        job
+        for job in session.jobs
+        if all(session.state.status(task) is TaskStatus.PENDING for task in job.tasks)
+    ]
+    for job in session.jobs:
+        if not (
+            session.is_starving(job, starvation_threshold)
+            or session.tiers.job_ready(job)
+            or session.tiers.job_condition_ready(job)
+        ):
+            for task in session.tasks_with(job, TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
+                session.state.take_off(task)
+    for job in session.tiers.jobs_in_order(candidates):
+        if not session.tiers.job_ready(job):
+            session.statement(job, lambda job=job: _start_as_backfill(session, job))
+
+
+def _start_as_backfill(session: Session, job: JobInfo) -> bool:
+    for task in session.to_place(job):
+        if place_now(session, task, feasible_nodes(session, task)):
+            session.state.mark_backfill(task)
+    return session.tiers.job_ready(job)

@@ -1,0 +1,69 @@
+"""Reservations from cycle to cycle, and what allocate does with them first (section 11)."""
+
+from __future__ import annotations
+
+from batchsched.model import JobInfo, NodeInfo, TaskInfo
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
+from batchsched.testing.reference.session import Session
+from batchsched.testing.reference.state import total_of
+
+__all__ = [
+    "can_be_reserved",
+    "drop_useless_reservations",
+    "is_promised_to_others",
+    "serve_reserved_jobs",
+]
+
+
+def can_be_reserved(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    """Return whether a node is large enough for one more reservation."""
+    reserved = [other.start_request for other in session.reserved_on(node)]
+    return total_of([*reserved, task.start_request]).fits(node.allocatable)
+
+
+def is_promised_to_others(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    """Return whether a node has Pipelined or Conditional tasks of other jobs."""
+    return any(
+        session.state.status(other) in (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+        and session.job_of(other) is not session.job_of(task)
+        for other in session.state.tasks_on(node)
+    )
+
+
+def serve_reserved_jobs(session: Session) -> None:
+    """Let each job with Reserved tasks start, if it is ready then; one statement a job."""
+    jobs = [job for job in session.jobs if session.tasks_with(job, TaskStatus.RESERVED)]
+    for job in session.tiers.jobs_in_order(jobs):
+
+        def attempt(job: JobInfo = job) -> bool:
+            return _use_reservations(session, job)
+
+        if session.statement(job, attempt):
+            for task in session.tasks_with(job, TaskStatus.RESERVED):
+                session.state.take_off(task)
+
+
+def _use_reservations(session: Session, job: JobInfo) -> bool:
+    for task in session.tasks_with(job, TaskStatus.RESERVED):
+        node_name = session.state.node_name(task)
+        nodes = [
+            node for node in accepted_nodes(session, task) if node.name == node_name
+        ]
+        for node in nodes:
+            if session.accounts(node).fits_now(task.start_request):
+                session.place(task, TaskStatus.ALLOCATED, node)
+    for task in session.tasks_with(job, TaskStatus.RESERVED, TaskStatus.PENDING):
+        if session.tiers.job_ready(job):
+            break
+        if not task.is_best_effort:
+            place_now(session, task, feasible_nodes(session, task, own_job=True))
+    return session.tiers.job_ready(job)
+
+
+def drop_useless_reservations(session: Session) -> None:
+    """At close: give up the reservations of jobs that even with them could not start."""
+    for job in session.jobs:
+        if not session.tiers.job_ready(job) and not session.tiers.job_condition_ready(job):
+            for task in session.tasks_with(job, TaskStatus.RESERVED):
+                session.state.take_off(task)

@@ -1,0 +1,102 @@
+"""One cycle: open, act, close, report (sections 4 and 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from batchsched.model import JobInfo
+from batchsched.result import CycleResult, JobOutcome, Promise, TaskOutcome
+from batchsched.snapshot import Snapshot
+from batchsched.status import JobPhase, TaskStatus
+from batchsched.testing.reference.allocate import allocate
+from batchsched.testing.reference.backfill import backfill
+from batchsched.testing.reference.conf import ActionConf, read_conf
+from batchsched.testing.reference.preempt import preempt
+from batchsched.testing.reference.reclaim import reclaim
+from batchsched.testing.reference.reservations import drop_useless_reservations
+from batchsched.testing.reference.reserve import reserve
+from batchsched.testing.reference.session import Session
+
+__all__ = ["reference_schedule"]
+
+OCCUPYING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
+
+
+def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleResult:
+    """Decide one cycle by plain loops over everything.
+
+    `conf` is a kube-batch configuration, once parsed. The reasons of pending
+    tasks are left empty, and messages are shorter than the library's own.
+    """
+    read = read_conf(conf)
+    session = Session(snapshot, read)
+    for action in read.actions:
+        _run(session, action)
+    drop_useless_reservations(session)
+    return _result(session)
+
+
+def _run(session: Session, action: ActionConf) -> None:
+    match action.name:
+        case "allocate":
+            allocate(session, action.arguments)
+        case "backfill":
+            backfill(session, action.arguments)
+        case "preempt":
+            preempt(session)
+        case "reclaim":
+            reclaim(session)
+        case "reserve":
+            reserve(session, action.arguments)
+        case _:
+            raise ValueError(f"{action.name!r} is no action")
+
+
+def _result(session: Session) -> CycleResult:
+    outcomes = {
+        uid: TaskOutcome(
+            status=place.status, node_name=place.node_name, is_backfill=place.is_backfill
+        )
+        for uid, place in sorted(session.state.places.items())
+    }
+    in_session = {task.uid for job in session.jobs for task in job.tasks}
+    return CycleResult(
+        binds=tuple(session.state.binds),
+        evictions=tuple(session.state.evictions),
+        pipelined=_promises(outcomes, TaskStatus.PIPELINED),
+        conditional=_promises(outcomes, TaskStatus.CONDITIONAL),
+        reserved=_promises(outcomes, TaskStatus.RESERVED),
+        dropped_reservations=_dropped(session, outcomes),
+        tasks={uid: outcome for uid, outcome in outcomes.items() if uid in in_session},
+        jobs={job.uid: _job_outcome(session, job) for job in session.jobs},
+        left_out=session.left_out,
+    )
+
+
+def _promises(outcomes: Mapping[str, TaskOutcome], status: TaskStatus) -> tuple[Promise, ...]:
+    return tuple(
+        Promise(task_uid=uid, node_name=outcome.node_name or "")
+        for uid, outcome in outcomes.items()
+        if outcome.status is status
+    )
+
+
+def _dropped(session: Session, outcomes: Mapping[str, TaskOutcome]) -> tuple[Promise, ...]:
+    """Return the snapshot's reservations whose task has not come to, or kept, its node."""
+    return tuple(
+        Promise(task_uid=uid, node_name=task.node_name or "")
+        for uid, task in sorted(session.state.tasks.items())
+        if task.status is TaskStatus.RESERVED and outcomes[uid].node_name != task.node_name
+    )
+
+
+def _job_outcome(session: Session, job: JobInfo) -> JobOutcome:
+    condition = session.tiers.unschedulable(job)
+    statuses = [session.state.status(task) for task in job.tasks]
+    if condition is not None and TaskStatus.RUNNING in statuses:
+        phase = JobPhase.UNKNOWN
+    elif sum(status in OCCUPYING for status in statuses) >= job.min_available:
+        phase = JobPhase.RUNNING
+    else:
+        phase = JobPhase.PENDING
+    return JobOutcome(phase=phase, condition=condition)

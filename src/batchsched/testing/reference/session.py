@@ -1,0 +1,153 @@
+"""A session: the state, the plugins, the jobs, and what can be done to a task (section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.reasons import ConditionReason, JobCondition
+from batchsched.result import Bind, Eviction
+from batchsched.snapshot import Snapshot
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.conf import Conf
+from batchsched.testing.reference.state import Accounts, State, total_of
+from batchsched.testing.reference.tiers import Tiers
+
+__all__ = ["Session"]
+
+
+class Session:
+    """One cycle, from the snapshot to the decisions."""
+
+    def __init__(self, snapshot: Snapshot, conf: Conf) -> None:
+        self.snapshot = snapshot
+        self.now = snapshot.now
+        self.nodes = snapshot.nodes
+        self.queues = {queue.name: queue for queue in snapshot.queues}
+        self.state = State(snapshot)
+        self.tiers = Tiers(conf, self.state)
+        self.left_out: dict[str, JobCondition] = {}
+        self.jobs: list[JobInfo] = []
+        for job in snapshot.jobs:
+            if job.queue not in self.queues:
+                self.left_out[job.uid] = JobCondition(
+                    ConditionReason.QUEUE_UNKNOWN, f"queue {job.queue!r} is not in the snapshot"
+                )
+                continue
+            refusal = self.tiers.job_valid(job)
+            if refusal is None:
+                self.jobs.append(job)
+            else:
+                self.left_out[job.uid] = refusal
+        self._drop_reservations()
+        self.overused_at_open = {
+            name for name, queue in self.queues.items() if self.tiers.overused(queue)
+        }
+
+    def _drop_reservations(self) -> None:
+        """Give up the Reserved tasks that make no sense any more (section 4, step 3)."""
+        for node in self.nodes:
+            reserved = self.reserved_on(node)
+            if not total_of(task.start_request for task in reserved).fits(node.allocatable):
+                for task in reserved:
+                    self.state.take_off(task)
+        kept = {job.uid for job in self.jobs if not self.tiers.job_ready(job)}
+        names = {node.name for node in self.nodes}
+        for job in self.snapshot.jobs:
+            for task in self.tasks_with(job, TaskStatus.RESERVED):
+                if job.uid not in kept or self.state.node_name(task) not in names:
+                    self.state.take_off(task)
+
+    # What there is.
+
+    def queue_of(self, job: JobInfo) -> Queue:
+        """Return the queue that a session job draws on."""
+        return self.queues[job.queue]
+
+    def job_of(self, task: TaskInfo) -> JobInfo:
+        """Return the job of a task that has one."""
+        return self.state.job_of[task.uid]
+
+    def tasks_with(self, job: JobInfo, *statuses: TaskStatus) -> list[TaskInfo]:
+        """Return the job's tasks that have one of these statuses now, in task order."""
+        return self.tiers.tasks_in_order(
+            task for task in job.tasks if self.state.status(task) in statuses
+        )
+
+    def to_place(self, job: JobInfo) -> list[TaskInfo]:
+        """Return the job's Pending tasks that are not best-effort, in task order."""
+        pending = self.tasks_with(job, TaskStatus.PENDING)
+        return [task for task in pending if not task.is_best_effort]
+
+    def accounts(self, node: NodeInfo) -> Accounts:
+        """Return the accounts of one node."""
+        return self.state.accounts(node, self.state.tasks_on(node))
+
+    def all_accounts(self) -> dict[str, Accounts]:
+        """Return the accounts of all nodes, by name."""
+        by_node = self.state.tasks_by_node()
+        return {node.name: self.state.accounts(node, by_node[node.name]) for node in self.nodes}
+
+    def reserved_on(self, node: NodeInfo) -> list[TaskInfo]:
+        """Return the tasks that are Reserved on a node."""
+        tasks = self.state.tasks_on(node)
+        return [task for task in tasks if self.state.status(task) is TaskStatus.RESERVED]
+
+    def is_starving(self, job: JobInfo, threshold: float | None) -> bool:
+        """Return whether a job waits for too long (section 11); never, without a threshold."""
+        return (
+            threshold is not None
+            and not self.tiers.job_ready(job)
+            and not self.tiers.job_condition_ready(job)
+            and self.now - job.creation_time > threshold
+        )
+
+    # What can be done.
+
+    def place(self, task: TaskInfo, status: TaskStatus, node: NodeInfo) -> None:
+        """Put a task on a node as Allocated, Pipelined, Conditional or Reserved."""
+        self.state.put(task, status, node.name)
+
+    def evict(self, victim: TaskInfo, action: str, claimant: TaskInfo) -> None:
+        """Evict a task for the sake of another."""
+        node_name = self.state.node_name(victim)
+        assert node_name is not None
+        self.state.put(victim, TaskStatus.RELEASING, node_name)
+        self.state.evictions.append(
+            Eviction(
+                task_uid=victim.uid,
+                node_name=node_name,
+                action=action,
+                for_task_uid=claimant.uid,
+            )
+        )
+
+    def bind_if_ready(self, job: JobInfo) -> None:
+        """Bind all Allocated tasks of a job, in order of UID, if it may start."""
+        if not self.tiers.job_ready(job):
+            return
+        for task in job.tasks:
+            node_name = self.state.node_name(task)
+            if self.state.status(task) is not TaskStatus.ALLOCATED or node_name is None:
+                continue
+            self.state.put(task, TaskStatus.BINDING, node_name)
+            self.state.binds.append(
+                Bind(
+                    task_uid=task.uid,
+                    node_name=node_name,
+                    is_backfill=self.state.is_backfill(task),
+                )
+            )
+
+    def statement(self, job: JobInfo, attempt: Callable[[], bool]) -> bool:
+        """Make an attempt for a job as one statement; return what it returns.
+
+        True: it is committed, and the job's tasks are bound if it is ready. False:
+        it is discarded, and the session is exactly as before.
+        """
+        saved = self.state.save()
+        if attempt():
+            self.bind_if_ready(job)
+            return True
+        self.state.restore(saved)
+        return False

@@ -1,0 +1,163 @@
+"""The share-keeping plugins, drf and proportion (section 6).
+
+What a job or queue is charged is the sum over its tasks that occupy or are
+promised something: that is what the allocate and deallocate events add up to
+(section 4), since they are fired whenever a task enters or leaves these statuses.
+"""
+
+from __future__ import annotations
+
+from batchsched.model import JobInfo, Queue, TaskInfo
+from batchsched.resources import Amount, Resource
+from batchsched.status import TaskStatus
+from batchsched.testing.reference.plugins import Plugin, Verdict, compare
+from batchsched.testing.reference.state import State, total_of
+
+__all__ = ["Drf", "Proportion"]
+
+SAME_SHARE = 1e-6
+CHARGED = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.BINDING,
+    TaskStatus.BOUND,
+    TaskStatus.RUNNING,
+    TaskStatus.PIPELINED,
+    TaskStatus.CONDITIONAL,
+)
+WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
+
+
+def share(amount: Amount, total: Amount) -> float:
+    """Return what part of `total` an amount is; of nothing, anything is all."""
+    if total == 0:
+        return 0.0 if amount == 0 else 1.0
+    return amount / total
+
+
+def cluster_total(state: State) -> Resource:
+    """Return the sum of all nodes' allocatable resources."""
+    return total_of(node.allocatable for node in state.snapshot.nodes)
+
+
+class Drf(Plugin):
+    """Dominant resource fairness among jobs."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._total = cluster_total(state)
+
+    def _allocated(self, job: JobInfo) -> Resource:
+        return total_of(task.resreq for task in job.tasks if self._state.status(task) in CHARGED)
+
+    def _share(self, allocated: Resource) -> float:
+        return max(share(allocated.get(name), total) for name, total in self._total.dimensions())
+
+    def job_order(self, left: JobInfo, right: JobInfo) -> int:
+        """Put the job with the smaller share first."""
+        return compare(self._share(self._allocated(left)), self._share(self._allocated(right)))
+
+    def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Let a job take from one that would still have a larger share, or the same."""
+        claimant_job = self._state.job_of[task.uid]
+        claimant_share = self._share(self._allocated(claimant_job) + task.resreq)
+        copies: dict[str, Resource] = {}
+        verdicts = []
+        for candidate in candidates:
+            job = self._state.job_of[candidate.uid]
+            left = copies.setdefault(job.uid, self._allocated(job)) - candidate.resreq
+            left_share = self._share(left)
+            if claimant_share < left_share or abs(claimant_share - left_share) <= SAME_SHARE:
+                copies[job.uid] = left
+                verdicts.append(Verdict.VICTIM)
+            else:
+                verdicts.append(Verdict.PASS)
+        return verdicts
+
+
+class Proportion(Plugin):
+    """Queues share the cluster in proportion to their weights, as far as they want to."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._total = cluster_total(state)
+        self._jobs: dict[str, list[JobInfo]] = {}
+        for queue in state.snapshot.queues:
+            jobs = [job for job in state.snapshot.jobs if job.queue == queue.name]
+            if jobs:
+                self._jobs[queue.name] = jobs
+        self._deserved = self._water_filling()
+
+    def _sum(self, queue_name: str, statuses: tuple[TaskStatus, ...]) -> Resource:
+        return total_of(
+            task.resreq
+            for job in self._jobs[queue_name]
+            for task in job.tasks
+            if self._state.status(task) in statuses and not self._state.is_backfill(task)
+        )
+
+    def _allocated(self, queue_name: str) -> Resource:
+        return self._sum(queue_name, CHARGED)
+
+    def _water_filling(self) -> dict[str, Resource]:
+        """Return what each queue deserves."""
+        weights = {queue.name: queue.weight for queue in self._state.snapshot.queues}
+        request = {name: self._sum(name, (*CHARGED, *WANTED)) for name in self._jobs}
+        deserved = {name: Resource() for name in self._jobs}
+        remaining = self._total
+        unmet = sorted(self._jobs)
+        while unmet and not remaining.is_empty():
+            total_weight = sum(weights[name] for name in unmet)
+            increases: list[Resource] = []
+            decreases: list[Resource] = []
+            for name in list(unmet):
+                before = deserved[name]
+                after = before + remaining * (weights[name] / total_weight)
+                if request[name].fits(after):
+                    after = after.min_with(request[name])
+                    unmet.remove(name)
+                deserved[name] = after
+                increases.append(_excess(after, before))
+                decreases.append(_excess(before, after))
+            remaining = remaining - total_of(increases) + total_of(decreases)
+        return deserved
+
+    def _share(self, queue_name: str) -> float:
+        if queue_name not in self._jobs:
+            return 0.0
+        allocated, deserved = self._allocated(queue_name), self._deserved[queue_name]
+        return max(
+            share(allocated.get(name), deserved.get(name)) for name, _ in self._total.dimensions()
+        )
+
+    def queue_order(self, left: Queue, right: Queue) -> int:
+        """Put the queue with the smaller share first."""
+        return compare(self._share(left.name), self._share(right.name))
+
+    def overused(self, queue: Queue) -> bool:
+        """Return whether the queue has all that it deserves, or more."""
+        if queue.name not in self._jobs:
+            return False
+        return self._deserved[queue.name].fits(self._allocated(queue.name))
+
+    def reclaimable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect what a queue deserves; backfill tasks are beyond that."""
+        copies: dict[str, Resource] = {}
+        verdicts = []
+        for candidate in candidates:
+            queue_name = self._state.job_of[candidate.uid].queue
+            copy = copies.setdefault(queue_name, self._allocated(queue_name))
+            if self._state.is_backfill(candidate):
+                verdicts.append(Verdict.VICTIM)
+            elif not candidate.resreq.fits(copy):
+                verdicts.append(Verdict.PROTECTED)
+            elif self._deserved[queue_name].fits(copy - candidate.resreq):
+                copies[queue_name] = copy - candidate.resreq
+                verdicts.append(Verdict.VICTIM)
+            else:
+                verdicts.append(Verdict.PROTECTED)
+        return verdicts
+
+
+def _excess(larger: Resource, smaller: Resource) -> Resource:
+    """Return by how much `larger` exceeds `smaller`, in the dimensions where it does."""
+    return larger.max_with(smaller) - smaller

@@ -1,0 +1,204 @@
+"""Where every task stands, and nothing else: all accounts are sums over this (section 3).
+
+The state is changed by assigning a task's `Place`. A statement (section 4) is
+a copy of the state taken before it; discarding it goes back to the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import evolve, frozen
+
+from batchsched.model import JobInfo, NodeInfo, TaskInfo
+from batchsched.resources import Amount, Resource
+from batchsched.result import Bind, Eviction
+from batchsched.snapshot import Snapshot
+from batchsched.status import TaskStatus
+
+__all__ = ["Accounts", "Place", "Saved", "State", "total_of"]
+
+
+def total_of(resources: Iterable[Resource]) -> Resource:
+    """Return the sum of `resources`."""
+    milli_cpu: Amount = 0
+    memory: Amount = 0
+    scalars: dict[str, Amount] = {}
+    for resource in resources:
+        milli_cpu += resource.milli_cpu
+        memory += resource.memory
+        for name, amount in resource.scalars.items():
+            scalars[name] = scalars.get(name, 0) + amount
+    return Resource(milli_cpu=milli_cpu, memory=memory, scalars=scalars)
+
+
+@frozen
+class Place:
+    """Where a task stands."""
+
+    status: TaskStatus
+    node_name: str | None = None
+    is_backfill: bool = False
+
+
+@frozen
+class Accounts:
+    """The accounts of one node (section 3). All but `reserved` are sums of `resreq`."""
+
+    idle: Resource
+    releasing: Resource
+    pipelined: Resource
+    backfilled: Resource
+    leaving: Resource
+    conditional: Resource
+    reserved: Resource
+
+    @property
+    def future_idle(self) -> Resource:
+        """What is idle once all that is being released is."""
+        return self.idle + self.releasing - self.pipelined
+
+    @property
+    def accessible(self) -> Resource:
+        """What is idle, or held by backfill tasks and not promised yet."""
+        return self.idle + self.backfilled + self.leaving - self.conditional
+
+    @property
+    def eventual(self) -> Resource:
+        """What is idle once releasing and backfill tasks are gone and promises are kept."""
+        coming = self.idle + self.releasing + self.backfilled
+        return coming - (self.pipelined + self.conditional)
+
+    def fits_now(self, request: Resource) -> bool:
+        """Return whether a task can start now, without taking what others were promised."""
+        return (
+            request.fits(self.idle)
+            and request.fits(self.future_idle)
+            and request.fits(self.accessible)
+            and request.fits(self.eventual)
+        )
+
+    def fits_later(self, request: Resource) -> bool:
+        """Return whether a task can start once all that is being released is."""
+        return request.fits(self.future_idle) and request.fits(self.eventual)
+
+    def fits_conditionally(self, request: Resource) -> bool:
+        """Return whether a task can start once the backfill tasks are gone."""
+        return request.fits(self.accessible) and request.fits(self.eventual)
+
+
+@frozen
+class Saved:
+    """A copy of everything that a statement can change."""
+
+    places: dict[str, Place]
+    binds: tuple[Bind, ...]
+    evictions: tuple[Eviction, ...]
+
+
+class State:
+    """The places of all tasks of a snapshot, and the decisions made so far."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.tasks: dict[str, TaskInfo] = {}
+        self.job_of: dict[str, JobInfo] = {}
+        for job in snapshot.jobs:
+            for task in job.tasks:
+                self.tasks[task.uid] = task
+                self.job_of[task.uid] = job
+        for task in snapshot.other_tasks:
+            self.tasks[task.uid] = task
+        self.places = {
+            uid: Place(task.status, task.node_name, task.is_backfill)
+            for uid, task in self.tasks.items()
+        }
+        self.binds: list[Bind] = []
+        self.evictions: list[Eviction] = []
+
+    def save(self) -> Saved:
+        """Return a copy to go back to."""
+        return Saved(dict(self.places), tuple(self.binds), tuple(self.evictions))
+
+    def restore(self, saved: Saved) -> None:
+        """Go back to a copy, as if nothing had happened since."""
+        self.places = dict(saved.places)
+        self.binds = list(saved.binds)
+        self.evictions = list(saved.evictions)
+
+    def status(self, task: TaskInfo) -> TaskStatus:
+        """Return a task's status."""
+        return self.places[task.uid].status
+
+    def node_name(self, task: TaskInfo) -> str | None:
+        """Return the name of the node that a task is on."""
+        return self.places[task.uid].node_name
+
+    def is_backfill(self, task: TaskInfo) -> bool:
+        """Return whether a task is marked as backfill now."""
+        return self.places[task.uid].is_backfill
+
+    def put(self, task: TaskInfo, status: TaskStatus, node_name: str) -> None:
+        """Put a task on a node; its mark stays."""
+        self.places[task.uid] = evolve(
+            self.places[task.uid], status=status, node_name=node_name
+        )
+
+    def take_off(self, task: TaskInfo) -> None:
+        """Make a task Pending; its mark becomes what it is in the snapshot."""
+        self.places[task.uid] = Place(TaskStatus.PENDING, None, task.is_backfill)
+
+    def mark_backfill(self, task: TaskInfo) -> None:
+        """Mark a task as backfill."""
+        self.places[task.uid] = evolve(self.places[task.uid], is_backfill=True)
+
+    def tasks_by_node(self) -> dict[str, list[TaskInfo]]:
+        """Return all tasks on each node, Reserved ones included."""
+        found: dict[str, list[TaskInfo]] = {node.name: [] for node in self.snapshot.nodes}
+        for uid, place in self.places.items():
+            if place.node_name in found:
+                found[place.node_name].append(self.tasks[uid])
+        return found
+
+    def tasks_on(self, node: NodeInfo) -> list[TaskInfo]:
+        """Return all tasks on a node, Reserved ones included."""
+        return [
+            self.tasks[uid]
+            for uid, place in self.places.items()
+            if place.node_name == node.name
+        ]
+
+    def accounts(self, node: NodeInfo, tasks: Iterable[TaskInfo]) -> Accounts:
+        """Return the accounts of a node that these tasks are on."""
+        held: list[Resource] = []
+        releasing: list[Resource] = []
+        pipelined: list[Resource] = []
+        backfilled: list[Resource] = []
+        leaving: list[Resource] = []
+        conditional: list[Resource] = []
+        reserved: list[Resource] = []
+        for task in tasks:
+            place = self.places[task.uid]
+            if place.status.holds:
+                held.append(task.resreq)
+            if place.status is TaskStatus.RELEASING:
+                releasing.append(task.resreq)
+                if place.is_backfill:
+                    leaving.append(task.resreq)
+            elif place.status is TaskStatus.PIPELINED:
+                pipelined.append(task.resreq)
+            elif place.status is TaskStatus.CONDITIONAL:
+                conditional.append(task.resreq)
+            elif place.status is TaskStatus.RESERVED:
+                reserved.append(task.start_request)
+            elif place.status.occupies and place.is_backfill:
+                backfilled.append(task.resreq)
+        return Accounts(
+            idle=node.allocatable - total_of(held),
+            releasing=total_of(releasing),
+            pipelined=total_of(pipelined),
+            backfilled=total_of(backfilled),
+            leaving=total_of(leaving),
+            conditional=total_of(conditional),
+            reserved=total_of(reserved),
+        )

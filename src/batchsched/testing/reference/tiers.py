@@ -1,0 +1,214 @@
+"""How the plugins' answers are put together (section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cmp_to_key
+
+from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.reasons import JobCondition
+from batchsched.testing.reference.conf import Conf, PluginConf
+from batchsched.testing.reference.plugins import (
+    Conformance,
+    Gang,
+    Plugin,
+    Priority,
+    Verdict,
+)
+from batchsched.testing.reference.predicates import Predicates
+from batchsched.testing.reference.scores import NodeOrder
+from batchsched.testing.reference.shares import Drf, Proportion
+from batchsched.testing.reference.state import State
+
+__all__ = ["Tiers"]
+
+
+def _open(conf: PluginConf, state: State) -> Plugin:
+    match conf.name:
+        case "priority":
+            return Priority(state)
+        case "gang":
+            return Gang(state)
+        case "conformance":
+            return Conformance()
+        case "drf":
+            return Drf(state)
+        case "proportion":
+            return Proportion(state)
+        case "predicates":
+            return Predicates(state, conf.arguments)
+        case "nodeorder":
+            return NodeOrder(state, conf.arguments)
+        case _:
+            raise ValueError(f"{conf.name!r} is no plugin")
+
+
+def _by_creation(left: JobInfo | Queue | TaskInfo, right: JobInfo | Queue | TaskInfo) -> int:
+    def key(item: JobInfo | Queue | TaskInfo) -> tuple[float, str]:
+        uid = item.name if isinstance(item, Queue) else item.uid
+        return item.creation_time, uid
+
+    return (key(left) > key(right)) - (key(left) < key(right))
+
+
+class Tiers:
+    """All plugins of the cycle, opened in configured order."""
+
+    def __init__(self, conf: Conf, state: State) -> None:
+        self._tiers = [
+            [(plugin.disabled, _open(plugin, state)) for plugin in tier] for tier in conf.tiers
+        ]
+
+    def _enabled(self, flag: str | None = None) -> Iterator[list[Plugin]]:
+        """Yield each tier's plugins whose flag is not false."""
+        for tier in self._tiers:
+            yield [plugin for disabled, plugin in tier if flag not in disabled]
+
+    def _all(self, flag: str | None = None) -> list[Plugin]:
+        return [plugin for tier in self._enabled(flag) for plugin in tier]
+
+    # Orders.
+
+    def _job_order(self, left: JobInfo, right: JobInfo) -> int:
+        answers = (plugin.job_order(left, right) for plugin in self._all("enableJobOrder"))
+        return _first_difference(answers) or _by_creation(left, right)
+
+    def _queue_order(self, left: Queue, right: Queue) -> int:
+        answers = (plugin.queue_order(left, right) for plugin in self._all("enableQueueOrder"))
+        return _first_difference(answers) or _by_creation(left, right)
+
+    def _task_order(self, left: TaskInfo, right: TaskInfo) -> int:
+        answers = (plugin.task_order(left, right) for plugin in self._all("enableTaskOrder"))
+        return _first_difference(answers) or _by_creation(left, right)
+
+    def jobs_in_order(self, jobs: Iterable[JobInfo]) -> list[JobInfo]:
+        """Return jobs in job order, as it is at this moment."""
+        return sorted(jobs, key=cmp_to_key(self._job_order))
+
+    def queues_in_order(self, queues: Iterable[Queue]) -> list[Queue]:
+        """Return queues in queue order, as it is at this moment."""
+        return sorted(queues, key=cmp_to_key(self._queue_order))
+
+    def tasks_in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Return tasks in task order."""
+        return sorted(tasks, key=cmp_to_key(self._task_order))
+
+    def next_job(self, jobs: Iterable[JobInfo]) -> JobInfo:
+        """Return the first job in job order, as it is at this moment."""
+        return min(jobs, key=cmp_to_key(self._job_order))
+
+    def next_queue(self, queues: Iterable[Queue]) -> Queue:
+        """Return the first queue in queue order, as it is at this moment."""
+        return min(queues, key=cmp_to_key(self._queue_order))
+
+    def victims_in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Return tasks in victim order: the reverse of task order."""
+        return self.tasks_in_order(tasks)[::-1]
+
+    # Nodes.
+
+    def accepted(self, task: TaskInfo, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+        """Return those of the nodes that all predicates accept."""
+        left = list(nodes)
+        for plugin in self._all("enablePredicate"):
+            left = plugin.accepted(task, left)
+        return left
+
+    def scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+        """Return the sum of all plugins' scores for each of the nodes compared."""
+        answers = [plugin.scores(task, nodes) for plugin in self._all("enableNodeOrder")]
+        return {node.name: sum(scores.get(node.name, 0) for scores in answers) for node in nodes}
+
+    def resource_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, float]:
+        """Return the sum of all plugins' resource scores for each of the nodes."""
+        answers = [plugin.resource_scores(task, nodes) for plugin in self._all()]
+        return {node.name: sum(scores.get(node.name, 0) for scores in answers) for node in nodes}
+
+    # Victims.
+
+    def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        """Return which of the candidates may be evicted for a task of the same queue."""
+        return _victims(
+            candidates,
+            [
+                [plugin.preemptable(task, candidates) for plugin in tier]
+                for tier in self._enabled("enablePreemptable")
+            ],
+        )
+
+    def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        """Return which of the candidates may be evicted for a task of another queue."""
+        return _victims(
+            candidates,
+            [
+                [plugin.reclaimable(task, candidates) for plugin in tier]
+                for tier in self._enabled("enableReclaimable")
+            ],
+        )
+
+    # Queues and jobs as a whole.
+
+    def overused(self, queue: Queue) -> bool:
+        """Return whether any plugin says that the queue has all that it deserves."""
+        return any(plugin.overused(queue) for plugin in self._all())
+
+    def job_valid(self, job: JobInfo) -> JobCondition | None:
+        """Return the first refusal of a job."""
+        answers = [plugin.job_valid(job) for plugin in self._all()]
+        return next((answer for answer in answers if answer is not None), None)
+
+    def unschedulable(self, job: JobInfo) -> JobCondition | None:
+        """Return the condition that plugins give a job at close."""
+        answers = [plugin.unschedulable(job) for plugin in self._all()]
+        return next((answer for answer in answers if answer is not None), None)
+
+    def job_ready(self, job: JobInfo) -> bool:
+        """Return whether the job may start."""
+        return _vote(
+            [plugin.job_ready(job) for plugin in tier] for tier in self._enabled("enableJobReady")
+        )
+
+    def job_pipelined(self, job: JobInfo) -> bool:
+        """Return whether the job may start once what is being released is."""
+        return _vote(
+            [plugin.job_pipelined(job) for plugin in tier]
+            for tier in self._enabled("enableJobPipelined")
+        )
+
+    def job_condition_ready(self, job: JobInfo) -> bool:
+        """Return whether the job may start once all its promises are kept."""
+        return _vote(
+            [plugin.job_condition_ready(job) for plugin in tier] for tier in self._enabled()
+        )
+
+
+def _first_difference(answers: Iterable[int]) -> int:
+    return next((answer for answer in answers if answer != 0), 0)
+
+
+def _vote(tiers: Iterable[list[bool | None]]) -> bool:
+    for votes in tiers:
+        if False in votes:
+            return False
+        if True in votes:
+            return True
+    return True
+
+
+def _victims(
+    candidates: list[TaskInfo], tiers: list[list[list[Verdict] | None]]
+) -> list[TaskInfo]:
+    answering = [[said for said in tier if said is not None] for tier in tiers]
+    for tier in answering:
+        victims = [
+            candidate
+            for position, candidate in enumerate(candidates)
+            if tier
+            and all(said[position] is Verdict.VICTIM for said in tier)
+            and not any(
+                said[position] is Verdict.PROTECTED for other in answering for said in other
+            )
+        ]
+        if victims:
+            return victims
+    return []

@@ -1,0 +1,393 @@
+"""The extension points of all plugins, compiled for one cycle: what tiers mean, in one place.
+
+Specification: section 5. Each extension point is a list of functions by tier,
+made once when the session opens; a plugin whose flag is off for a point is not
+on that point's list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import TypeVar
+
+from attrs import frozen
+
+from batchsched.errors import BatchschedError, PluginError
+from batchsched.live_queue import SortKey
+from batchsched.plugin import (
+    AllocateEvents,
+    DeallocateEvents,
+    JobConditionReady,
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobValid,
+    NodeOrder,
+    NodeOrderOnResource,
+    NodeScore,
+    Overused,
+    Plugin,
+    Predicate,
+    Predicates,
+    Preemptable,
+    QueueOrder,
+    Reclaimable,
+    SessionClose,
+    TaskOrder,
+    Verdict,
+    Vote,
+)
+from batchsched.reasons import JobCondition
+from batchsched.session_view import SessionView
+from batchsched.states import JobState, NodeState, QueueState, TaskState
+
+__all__ = ["ConfiguredPlugin", "Tiers"]
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
+PointT = TypeVar("PointT")
+
+Named = tuple[str, FunctionT]
+"""A plugin's name and one of its functions."""
+
+_POINTS: dict[str, type] = {
+    "job_order_key": JobOrder,
+    "queue_order_key": QueueOrder,
+    "task_order_key": TaskOrder,
+    "predicates": Predicates,
+    "node_scores": NodeOrder,
+    "node_order_on_resource": NodeOrderOnResource,
+    "preemptable": Preemptable,
+    "reclaimable": Reclaimable,
+    "overused": Overused,
+    "job_valid": JobValid,
+    "job_ready": JobReady,
+    "job_pipelined": JobPipelined,
+    "job_condition_ready": JobConditionReady,
+    "on_allocate": AllocateEvents,
+    "on_deallocate": DeallocateEvents,
+    "close": SessionClose,
+}
+
+
+@frozen
+class ConfiguredPlugin:
+    """A plugin as it stands in a configuration."""
+
+    name: str
+    tier: int
+    plugin: Plugin
+    disabled: frozenset[str] = frozenset()
+    """The extension points that are off, by method name; see `batchsched.config.ENABLE_FLAGS`."""
+
+
+@frozen
+class _Opened:
+    name: str
+    tier: int
+    object: object
+    disabled: frozenset[str]
+
+
+def problem_of(error: Exception) -> str:
+    """Return one line that says what an exception is."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+class Tiers:
+    """The extension points of all plugins of one cycle.
+
+    Raises:
+        PluginError: a plugin raised when it was opened, or gave an object that
+            implements no extension point.
+    """
+
+    def __init__(self, plugins: Sequence[ConfiguredPlugin], view: SessionView) -> None:
+        self._opened: list[_Opened] = []
+        for configured in plugins:
+            try:
+                opened = configured.plugin.open(view)
+            except BatchschedError:
+                raise
+            except Exception as error:
+                raise PluginError(configured.name, "open", problem_of(error)) from error
+            _check_points(configured.name, opened)
+            self._opened.append(
+                _Opened(configured.name, configured.tier, opened, configured.disabled)
+            )
+        self._job_orders = [(name, o.job_order_key) for name, _, o in self._having(JobOrder)]
+        self._queue_orders = [(name, o.queue_order_key) for name, _, o in self._having(QueueOrder)]
+        self._task_orders = [(name, o.task_order_key) for name, _, o in self._having(TaskOrder)]
+        self._overused = [(name, o.overused) for name, _, o in self._having(Overused)]
+        self._valid = [(name, o.job_valid) for name, _, o in self._having(JobValid)]
+        self._on_resource = [
+            (name, o.node_order_on_resource) for name, _, o in self._having(NodeOrderOnResource)
+        ]
+        self._ready = _by_tier((n, t, o.job_ready) for n, t, o in self._having(JobReady))
+        self._pipelined = _by_tier(
+            (n, t, o.job_pipelined) for n, t, o in self._having(JobPipelined)
+        )
+        self._condition_ready = _by_tier(
+            (n, t, o.job_condition_ready) for n, t, o in self._having(JobConditionReady)
+        )
+        self._preemptable = _by_tier((n, t, o.preemptable) for n, t, o in self._having(Preemptable))
+        self._reclaimable = _by_tier((n, t, o.reclaimable) for n, t, o in self._having(Reclaimable))
+        self.predicates: list[tuple[str, Predicate]] = [
+            (name, predicate)
+            for name, _, o in self._having(Predicates)
+            for predicate in _listed(name, "predicates", o.predicates, Predicate)
+        ]
+        """All predicates, in the order in which they are asked, with their plugins' names."""
+        self.node_scores: list[tuple[str, NodeScore]] = [
+            (name, score)
+            for name, _, o in self._having(NodeOrder)
+            for score in _listed(name, "node_scores", o.node_scores, NodeScore)
+            if score.weight
+        ]
+        """All scores that count, with their plugins' names."""
+
+    def _having(self, point: type[PointT]) -> list[tuple[str, int, PointT]]:
+        method = next(name for name, protocol in _POINTS.items() if protocol is point)
+        return [
+            (opened.name, opened.tier, opened.object)
+            for opened in self._opened
+            if isinstance(opened.object, point) and method not in opened.disabled
+        ]
+
+    # Orders
+
+    def job_key(self, job: JobState) -> SortKey:
+        """Return the key of a job under job_order; the least goes first."""
+        key: list[object] = []
+        name = ""
+        try:
+            for name, function in self._job_orders:
+                key.append(function(job))
+        except Exception as error:
+            raise PluginError(name, "job_order", problem_of(error)) from error
+        key.append(job.info.creation_time)
+        key.append(job.uid)
+        return tuple(key)
+
+    def queue_key(self, queue: QueueState) -> SortKey:
+        """Return the key of a queue under queue_order; the least goes first."""
+        key: list[object] = []
+        name = ""
+        try:
+            for name, function in self._queue_orders:
+                key.append(function(queue))
+        except Exception as error:
+            raise PluginError(name, "queue_order", problem_of(error)) from error
+        key.append(queue.info.creation_time)
+        key.append(queue.name)
+        return tuple(key)
+
+    def task_key(self, task: TaskState) -> SortKey:
+        """Return the key of a task under task_order; the least goes first. Made once a task."""
+        if task.order_key is None:
+            key: list[object] = []
+            name = ""
+            try:
+                for name, function in self._task_orders:
+                    key.append(function(task))
+            except Exception as error:
+                raise PluginError(name, "task_order", problem_of(error)) from error
+            key.append(task.info.creation_time)
+            key.append(task.uid)
+            task.order_key = tuple(key)
+        return task.order_key
+
+    # Readiness and validity
+
+    def job_ready(self, job: JobState) -> bool:
+        """Return whether the job's tasks that have a place may be bound."""
+        return _elect(self._ready, job, "job_ready")
+
+    def job_pipelined(self, job: JobState) -> bool:
+        """Return whether what was promised to the job is enough."""
+        return _elect(self._pipelined, job, "job_pipelined")
+
+    def job_condition_ready(self, job: JobState) -> bool:
+        """Return whether the job is ready or conditionally ready."""
+        return _elect(self._condition_ready, job, "job_condition_ready")
+
+    def job_valid(self, job: JobState) -> tuple[str, JobCondition] | None:
+        """Return the first refusal, with the plugin's name, or None."""
+        for name, function in self._valid:
+            try:
+                refusal = function(job)
+            except Exception as error:
+                raise PluginError(name, "job_valid", problem_of(error)) from error
+            if refusal is not None:
+                return name, refusal
+        return None
+
+    def overused(self, queue: QueueState) -> bool:
+        """Return whether any plugin says that the queue has all that it deserves."""
+        for name, function in self._overused:
+            try:
+                if function(queue):
+                    return True
+            except Exception as error:
+                raise PluginError(name, "overused", problem_of(error)) from error
+        return False
+
+    # Victims
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> list[TaskState]:
+        """Return the candidates that may be evicted for a task of their own queue."""
+        return _victims(self._preemptable, "preemptable", claimant, candidates)
+
+    def reclaimable(
+        self, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> list[TaskState]:
+        """Return the candidates that may be evicted for a task of another queue."""
+        return _victims(self._reclaimable, "reclaimable", claimant, candidates)
+
+    # Nodes
+
+    def node_order_on_resource(self, task: TaskState, node: NodeState) -> float:
+        """Return how much room the node has for the task, as all plugins together see it."""
+        total: float = 0
+        for name, function in self._on_resource:
+            try:
+                total += function(task, node)
+            except Exception as error:
+                raise PluginError(name, "node_order_on_resource", problem_of(error)) from error
+        return total
+
+    # Events and the end
+
+    def allocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
+        """Return what is to be told of placements."""
+        return tuple(
+            _guarded(name, "on_allocate", o.on_allocate)
+            for name, _, o in self._having(AllocateEvents)
+        )
+
+    def deallocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
+        """Return what is to be told of evictions and undone placements."""
+        return tuple(
+            _guarded(name, "on_deallocate", o.on_deallocate)
+            for name, _, o in self._having(DeallocateEvents)
+        )
+
+    def close(self) -> dict[str, JobCondition]:
+        """Close all plugins in configured order; return the jobs that could not be scheduled."""
+        conditions: dict[str, JobCondition] = {}
+        for name, _, o in self._having(SessionClose):
+            try:
+                for job, condition in o.close():
+                    conditions.setdefault(job.uid, condition)
+            except Exception as error:
+                raise PluginError(name, "close", problem_of(error)) from error
+        return conditions
+
+
+def _check_points(name: str, opened: object) -> None:
+    methods = [method for method in dir(opened) if not method.startswith("_")]
+    for method in methods:
+        if method not in _POINTS and callable(getattr(opened, method)):
+            close = get_close_matches(method, _POINTS, n=1, cutoff=0.85)
+            if close:
+                problem = f"{method!r} is no extension point; did you mean {close[0]!r}?"
+                raise PluginError(name, "open", problem)
+    if not any(method in _POINTS for method in methods):
+        known = ", ".join(_POINTS)
+        problem = f"{type(opened).__name__} implements no extension point; known: {known}"
+        raise PluginError(name, "open", problem)
+
+
+def _listed(
+    name: str, point: str, function: Callable[[], Iterable[object]], kind: type[PointT]
+) -> list[PointT]:
+    try:
+        given = list(function())
+    except Exception as error:
+        raise PluginError(name, point, problem_of(error)) from error
+    items: list[PointT] = []
+    for item in given:
+        if not isinstance(item, kind):
+            raise PluginError(name, point, f"{item!r} is no {kind.__name__}")
+        items.append(item)
+    return items
+
+
+def _by_tier(
+    functions: Iterable[tuple[str, int, FunctionT]],
+) -> list[list[Named[FunctionT]]]:
+    tiers: dict[int, list[Named[FunctionT]]] = {}
+    for name, tier, function in functions:
+        tiers.setdefault(tier, []).append((name, function))
+    return [tiers[tier] for tier in sorted(tiers)]
+
+
+def _elect(
+    tiers: list[list[Named[Callable[[JobState], Vote | bool]]]], job: JobState, point: str
+) -> bool:
+    for tier in tiers:
+        permitted = False
+        for name, function in tier:
+            try:
+                vote = function(job)
+            except Exception as error:
+                raise PluginError(name, point, problem_of(error)) from error
+            if vote is True or vote is Vote.PERMIT:
+                permitted = True
+            elif vote is False or vote is Vote.REJECT:
+                return False
+            elif vote is not Vote.ABSTAIN:
+                raise PluginError(name, point, f"{vote!r} is no Vote; answer a Vote or a bool")
+        if permitted:
+            return True
+    return True
+
+
+def _victims(
+    tiers: list[list[Named[Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]]]],
+    point: str,
+    claimant: TaskState,
+    candidates: Sequence[TaskState],
+) -> list[TaskState]:
+    # Every plugin is asked, of all tiers: what any of them protects is out, wherever it stands.
+    protected: set[int] = set()
+    wanted_by_tier: list[set[int]] = []
+    for tier in tiers:
+        wanted = set(range(len(candidates)))
+        for name, function in tier:
+            try:
+                verdicts = function(claimant, candidates)
+            except Exception as error:
+                raise PluginError(name, point, problem_of(error)) from error
+            if len(verdicts) != len(candidates):
+                problem = f"{len(verdicts)} verdicts on {len(candidates)} candidates"
+                raise PluginError(name, point, problem)
+            for position, verdict in enumerate(verdicts):
+                if verdict is Verdict.PROTECTED:
+                    protected.add(position)
+                elif verdict is Verdict.PASS:
+                    wanted.discard(position)
+                elif verdict is not Verdict.VICTIM:
+                    raise PluginError(name, point, f"{verdict!r} is no Verdict")
+        wanted_by_tier.append(wanted)
+    for wanted in wanted_by_tier:
+        chosen = wanted - protected
+        if chosen:
+            return [candidates[position] for position in sorted(chosen)]
+    return []
+
+
+def _guarded(
+    name: str, point: str, function: Callable[[TaskState], None]
+) -> Callable[[TaskState], None]:
+    def tell(task: TaskState) -> None:
+        try:
+            function(task)
+        except Exception as error:
+            raise PluginError(name, point, problem_of(error)) from error
+
+    return tell
+
+

@@ -1,0 +1,122 @@
+"""Dense vectors of amounts: what the books of a session are kept in.
+
+A `Resource` names its scalars; a vector lists the amounts of all dimensions
+that a snapshot knows, in one fixed order, which makes arithmetic a few times
+faster. Vectors are tuples and never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from operator import add, sub
+from typing import cast
+
+from batchsched.resources import EPSILON, Resource
+
+__all__ = ["Dimensions", "Vector", "fits", "is_empty", "minus", "plus"]
+
+Vector = tuple[int, ...]
+"""Amounts by dimension, in the order of `Dimensions.names`."""
+
+
+def plus(left: Vector, right: Vector, /) -> Vector:
+    """Return the sum of two vectors. O(dimensions)."""
+    return tuple(map(add, left, right))
+
+
+def minus(left: Vector, right: Vector, /) -> Vector:
+    """Return the difference of two vectors, which may be negative. O(dimensions)."""
+    return tuple(map(sub, left, right))
+
+
+def fits(request: Iterable[float], capacity: Iterable[float], /) -> bool:
+    """Return whether no amount exceeds `capacity` by `EPSILON` or more. O(dimensions).
+
+    >>> fits((500, 10), (500, 20)), fits((501, 10), (500, 20))
+    (True, False)
+    """
+    for wanted, there in zip(request, capacity, strict=True):
+        if wanted - there >= EPSILON:
+            return False
+    return True
+
+
+def is_empty(vector: Iterable[float], /) -> bool:
+    """Return whether every amount is less than `EPSILON`. O(dimensions)."""
+    return all(amount < EPSILON for amount in vector)
+
+
+def _exact(amount: float) -> int:
+    # Sums of integers, and of fractions, do not depend on the order of summation and
+    # leave nothing behind when they are undone; sums of floats do both. A Fraction
+    # takes part in all arithmetic and comparisons that an int does.
+    if isinstance(amount, int):
+        return amount
+    return int(amount) if amount.is_integer() else cast("int", Fraction(amount))
+
+
+class Dimensions:
+    """The dimensions of a snapshot, and the way from resources to vectors and back.
+
+    The cluster's own dimensions come first: ``cpu``, ``memory``, and the scalars
+    that any node has; then scalars that tasks ask for and no node has.
+
+    >>> dimensions = Dimensions([Resource(scalars={"gpu": 1})], [Resource(scalars={"fpga": 1})])
+    >>> dimensions.names, dimensions.in_cluster
+    (('cpu', 'memory', 'gpu', 'fpga'), 3)
+    >>> dimensions.vector(Resource(milli_cpu=5, scalars={"fpga": 2}))
+    (5, 0, 0, 2)
+    """
+
+    __slots__ = ("_cache", "_positions", "in_cluster", "names", "zero")
+
+    def __init__(self, nodes: Iterable[Resource], tasks: Iterable[Resource]) -> None:
+        there: set[str] = set()
+        asked: set[str] = set()
+        for resource in nodes:
+            if resource.scalars:
+                there.update(name for name, amount in resource.scalars.items() if amount)
+        for resource in tasks:
+            if resource.scalars:
+                asked.update(resource.scalars)
+        scalars = (*sorted(there), *sorted(asked - there))
+        self.names: tuple[str, ...] = ("cpu", "memory", *scalars)
+        """All dimensions by name."""
+        self.in_cluster = 2 + len(there)
+        """How many of them, from the first, are the cluster's."""
+        self.zero: Vector = (0,) * len(self.names)
+        """Nothing."""
+        self._positions = {name: position for position, name in enumerate(scalars, start=2)}
+        self._cache: dict[int, tuple[Resource, Vector]] = {}
+
+    def vector(self, resource: Resource, /) -> Vector:
+        """Return the amounts of `resource` by dimension; remembered by identity."""
+        known = self._cache.get(id(resource))
+        if known is not None:
+            return known[1]
+        amounts = [0] * len(self.names)
+        amounts[0] = _exact(resource.milli_cpu)
+        amounts[1] = _exact(resource.memory)
+        for name, amount in resource.scalars.items():
+            if amount:
+                amounts[self._positions[name]] = _exact(amount)
+        vector = tuple(amounts)
+        # The resource is kept with its vector, so that its identity stays taken.
+        self._cache[id(resource)] = (resource, vector)
+        return vector
+
+    def resource(self, vector: Iterable[float], /) -> Resource:
+        """Return the resource with these amounts; the opposite of `vector`."""
+        milli_cpu, memory, *scalars = (
+            float(amount) if isinstance(amount, Fraction) else amount for amount in vector
+        )
+        return Resource(
+            milli_cpu=milli_cpu,
+            memory=memory,
+            scalars={
+                name: amount
+                for name, amount in zip(self.names[2:], scalars, strict=True)
+                if amount
+            },
+        )
