@@ -48,6 +48,7 @@ def shown(value: object, /) -> str:
         text = repr(value)
     except Exception:  # the repr of something invalid may raise anything
         text = f"<{type(value).__name__}>"
+    text = " ".join(text.split("\n"))  # a fault is one line
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 

@@ -66,7 +66,7 @@ EMPTY: FrozenMap[str, NoReturn] = FrozenMap()
 """The one empty map: values that have nothing share it."""
 
 
-def frozen_map(content: Mapping[str, V], /) -> FrozenMap[str, V]:
+def frozen_map(content: Mapping[K, V], /) -> FrozenMap[K, V]:
     """Return `content` as a `FrozenMap`; itself if it is one. O(n).
 
     Raises:
@@ -96,12 +96,12 @@ def _is_mapping(value: object) -> bool:
 # of its own.
 
 
-def kept_map(content: Mapping[str, V], /) -> Mapping[str, V]:
+def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
     """Return `content` frozen, or as it is if it is no mapping. O(n)."""
     if isinstance(content, FrozenMap):
         return content
     if isinstance(content, dict) or _is_mapping(content):
-        return FrozenMap(content) if content else EMPTY
+        return FrozenMap(content) if content else cast("FrozenMap[K, V]", EMPTY)
     return content
 
 

@@ -20,6 +20,7 @@ from batchsched.live_queue import SortKey
 from batchsched.reasons import JobCondition, Unfit
 from batchsched.session_view import SessionView
 from batchsched.states import JobState, NodeState, QueueState, TaskState
+from batchsched.watch import Watch
 
 __all__ = [
     "AllocateEvents",
@@ -44,6 +45,7 @@ __all__ = [
     "TaskOrder",
     "Verdict",
     "Vote",
+    "Watch",
 ]
 
 
@@ -92,6 +94,13 @@ class Predicate:
     """What `check` reads of the cluster."""
     task_key: Callable[[TaskState], Hashable] = each_on_its_own
     """What `check` reads of the task: tasks with equal keys must get equal answers."""
+    specialise: Callable[[TaskState], Callable[[NodeState], Unfit | None] | None] | None = None
+    """For speed: return a check of nodes for this one task, or None if it accepts every node.
+
+    It must give the answers of `check`, as long as the session lasts.
+    """
+    watch: Callable[[TaskState], Sequence[Watch]] | None = None
+    """For speed, with `Reads.CLUSTER`: return what tells of changes to the answers on nodes."""
 
 
 @frozen(kw_only=True)
@@ -108,6 +117,10 @@ class NodeScore:
     """What `score` reads of the cluster."""
     task_key: Callable[[TaskState], Hashable] = each_on_its_own
     """What `score` reads of the task: tasks with equal keys must get equal scores."""
+    specialise: Callable[[TaskState], Callable[[NodeState], float]] | None = None
+    """For speed: return a score of nodes for this one task, the same as that of `score`."""
+    watch: Callable[[TaskState], Sequence[Watch]] | None = None
+    """For speed, with `Reads.CLUSTER`: return what tells of changes to the scores of nodes."""
     name: str = field(default="")
     """For reports."""
 

@@ -8,7 +8,7 @@ about a node costs a look-up for each term that concerns the task.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from attrs import define, field, frozen
 
@@ -16,35 +16,75 @@ from batchsched.constraints import LabelSelector, PodAffinityTerm
 from batchsched.model import TaskInfo
 from batchsched.reasons import UnfitReason
 from batchsched.states import NodeState, TaskState
+from batchsched.watch import Watch
 
 __all__ = ["AffinityProfile", "DomainCount", "PodAffinityIndex"]
 
 
 class DomainCount:
-    """A count for each domain of one topology key."""
+    """A count for each domain of one topology key, with a record of what changed when."""
 
-    __slots__ = ("counts", "key")
+    __slots__ = ("appearances", "changes", "counts", "key")
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, nodes_in: Mapping[str, Sequence[int]]) -> None:
         self.key = key
         """The node label whose value names the domain."""
         self.counts: dict[str, int] = {}
         """Domain to count; domains that count 0 are left out."""
+        self.changes = _Record(nodes_in)
+        """The domains whose count changed."""
+        self.appearances = _Record(nodes_in)
+        """The domains whose count became 0 or ceased to be 0."""
 
     def add(self, labels: Mapping[str, str], amount: int) -> None:
         """Add to the domain of a node with these labels, if it is in any."""
         domain = labels.get(self.key)
-        if domain is not None:
-            count = self.counts.get(domain, 0) + amount
-            if count:
-                self.counts[domain] = count
-            else:
-                del self.counts[domain]
+        if domain is None:
+            return
+        counts = self.counts
+        before = counts.get(domain, 0)
+        after = before + amount
+        if after:
+            counts[domain] = after
+            if not before:
+                self.appearances.note(domain if len(counts) > 1 else None)
+        else:
+            del counts[domain]
+            self.appearances.note(domain if counts else None)
+        self.changes.note(domain)
 
     def of(self, labels: Mapping[str, str]) -> int:
         """Return the count in the domain of a node with these labels; 0 if it is in none."""
         domain = labels.get(self.key)
         return 0 if domain is None else self.counts.get(domain, 0)
+
+
+class _Record:
+    """Domains that changed, in order; None stands for all of them."""
+
+    __slots__ = ("_nodes_in", "_noted")
+
+    def __init__(self, nodes_in: Mapping[str, Sequence[int]]) -> None:
+        self._nodes_in = nodes_in
+        self._noted: list[str | None] = []
+
+    def note(self, domain: str | None) -> None:
+        self._noted.append(domain)
+
+    def changed_since(self, position: int, /) -> tuple[int, Collection[int] | None]:
+        """Return where the record ends now, and the nodes of the domains noted since."""
+        noted = self._noted
+        end = len(noted)
+        if position == end:
+            return end, ()
+        domains = set(noted[position:])
+        if None in domains:
+            return end, None
+        nodes: list[int] = []
+        for domain in domains:
+            assert domain is not None
+            nodes.extend(self._nodes_in[domain])
+        return end, nodes
 
 
 @frozen
@@ -84,7 +124,7 @@ class AffinityProfile:
     """What changes when such a task comes to a node, and by how much."""
 
     @property
-    def concerns(self) -> bool:
+    def can_refuse(self) -> bool:
         """Whether any affinity can refuse a node to such a task."""
         return bool(self.required or self.repelled or self.repelling)
 
@@ -114,9 +154,11 @@ class PodAffinityIndex:
     O(terms that concern it).
     """
 
-    __slots__ = ("_carried", "_meant", "_profiles", "is_active")
+    __slots__ = ("_carried", "_domains", "_meant", "_nodes", "_profiles", "is_active")
 
-    def __init__(self, tasks: Iterable[TaskState]) -> None:
+    def __init__(self, tasks: Iterable[TaskState], nodes: Sequence[NodeState]) -> None:
+        self._nodes = nodes
+        self._domains: dict[str, dict[str, list[int]]] = {}
         self._profiles: dict[Hashable, AffinityProfile] = {}
         self._meant: dict[tuple[frozenset[_Meaning], str], DomainCount] = {}
         self._carried: dict[tuple[str, _Meaning, str], DomainCount] = {}
@@ -148,6 +190,27 @@ class PodAffinityIndex:
     def profile(self, task: TaskState) -> AffinityProfile:
         """Return what the index knows of tasks like this one."""
         return self._profiles[self.task_key(task)]
+
+    def watch_refusals(self, task: TaskState) -> Sequence[Watch]:
+        """Return what tells of changes to the nodes that refuse tasks like this one."""
+        profile = self.profile(task)
+        counts = (*profile.required, *profile.repelled, *profile.repelling)
+        return [count.appearances for count in dict.fromkeys(counts)]
+
+    def watch_attractions(self, task: TaskState) -> Sequence[Watch]:
+        """Return what tells of changes to how nodes attract tasks like this one."""
+        attracting = dict.fromkeys(count for count, _ in self.profile(task).attracting)
+        return [count.changes for count in attracting]
+
+    def _count_by(self, topology_key: str) -> DomainCount:
+        domains = self._domains.get(topology_key)
+        if domains is None:
+            domains = self._domains[topology_key] = {}
+            for node in self._nodes:
+                domain = node.info.labels.get(topology_key)
+                if domain is not None:
+                    domains.setdefault(domain, []).append(node.index)
+        return DomainCount(topology_key, domains)
 
     def occupy(self, task: TaskState, node: NodeState, sign: int) -> None:
         """Take note that `task` begins (1) or ends (-1) to occupy `node`."""
@@ -187,13 +250,18 @@ class PodAffinityIndex:
         self._carry(profile, "prefers", meaning, term.topology_key, weight)
 
     def _meant_by(self, together: frozenset[_Meaning], topology_key: str) -> DomainCount:
-        return self._meant.setdefault((together, topology_key), DomainCount(topology_key))
+        key = (together, topology_key)
+        if key not in self._meant:
+            self._meant[key] = self._count_by(topology_key)
+        return self._meant[key]
 
     def _carry(
         self, profile: AffinityProfile, how: str, meaning: _Meaning, key: str, amount: int
     ) -> None:
-        count = self._carried.setdefault((how, meaning, key), DomainCount(key))
-        profile.counted.append((count, amount))
+        carried = (how, meaning, key)
+        if carried not in self._carried:
+            self._carried[carried] = self._count_by(key)
+        profile.counted.append((self._carried[carried], amount))
 
     def _meet_others(self, info: TaskInfo, profile: AffinityProfile) -> None:
         for (together, _), count in self._meant.items():

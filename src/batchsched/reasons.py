@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
 from attrs import field, frozen
 
-from batchsched.frozen import FrozenMap
+from batchsched.frozen import FrozenMap, kept_map
 
 __all__ = [
     "ConditionReason",
@@ -81,6 +82,10 @@ class Unfit:
         return _UNFIT_TEXTS[self.reason].format(detail=self.detail, plugin=self.plugin)
 
 
+def _counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
+    return kept_map(content)
+
+
 @frozen
 class NodeTally:
     """How many nodes could take a task now, and on how many it failed for what.
@@ -97,18 +102,18 @@ class NodeTally:
     """The number of nodes."""
     available: int
     """On how many of them the task could start now."""
-    unfit: Mapping[Unfit, int] = field(default=FrozenMap(), converter=FrozenMap)
+    unfit: Mapping[Unfit, int] = field(default=FrozenMap(), converter=_counts)
     """On how many of them it could not, by reason."""
 
     @property
     def text(self) -> str:
         """The tally in one line; the most frequent reasons first."""
-        parts = sorted(
-            ((count, unfit.text) for unfit, count in self.unfit.items()),
-            key=lambda part: (-part[0], part[1]),
-        )
+        counts: Counter[str] = Counter()
+        for unfit, count in self.unfit.items():
+            counts[unfit.text] += count
+        ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
         head = f"{self.available}/{self.total} nodes are available"
-        return head + (": " + ", ".join(f"{n} {text}" for n, text in parts) if parts else "")
+        return head + (": " if ranked else "") + ", ".join(f"{n} {text}" for text, n in ranked)
 
     def __str__(self) -> str:
         return self.text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
-from batchsched.frozen import FrozenMap, frozen_map
+from batchsched.frozen import EMPTY, kept_map
 from batchsched.reasons import JobCondition, PendingReason
 from batchsched.status import JobPhase, TaskStatus
 
@@ -68,6 +68,22 @@ class JobOutcome:
 _SHOWN = 10
 
 
+def _tasks(content: Mapping[str, TaskOutcome], /) -> Mapping[str, TaskOutcome]:
+    return kept_map(content)
+
+
+def _jobs(content: Mapping[str, JobOutcome], /) -> Mapping[str, JobOutcome]:
+    return kept_map(content)
+
+
+def _conditions(content: Mapping[str, JobCondition], /) -> Mapping[str, JobCondition]:
+    return kept_map(content)
+
+
+def _reasons(content: Mapping[str, PendingReason], /) -> Mapping[str, PendingReason]:
+    return kept_map(content)
+
+
 @frozen(kw_only=True)
 class CycleResult:
     """Everything that one cycle decided.
@@ -88,13 +104,13 @@ class CycleResult:
     """Tasks for which a node is kept closed; in order of task UID."""
     dropped_reservations: tuple[Promise, ...] = ()
     """Reservations of the snapshot that this cycle gave up without using them."""
-    tasks: Mapping[str, TaskOutcome] = field(default=FrozenMap(), converter=frozen_map)
+    tasks: Mapping[str, TaskOutcome] = field(default=EMPTY, converter=_tasks)
     """Task UID to outcome, for every task of the jobs in the session."""
-    jobs: Mapping[str, JobOutcome] = field(default=FrozenMap(), converter=frozen_map)
+    jobs: Mapping[str, JobOutcome] = field(default=EMPTY, converter=_jobs)
     """Job UID to outcome, for every job in the session."""
-    left_out: Mapping[str, JobCondition] = field(default=FrozenMap(), converter=frozen_map)
+    left_out: Mapping[str, JobCondition] = field(default=EMPTY, converter=_conditions)
     """Job UID to reason, for every job that was not in the session: invalid or of no queue."""
-    pending: Mapping[str, PendingReason] = field(default=FrozenMap(), converter=frozen_map)
+    pending: Mapping[str, PendingReason] = field(default=EMPTY, converter=_reasons)
     """Task UID to reason, for every task that was left pending, of all jobs."""
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -170,7 +186,9 @@ class CycleResult:
         counts = Counter(reason.text for reason in self.pending.values())
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         yield from _some("pending", [f"{count} x {text}" for text, count in ranked])
-        yield from _some("left out", [f"{uid}: {said}" for uid, said in self.left_out.items()])
+        yield from _some(
+            "left out", [f"{uid}: {said}" for uid, said in sorted(self.left_out.items())]
+        )
 
 
 def _promises(promises: tuple[Promise, ...]) -> list[JsonValue]:

@@ -7,10 +7,7 @@ from batchsched.closing import close
 from batchsched.config import ENABLE_FLAGS, SchedulerConfig, config_faults
 from batchsched.defaults import default_registry
 from batchsched.errors import ActionError, BatchschedError, ConfigError
-from batchsched.ledger import Ledger
-from batchsched.placement import Placement
-from batchsched.placement.judgement import Judgement
-from batchsched.placement.plain import PlainPlacement
+from batchsched.placement.indexed import IndexedPlacement
 from batchsched.registry import Registry
 from batchsched.result import CycleResult
 from batchsched.session import PlacementFactory, Session
@@ -18,10 +15,6 @@ from batchsched.snapshot import Snapshot
 from batchsched.tiers import ConfiguredPlugin, problem_of
 
 __all__ = ["Scheduler", "schedule"]
-
-
-def _plain(ledger: Ledger, judgement: Judgement) -> Placement:
-    return PlainPlacement(ledger.nodes, judgement)
 
 
 class Scheduler:
@@ -46,7 +39,7 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         config: SchedulerConfig | None = None,
         registry: Registry | None = None,
         *,
-        placement: PlacementFactory = _plain,
+        placement: PlacementFactory = IndexedPlacement,
     ) -> None:
         self.config = SchedulerConfig() if config is None else config
         known = default_registry() if registry is None else registry

@@ -63,6 +63,6 @@ class SessionView:
     def pod_affinity(self) -> PodAffinityIndex:
         """Which tasks attract and repel which others; kept as tasks come and go."""
         if self._pod_affinity is None:
-            self._pod_affinity = PodAffinityIndex(self._ledger.tasks.values())
+            self._pod_affinity = PodAffinityIndex(self._ledger.tasks.values(), self._ledger.nodes)
             self._ledger.on_occupy = self._pod_affinity.occupy
         return self._pod_affinity

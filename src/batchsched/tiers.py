@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TypeVar
 
 from attrs import frozen
@@ -50,24 +51,25 @@ PointT = TypeVar("PointT")
 Named = tuple[str, FunctionT]
 """A plugin's name and one of its functions."""
 
-_POINTS: dict[str, type] = {
-    "job_order_key": JobOrder,
-    "queue_order_key": QueueOrder,
-    "task_order_key": TaskOrder,
-    "predicates": Predicates,
-    "node_scores": NodeOrder,
-    "node_order_on_resource": NodeOrderOnResource,
-    "preemptable": Preemptable,
-    "reclaimable": Reclaimable,
-    "overused": Overused,
-    "job_valid": JobValid,
-    "job_ready": JobReady,
-    "job_pipelined": JobPipelined,
-    "job_condition_ready": JobConditionReady,
-    "on_allocate": AllocateEvents,
-    "on_deallocate": DeallocateEvents,
-    "close": SessionClose,
-}
+POINTS = (
+    "job_order_key",
+    "queue_order_key",
+    "task_order_key",
+    "predicates",
+    "node_scores",
+    "node_order_on_resource",
+    "preemptable",
+    "reclaimable",
+    "overused",
+    "job_valid",
+    "job_ready",
+    "job_pipelined",
+    "job_condition_ready",
+    "on_allocate",
+    "on_deallocate",
+    "close",
+)
+"""The extension points, by the name of the method that a plugin's object has for each."""
 
 
 @frozen
@@ -86,7 +88,8 @@ class _Opened:
     name: str
     tier: int
     object: object
-    disabled: frozenset[str]
+    points: frozenset[str]
+    """The extension points that it has and that are on, by method name."""
 
 
 def problem_of(error: Exception) -> str:
@@ -111,47 +114,83 @@ class Tiers:
                 raise
             except Exception as error:
                 raise PluginError(configured.name, "open", problem_of(error)) from error
-            _check_points(configured.name, opened)
-            self._opened.append(
-                _Opened(configured.name, configured.tier, opened, configured.disabled)
-            )
-        self._job_orders = [(name, o.job_order_key) for name, _, o in self._having(JobOrder)]
-        self._queue_orders = [(name, o.queue_order_key) for name, _, o in self._having(QueueOrder)]
-        self._task_orders = [(name, o.task_order_key) for name, _, o in self._having(TaskOrder)]
-        self._overused = [(name, o.overused) for name, _, o in self._having(Overused)]
-        self._valid = [(name, o.job_valid) for name, _, o in self._having(JobValid)]
-        self._on_resource = [
-            (name, o.node_order_on_resource) for name, _, o in self._having(NodeOrderOnResource)
+            points = frozenset(point for point in POINTS if hasattr(opened, point))
+            _check_points(configured.name, opened, points)
+            enabled = points - configured.disabled
+            self._opened.append(_Opened(configured.name, configured.tier, opened, enabled))
+        self._job_orders = [
+            (name, o.job_order_key)
+            for name, _, o in self._on("job_order_key")
+            if isinstance(o, JobOrder)
         ]
-        self._ready = _by_tier((n, t, o.job_ready) for n, t, o in self._having(JobReady))
+        self._queue_orders = [
+            (name, o.queue_order_key)
+            for name, _, o in self._on("queue_order_key")
+            if isinstance(o, QueueOrder)
+        ]
+        self._task_orders = [
+            (name, o.task_order_key)
+            for name, _, o in self._on("task_order_key")
+            if isinstance(o, TaskOrder)
+        ]
+        self._overused = [
+            (name, o.overused) for name, _, o in self._on("overused") if isinstance(o, Overused)
+        ]
+        self._valid = [
+            (name, o.job_valid) for name, _, o in self._on("job_valid") if isinstance(o, JobValid)
+        ]
+        self._on_resource = [
+            (name, o.node_order_on_resource)
+            for name, _, o in self._on("node_order_on_resource")
+            if isinstance(o, NodeOrderOnResource)
+        ]
+        self._ready = _by_tier(
+            (name, tier, o.job_ready)
+            for name, tier, o in self._on("job_ready")
+            if isinstance(o, JobReady)
+        )
         self._pipelined = _by_tier(
-            (n, t, o.job_pipelined) for n, t, o in self._having(JobPipelined)
+            (name, tier, o.job_pipelined)
+            for name, tier, o in self._on("job_pipelined")
+            if isinstance(o, JobPipelined)
         )
         self._condition_ready = _by_tier(
-            (n, t, o.job_condition_ready) for n, t, o in self._having(JobConditionReady)
+            (name, tier, o.job_condition_ready)
+            for name, tier, o in self._on("job_condition_ready")
+            if isinstance(o, JobConditionReady)
         )
-        self._preemptable = _by_tier((n, t, o.preemptable) for n, t, o in self._having(Preemptable))
-        self._reclaimable = _by_tier((n, t, o.reclaimable) for n, t, o in self._having(Reclaimable))
+        self._preemptable = _by_tier(
+            (name, tier, o.preemptable)
+            for name, tier, o in self._on("preemptable")
+            if isinstance(o, Preemptable)
+        )
+        self._reclaimable = _by_tier(
+            (name, tier, o.reclaimable)
+            for name, tier, o in self._on("reclaimable")
+            if isinstance(o, Reclaimable)
+        )
         self.predicates: list[tuple[str, Predicate]] = [
             (name, predicate)
-            for name, _, o in self._having(Predicates)
+            for name, _, o in self._on("predicates")
+            if isinstance(o, Predicates)
             for predicate in _listed(name, "predicates", o.predicates, Predicate)
         ]
         """All predicates, in the order in which they are asked, with their plugins' names."""
         self.node_scores: list[tuple[str, NodeScore]] = [
             (name, score)
-            for name, _, o in self._having(NodeOrder)
+            for name, _, o in self._on("node_scores")
+            if isinstance(o, NodeOrder)
             for score in _listed(name, "node_scores", o.node_scores, NodeScore)
             if score.weight
         ]
         """All scores that count, with their plugins' names."""
 
-    def _having(self, point: type[PointT]) -> list[tuple[str, int, PointT]]:
-        method = next(name for name, protocol in _POINTS.items() if protocol is point)
+    def _on(self, point: str) -> list[tuple[str, int, object]]:
+        """Return the plugins that have an extension point and have it on: name, tier, object."""
         return [
             (opened.name, opened.tier, opened.object)
             for opened in self._opened
-            if isinstance(opened.object, point) and method not in opened.disabled
+            if point in opened.points
         ]
 
     # Orders
@@ -264,20 +303,23 @@ class Tiers:
         """Return what is to be told of placements."""
         return tuple(
             _guarded(name, "on_allocate", o.on_allocate)
-            for name, _, o in self._having(AllocateEvents)
+            for name, _, o in self._on("on_allocate")
+            if isinstance(o, AllocateEvents)
         )
 
     def deallocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
         """Return what is to be told of evictions and undone placements."""
         return tuple(
             _guarded(name, "on_deallocate", o.on_deallocate)
-            for name, _, o in self._having(DeallocateEvents)
+            for name, _, o in self._on("on_deallocate")
+            if isinstance(o, DeallocateEvents)
         )
 
     def close(self) -> dict[str, JobCondition]:
         """Close all plugins in configured order; return the jobs that could not be scheduled."""
         conditions: dict[str, JobCondition] = {}
-        for name, _, o in self._having(SessionClose):
+        for name, _, o in self._on("close"):
+            assert isinstance(o, SessionClose)
             try:
                 for job, condition in o.close():
                     conditions.setdefault(job.uid, condition)
@@ -286,18 +328,27 @@ class Tiers:
         return conditions
 
 
-def _check_points(name: str, opened: object) -> None:
-    methods = [method for method in dir(opened) if not method.startswith("_")]
-    for method in methods:
-        if method not in _POINTS and callable(getattr(opened, method)):
-            close = get_close_matches(method, _POINTS, n=1, cutoff=0.85)
-            if close:
-                problem = f"{method!r} is no extension point; did you mean {close[0]!r}?"
-                raise PluginError(name, "open", problem)
-    if not any(method in _POINTS for method in methods):
-        known = ", ".join(_POINTS)
+def _check_points(name: str, opened: object, points: frozenset[str]) -> None:
+    misspelled = _misspelled(type(opened))
+    if misspelled is not None:
+        method, close = misspelled
+        raise PluginError(
+            name, "open", f"{method!r} is no extension point; did you mean {close!r}?"
+        )
+    if not points:
+        known = ", ".join(POINTS)
         problem = f"{type(opened).__name__} implements no extension point; known: {known}"
         raise PluginError(name, "open", problem)
+
+
+@lru_cache(maxsize=256)
+def _misspelled(kind: type) -> tuple[str, str] | None:
+    for method in dir(kind):
+        if not method.startswith("_") and method not in POINTS and callable(getattr(kind, method)):
+            close = get_close_matches(method, POINTS, n=1, cutoff=0.85)
+            if close:
+                return method, close[0]
+    return None
 
 
 def _listed(

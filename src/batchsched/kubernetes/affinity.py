@@ -124,9 +124,7 @@ def _label_selector(reader: Reader) -> LabelSelector:
 def _requirements(reader: Reader, key: str) -> Iterator[Requirement]:
     for expression in reader.children(key):
         name = expression.text("key", required=True)
-        operator = expression.member("operator", Operator)
+        operator = expression.member("operator", Operator, required=True)
         values = expression.texts("values")
         if operator is not None:
             yield Requirement(key=name, operator=operator, values=values)
-        elif not expression.get("operator"):
-            expression.fault(".operator", "is missing")

@@ -33,11 +33,9 @@ def read_node(node: KubernetesObject, /) -> NodeInfo:
 def _taints(spec: Reader) -> Iterator[Taint]:
     for taint in spec.children("taints"):
         key, value = taint.text("key", required=True), taint.text("value")
-        effect = taint.member("effect", TaintEffect)
+        effect = taint.member("effect", TaintEffect, required=True)
         if effect is not None:
             yield Taint(key=key, value=value, effect=effect)
-        elif not taint.get("effect"):
-            taint.fault(".effect", "is missing")
 
 
 def _conditions(status: Reader) -> Iterator[tuple[str, str]]:

@@ -223,10 +223,14 @@ class Reader:
             self.reading.latest = time
         return time
 
-    def member(self, key: str, kind: type[EnumT], default: EnumT | None = None) -> EnumT | None:
+    def member(
+        self, key: str, kind: type[EnumT], *, default: EnumT | None = None, required: bool = False
+    ) -> EnumT | None:
         """Return the member of `kind` that a text names; `default` if none is given."""
         found = self.get(key)
         if found is None or found == "":
+            if required:
+                self.fault(f".{key}", _MISSING)
             return default
         for member in kind:
             if member.value == found:

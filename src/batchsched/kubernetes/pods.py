@@ -11,7 +11,7 @@ from batchsched.constraints.ports import ANY_ADDRESS
 from batchsched.kubernetes.affinity import Namespaces, read_node_affinity, read_pod_affinity
 from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE
 from batchsched.kubernetes.objects import KubernetesObject, Reader
-from batchsched.kubernetes.requests import is_sidecar, read_pod_request
+from batchsched.kubernetes.requests import Containers, read_containers, read_pod_request
 from batchsched.model import TaskInfo
 from batchsched.status import TaskStatus
 
@@ -44,7 +44,8 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, /) -> Pod:
     annotations = metadata.text_map("annotations")
     group_key = next((key for key in GROUP_NAMES if annotations.get(key)), "")
     status, node_name = _standing(pod, spec, annotations.get(RESERVED_NODE, ""))
-    request = read_pod_request(spec, reading)
+    containers = read_containers(spec)
+    request = read_pod_request(spec, containers, reading)
     affinity = spec.optional_child("affinity")
     has_priority = spec.get("priority") is not None
     priority = spec.integer("priority", default=_PRIORITY)
@@ -65,7 +66,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, /) -> Pod:
         node_selector=spec.text_map("nodeSelector"),
         node_affinity=None if affinity is None else reading.shared(read_node_affinity(affinity)),
         tolerations=reading.shared(tuple(_tolerations(spec))),
-        host_ports=reading.shared(tuple(_host_ports(spec))),
+        host_ports=reading.shared(tuple(_host_ports(spec, containers))),
         pod_affinity=None
         if affinity is None
         else reading.shared(read_pod_affinity(affinity, "podAffinity", namespaces)),
@@ -107,7 +108,9 @@ def _standing(
 
 def _tolerations(spec: Reader) -> Iterator[Toleration]:
     for toleration in spec.children("tolerations"):
-        operator = toleration.member("operator", TolerationOperator, TolerationOperator.EQUAL)
+        operator = toleration.member(
+            "operator", TolerationOperator, default=TolerationOperator.EQUAL
+        )
         if operator is not None:
             yield Toleration(
                 key=toleration.text("key"),
@@ -117,23 +120,16 @@ def _tolerations(spec: Reader) -> Iterator[Toleration]:
             )
 
 
-def _host_ports(spec: Reader) -> Iterator[HostPort]:
+def _host_ports(spec: Reader, containers: Containers) -> Iterator[HostPort]:
     on_host_network = spec.truth("hostNetwork")
-    for container in spec.children("containers"):
-        yield from _ports_of(container, on_host_network=on_host_network)
-    for container in spec.children("initContainers"):
-        if is_sidecar(container):
-            yield from _ports_of(container, on_host_network=on_host_network)
-
-
-def _ports_of(container: Reader, *, on_host_network: bool) -> Iterator[HostPort]:
-    for port in container.children("ports"):
-        number = port.integer("hostPort", default=0)
-        if not number and on_host_network:
-            number = port.integer("containerPort", default=0)
-        if number:
-            yield HostPort(
-                port=number,
-                protocol=port.text("protocol") or "TCP",
-                address=port.text("hostIP") or ANY_ADDRESS,
-            )
+    for container in containers.running():
+        for port in container.children("ports"):
+            number = port.integer("hostPort", default=0)
+            if not number and on_host_network:
+                number = port.integer("containerPort", default=0)
+            if number:
+                yield HostPort(
+                    port=number,
+                    protocol=port.text("protocol") or "TCP",
+                    address=port.text("hostIP") or ANY_ADDRESS,
+                )

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from attrs import frozen
 
 from batchsched.kubernetes.objects import Reader, Reading
 from batchsched.model import DEFAULT_SCORING_MEMORY, DEFAULT_SCORING_MILLI_CPU, ScoringRequest
 from batchsched.resources import Resource, sum_resources
 
-__all__ = ["PodRequest", "is_extended_resource", "read_allocatable", "read_pod_request"]
+__all__ = [
+    "Containers",
+    "PodRequest",
+    "is_extended_resource",
+    "read_allocatable",
+    "read_containers",
+    "read_pod_request",
+]
 
 
 def is_extended_resource(name: str, /) -> bool:
@@ -81,24 +90,47 @@ def _container_request(container: Reader) -> _ContainerRequest:
     )
 
 
-def is_sidecar(init_container: Reader, /) -> bool:
-    """Return whether an init container goes on running beside the pod's containers."""
-    return init_container.text("restartPolicy") == "Always"
+@frozen
+class Containers:
+    """The containers of a pod."""
+
+    ordinary: tuple[Reader, ...]
+    init: tuple[tuple[Reader, bool], ...]
+    """The init containers in their order, and whether each of them is a sidecar: one that is
+    always restarted, so that it goes on running beside the ordinary containers."""
+
+    def running(self) -> Iterator[Reader]:
+        """Yield the containers that run as long as the pod does."""
+        yield from self.ordinary
+        for container, is_sidecar in self.init:
+            if is_sidecar:
+                yield container
 
 
-def read_pod_request(spec: Reader, reading: Reading, /) -> PodRequest:
+def read_containers(spec: Reader, /) -> Containers:
+    """Return the containers of a pod."""
+    return Containers(
+        tuple(spec.children("containers")),
+        tuple(
+            (container, container.text("restartPolicy") == "Always")
+            for container in spec.children("initContainers")
+        ),
+    )
+
+
+def read_pod_request(spec: Reader, containers: Containers, reading: Reading, /) -> PodRequest:
     """Return what a pod requests, by Kubernetes' rules.
 
-    A request that is missing is the limit of the same name, if there is one. Sidecars (init
-    containers that are always restarted) count as containers, and for the init containers
-    that are started after them. The overhead of the pod is added.
+    A request that is missing is the limit of the same name, if there is one. Sidecars count as
+    containers, and for the init containers that are started after them. The overhead of the
+    pod is added.
     """
-    running = [_container_request(container) for container in spec.children("containers")]
+    running = [_container_request(container) for container in containers.ordinary]
     sidecars: list[Resource] = []
     peak: Resource | None = None
-    for container in spec.children("initContainers"):
+    for container, is_sidecar in containers.init:
         request = _container_request(container)
-        if is_sidecar(container):
+        if is_sidecar:
             running.append(request)
             sidecars.append(request.resource)
             continue

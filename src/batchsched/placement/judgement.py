@@ -11,7 +11,7 @@ from batchsched.resources import EPSILON
 from batchsched.states import NodeState, TaskState
 from batchsched.vectors import Dimensions, Vector
 
-__all__ = ["CLOSED", "Judgement"]
+__all__ = ["CLOSED", "Judgement", "plugin_error"]
 
 CLOSED = Unfit(UnfitReason.RESERVED)
 """The node is kept for another task."""
@@ -41,7 +41,7 @@ class Judgement:
             try:
                 unfit = predicate.check(task, node)
             except Exception as error:
-                raise _plugin_error(name, "predicates", error) from error
+                raise plugin_error(name, "predicates", error) from error
             if unfit is not None:
                 return unfit
         return None
@@ -59,27 +59,39 @@ class Judgement:
             try:
                 raw.append(score.score(task, node))
             except Exception as error:
-                raise _plugin_error(name, "node_scores", error) from error
+                raise plugin_error(name, "node_scores", error) from error
         return tuple(raw)
 
     def totals(self, raw: Sequence[tuple[float, ...]]) -> list[float]:
-        """Return the total score of each node compared, from their raw scores."""
+        """Return the total score of each node compared, from their raw scores.
+
+        Scores that are taken as they are come first, in order; then those that are normalised.
+        """
         totals: list[float] = [0] * len(raw)
         if not raw:
             return totals
-        for position, (name, score) in enumerate(self.scores):
-            column = [of_node[position] for of_node in raw]
+        for position, (_, score) in enumerate(self.scores):
             if score.normalise is None:
+                for index, of_node in enumerate(raw):
+                    totals[index] += score.weight * of_node[position]
+        for position, (name, score) in enumerate(self.scores):
+            if score.normalise is not None:
+                column = [of_node[position] for of_node in raw]
+                lowest, highest = min(column), max(column)
                 for index, value in enumerate(column):
-                    totals[index] += score.weight * value
-                continue
-            lowest, highest = min(column), max(column)
-            for index, value in enumerate(column):
-                try:
-                    totals[index] += score.weight * score.normalise(value, lowest, highest)
-                except Exception as error:
-                    raise _plugin_error(name, "node_scores", error) from error
+                    totals[index] += self.normalised(name, score, value, lowest, highest)
         return totals
+
+    @staticmethod
+    def normalised(
+        name: str, score: NodeScore, raw: float, lowest: float, highest: float
+    ) -> float:
+        """Return what a raw score comes to among nodes with these extremes, times its weight."""
+        assert score.normalise is not None
+        try:
+            return score.weight * score.normalise(raw, lowest, highest)
+        except Exception as error:
+            raise plugin_error(name, "node_scores", error) from error
 
     def lacking(self, request: Vector, node: NodeState) -> tuple[Unfit, ...]:
         """Return one reason for each dimension in which `request` does not fit now."""
@@ -94,5 +106,6 @@ class Judgement:
         return tuple(self._lacking[position] for position in sorted(short))
 
 
-def _plugin_error(name: str, point: str, error: Exception) -> BatchschedError:
+def plugin_error(name: str, point: str, error: Exception) -> BatchschedError:
+    """Return the error that says which plugin failed where."""
     return PluginError(name, point, f"{type(error).__name__}: {error}")

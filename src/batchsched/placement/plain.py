@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from batchsched.ledger import Ledger
 from batchsched.placement.interface import Fit
 from batchsched.placement.judgement import Judgement
 from batchsched.reasons import NodeTally, Unfit
@@ -19,8 +20,8 @@ __all__ = ["PlainPlacement"]
 class PlainPlacement:
     """A placement engine that looks at every node for every task. O(nodes) a question."""
 
-    def __init__(self, nodes: Sequence[NodeState], judgement: Judgement) -> None:
-        self._nodes = nodes
+    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
+        self._nodes: Sequence[NodeState] = ledger.nodes
         self._judgement = judgement
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:

@@ -6,12 +6,14 @@ to 10, each with a weight of its own.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 
 from attrs import frozen
 
 from batchsched.arguments import Arguments
 from batchsched.plugin import NodeScore, Reads
+from batchsched.pod_affinity_index import PodAffinityIndex
 from batchsched.session_view import SessionView
 from batchsched.states import NodeState, TaskState
 
@@ -59,17 +61,14 @@ class _NodeOrder:
 
     def node_scores(self) -> Iterable[NodeScore]:
         weights = self._weights
-        for name, function, weight in (
-            ("least requested", _least_requested, weights.least_requested),
-            ("most requested", _most_requested, weights.most_requested),
-            ("balanced resource", _balanced, weights.balanced_resource),
-        ):
+        if weights.least_requested or weights.most_requested or weights.balanced_resource:
+            # The three are one score: they read the same, and are asked for most.
             yield NodeScore(
-                name=name,
-                score=function,
-                weight=weight,
+                name="requested resources",
+                score=lambda task, node: _requested_score(weights, task)(node),
                 reads=Reads.ACCOUNTS,
                 task_key=_scoring_request,
+                specialise=partial(_requested_score, weights),
             )
         if any(_has_preferences(task) for task in self._view.tasks.values()):
             yield NodeScore(
@@ -89,6 +88,8 @@ class _NodeOrder:
                 weight=weights.pod_affinity,
                 reads=Reads.CLUSTER,
                 task_key=index.task_key,
+                specialise=partial(_attraction, index),
+                watch=index.watch_attractions,
             )
 
     def node_order_on_resource(self, task: TaskState, node: NodeState, /) -> float:
@@ -118,41 +119,49 @@ def _scoring_request(task: TaskState) -> Hashable:
     return task.scoring_milli_cpu, task.scoring_memory
 
 
-def _free_part(requested: int, capacity: int) -> int:
-    if not capacity or requested > capacity:
-        return 0
-    return (capacity - requested) * LARGEST_SCORE // capacity
+def _requested_score(
+    weights: NodeOrderPlugin, task: TaskState
+) -> Callable[[NodeState], int]:
+    """Return the weighted sum of least requested, most requested and balanced for one task."""
+    milli_cpu, memory = task.scoring_milli_cpu, task.scoring_memory
+    least, most = weights.least_requested, weights.most_requested
+    balanced = weights.balanced_resource
+
+    def score(node: NodeState) -> int:
+        # Asked for every node that changes; all in one piece, for calls cost more than sums.
+        cpu_capacity, memory_capacity, *_ = node.allocatable
+        cpu = node.scoring_milli_cpu + milli_cpu
+        mem = node.scoring_memory + memory
+        total = 0
+        if least:
+            free = (
+                (cpu_capacity - cpu) * LARGEST_SCORE // cpu_capacity
+                if cpu_capacity and cpu <= cpu_capacity
+                else 0
+            )
+            if memory_capacity and mem <= memory_capacity:
+                free += (memory_capacity - mem) * LARGEST_SCORE // memory_capacity
+            total = least * (free // 2)
+        if most:
+            used = (
+                cpu * LARGEST_SCORE // cpu_capacity
+                if cpu_capacity and cpu <= cpu_capacity
+                else 0
+            )
+            if memory_capacity and mem <= memory_capacity:
+                used += mem * LARGEST_SCORE // memory_capacity
+            total += most * (used // 2)
+        if balanced and cpu < cpu_capacity and mem < memory_capacity:
+            apart = abs(cpu / cpu_capacity - mem / memory_capacity)
+            total += balanced * int((1 - apart) * LARGEST_SCORE)
+        return total
+
+    return score
 
 
-def _used_part(requested: int, capacity: int) -> int:
-    if not capacity or requested > capacity:
-        return 0
-    return requested * LARGEST_SCORE // capacity
-
-
-def _least_requested(task: TaskState, node: NodeState) -> int:
-    cpu = _free_part(node.scoring_milli_cpu + task.scoring_milli_cpu, node.allocatable[0])
-    memory = _free_part(node.scoring_memory + task.scoring_memory, node.allocatable[1])
-    return (cpu + memory) // 2
-
-
-def _most_requested(task: TaskState, node: NodeState) -> int:
-    cpu = _used_part(node.scoring_milli_cpu + task.scoring_milli_cpu, node.allocatable[0])
-    memory = _used_part(node.scoring_memory + task.scoring_memory, node.allocatable[1])
-    return (cpu + memory) // 2
-
-
-def _balanced(task: TaskState, node: NodeState) -> int:
-    cpu_capacity, memory_capacity = node.allocatable[0], node.allocatable[1]
-    cpu = (
-        (node.scoring_milli_cpu + task.scoring_milli_cpu) / cpu_capacity if cpu_capacity else 1.0
-    )
-    memory = (
-        (node.scoring_memory + task.scoring_memory) / memory_capacity if memory_capacity else 1.0
-    )
-    if cpu >= 1 or memory >= 1:
-        return 0
-    return int((1 - abs(cpu - memory)) * LARGEST_SCORE)
+def _attraction(index: PodAffinityIndex, task: TaskState) -> Callable[[NodeState], int]:
+    profile = index.profile(task)
+    return lambda node: profile.raw_score(node.info.labels)
 
 
 def _has_preferences(task: TaskState) -> bool:

@@ -6,12 +6,14 @@ Specification: sections 6 and 8. The rules are those of Kubernetes 1.16.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 
 from attrs import frozen
 
 from batchsched.arguments import Arguments
 from batchsched.constraints.taints import untolerated
 from batchsched.plugin import Predicate, Reads
+from batchsched.pod_affinity_index import PodAffinityIndex
 from batchsched.reasons import Unfit, UnfitReason
 from batchsched.session_view import SessionView
 from batchsched.states import NodeState, TaskState
@@ -74,26 +76,63 @@ class _Predicates:
         self._view = view
 
     def predicates(self) -> Iterable[Predicate]:
-        yield Predicate(check=_task_limit, reads=Reads.ACCOUNTS, task_key=_nothing)
+        if any(node.info.max_tasks is not None for node in self._view.nodes):
+            yield Predicate(
+                check=_task_limit,
+                reads=Reads.ACCOUNTS,
+                task_key=_nothing,
+                specialise=lambda _task: _below_task_limit,
+            )
         yield Predicate(check=_conditions, reads=Reads.DESCRIPTION, task_key=_nothing)
-        yield Predicate(check=_selector, reads=Reads.DESCRIPTION, task_key=_selection)
-        yield Predicate(check=_ports, reads=Reads.NODE, task_key=_host_ports)
-        yield Predicate(check=_taints, reads=Reads.DESCRIPTION, task_key=_tolerations)
-        for is_on, condition, unfit, check in (
+        yield Predicate(
+            check=_selector,
+            reads=Reads.DESCRIPTION,
+            task_key=_selection,
+            specialise=lambda task: partial(_selector, task) if _selects(task) else None,
+        )
+        yield Predicate(
+            check=_ports,
+            reads=Reads.NODE,
+            task_key=_host_ports,
+            specialise=lambda task: partial(_ports, task) if task.info.host_ports else None,
+        )
+        if any(node.info.taints for node in self._view.nodes):
+            yield Predicate(check=_taints, reads=Reads.DESCRIPTION, task_key=_tolerations)
+        for is_on, condition, unfit, concerns in (
             (self._switches.memory_pressure, "MemoryPressure", _MEMORY_PRESSURE, _needs_little),
             (self._switches.disk_pressure, "DiskPressure", _DISK_PRESSURE, _any_task),
             (self._switches.pid_pressure, "PIDPressure", _PID_PRESSURE, _any_task),
         ):
             if is_on:
-                yield _pressure(condition, unfit, check)
+                yield _pressure(condition, unfit, concerns)
         index = self._view.pod_affinity
         if index.is_active:
+            yield _inter_pod_affinity(index)
 
-            def affinity(task: TaskState, node: NodeState) -> Unfit | None:
-                reason = index.profile(task).refusal(node.info.labels)
-                return None if reason is None else _AFFINITY[reason]
 
-            yield Predicate(check=affinity, reads=Reads.CLUSTER, task_key=index.task_key)
+def _inter_pod_affinity(index: PodAffinityIndex) -> Predicate:
+    def check_for(task: TaskState) -> Callable[[NodeState], Unfit | None] | None:
+        profile = index.profile(task)
+        if not profile.can_refuse:
+            return None
+
+        def check_node(node: NodeState) -> Unfit | None:
+            reason = profile.refusal(node.info.labels)
+            return None if reason is None else _AFFINITY[reason]
+
+        return check_node
+
+    def check(task: TaskState, node: NodeState) -> Unfit | None:
+        reason = index.profile(task).refusal(node.info.labels)
+        return None if reason is None else _AFFINITY[reason]
+
+    return Predicate(
+        check=check,
+        reads=Reads.CLUSTER,
+        task_key=index.task_key,
+        specialise=check_for,
+        watch=index.watch_refusals,
+    )
 
 
 def _nothing(_task: TaskState) -> Hashable:
@@ -101,6 +140,10 @@ def _nothing(_task: TaskState) -> Hashable:
 
 
 def _task_limit(_task: TaskState, node: NodeState) -> Unfit | None:
+    return _below_task_limit(node)
+
+
+def _below_task_limit(node: NodeState) -> Unfit | None:
     limit = node.info.max_tasks
     return _TOO_MANY_TASKS if limit is not None and len(node.tasks) >= limit else None
 
@@ -117,6 +160,13 @@ def _conditions(_task: TaskState, node: NodeState) -> Unfit | None:
 def _selection(task: TaskState) -> Hashable:
     affinity = task.info.node_affinity
     return task.info.node_selector, affinity.required if affinity is not None else None
+
+
+def _selects(task: TaskState) -> bool:
+    affinity = task.info.node_affinity
+    return bool(task.info.node_selector) or (
+        affinity is not None and affinity.required is not None
+    )
 
 
 def _selector(task: TaskState, node: NodeState) -> Unfit | None:

@@ -1,0 +1,1 @@
+"""The workloads: seeded generators of snapshots, one concept a module."""

@@ -1,0 +1,245 @@
+"""The indexed engine: looks at a node again only when it changed.
+
+Tasks that cannot be told apart form a kind. For each kind that is asked for more
+than once the engine keeps the nodes that accept it in the order of their scores;
+after a placement it looks again only at the nodes that changed since. What it
+answers is always what a plain loop over all nodes would answer; see
+`batchsched.placement.plain` and the property tests that compare the two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
+
+from batchsched.ledger import Ledger
+from batchsched.placement.columns import Columns
+from batchsched.placement.interface import Fit
+from batchsched.placement.judgement import Judgement
+from batchsched.placement.kind import Kind, KindMaker
+from batchsched.placement.plain import PlainPlacement
+from batchsched.placement.ranking import Entry, Order, Ranking, Raw
+from batchsched.placement.table import Table
+from batchsched.reasons import NodeTally, Unfit
+from batchsched.states import NodeState, TaskState
+
+__all__ = ["IndexedPlacement"]
+
+MAX_KEPT_ENTRIES = 2_000_000
+"""How many entries of tables are kept at most, of all kinds together: some 300 MB."""
+
+
+class IndexedPlacement:
+    """A placement engine whose cost follows what changes."""
+
+    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
+        self._nodes: Sequence[NodeState] = ledger.nodes
+        self._changes: Sequence[int] = ledger.changes
+        self._dimensions = ledger.dimensions
+        self._judgement = judgement
+        self._kinds = KindMaker(self._nodes, judgement)
+        self._plain = PlainPlacement(ledger, judgement)
+        self._columns_or_none: Columns | None = None
+        self._asked: set[int] = set()
+        self._rankings: OrderedDict[tuple[int, Fit | None], Table[Ranking]] = OrderedDict()
+        self._orders: OrderedDict[tuple[int, Fit | None], Table[Order]] = OrderedDict()
+        self._tallies: dict[int, tuple[int, NodeTally]] = {}
+
+    # What is asked
+
+    def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
+        """Return the best of the feasible nodes where the task fits in this way."""
+        kind = self._kinds.kind_of(task)
+        if not kind.is_watched:
+            return self._plain.best(task, fit)
+        if fit is Fit.NOW:
+            return self._best_now(task.kind, kind)
+        columns = self._columns
+        columns.refresh()
+        if not columns.special:
+            # Without promises and releases it fits now or not at all.
+            return self._best_now(task.kind, kind)
+        if self._best_now(task.kind, kind) is not None:
+            # Not asked by any ladder: where it fits now takes part too.
+            return self._plain.best(task, fit)
+        return self._best_of(self._ranking(task.kind, kind, fit), kind)
+
+    def best_feasible(self, task: TaskState, /) -> NodeState | None:
+        """Return the best of all feasible nodes."""
+        kind = self._kinds.kind_of(task)
+        if not kind.is_watched:
+            return self._plain.best_feasible(task)
+        return self._best_of(self._ranking(task.kind, kind, None), kind)
+
+    def first_feasible(self, task: TaskState, /) -> NodeState | None:
+        """Return the first feasible node in node order."""
+        return self._plain.first_feasible(task)
+
+    def feasible(self, task: TaskState, /) -> Sequence[NodeState]:
+        """Return all feasible nodes in node order."""
+        kind = self._kinds.kind_of(task)
+        if not kind.is_watched:
+            return self._plain.feasible(task)
+        return [self._nodes[index] for index in self._order(task.kind, kind).indices()]
+
+    def ranked(self, task: TaskState, /) -> Iterable[NodeState]:
+        """Return all feasible nodes, the best first."""
+        kind = self._kinds.kind_of(task)
+        if not kind.is_watched:
+            return self._plain.ranked(task)
+        return self._ranked(kind, self._order(task.kind, kind))
+
+    def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
+        """Return why the predicates refuse the node, or None."""
+        return self._judgement.refusal(task, node)
+
+    def raw_scores(self, task: TaskState, node: NodeState, /) -> tuple[float, ...]:
+        """Return what each score says of the node, before it is normalised."""
+        return self._judgement.raw_scores(task, node)
+
+    def totals(self, _task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
+        """Return the total score of each of several nodes compared."""
+        return self._judgement.totals(raw)
+
+    def tally(self, task: TaskState, /) -> NodeTally:
+        """Return how many nodes could take the task now, and what stands in the way on others."""
+        kind = self._kinds.kind_of(task)
+        if not kind.is_watched:
+            return self._plain.tally(task)
+        known = self._tallies.get(task.kind)
+        if known is None or known[0] != len(self._changes):
+            known = self._tallies[task.kind] = (len(self._changes), self._count(kind))
+        return known[1]
+
+    # Choosing
+
+    @property
+    def _columns(self) -> Columns:
+        if self._columns_or_none is None:
+            self._columns_or_none = Columns(
+                self._nodes, self._changes, len(self._dimensions.names)
+            )
+        return self._columns_or_none
+
+    def _best_now(self, number: int, kind: Kind) -> NodeState | None:
+        if number not in self._asked:
+            # Most kinds of a cluster of unlike tasks are asked for once: no table for those.
+            self._asked.add(number)
+            return self._scan(kind)
+        return self._best_of(self._ranking(number, kind, Fit.NOW), kind)
+
+    def _scan(self, kind: Kind) -> NodeState | None:
+        nodes = self._nodes
+        special = self._columns.special
+        feasible, score = kind.is_feasible, kind.score
+        accepts = kind.accepts_by_description
+        best: dict[Raw, tuple[float, int]] = {}
+        raw: Raw = ()
+        for index in self._columns.fitting(kind.request):
+            if accepts is not None and not accepts[index]:
+                continue
+            node = nodes[index]
+            if special and index in special and not node.fits_now(kind.request):
+                continue
+            if not feasible(node):
+                continue
+            if kind.normalised:
+                raw = kind.raw(node)
+            value = score(node)
+            known = best.get(raw)
+            if known is None or value > known[0]:
+                best[raw] = (value, index)
+        return self._choose([(raw, value, index) for raw, (value, index) in best.items()], kind)
+
+    def _best_of(self, ranking: Ranking, kind: Kind) -> NodeState | None:
+        return self._choose(ranking.tops(), kind)
+
+    def _choose(self, tops: list[tuple[Raw, float, int]], kind: Kind) -> NodeState | None:
+        """Return the best node, given the best of each group."""
+        if len(tops) <= 1 and not kind.normalised:
+            return self._nodes[tops[0][2]] if tops else None
+        if not tops:
+            return None
+        lowest, highest = _extremes([raw for raw, _, _ in tops])
+        _, index = min(
+            (-kind.total(score, raw, lowest, highest), index) for raw, score, index in tops
+        )
+        return self._nodes[index]
+
+    def _ranked(self, kind: Kind, order: Order) -> Iterator[NodeState]:
+        groups = order.groups()
+        if not groups:
+            return
+        lowest, highest = _extremes([raw for raw, _ in groups])
+
+        def with_total(raw: Raw, entries: Iterator[Entry]) -> Iterator[tuple[float, int]]:
+            for negative, index in entries:
+                yield -kind.total(-negative, raw, lowest, highest), index
+
+        streams = [with_total(raw, entries) for raw, entries in groups]
+        for _, index in merge(*streams):
+            yield self._nodes[index]
+
+    # Tables
+
+    def _ranking(self, number: int, kind: Kind, fit: Fit | None) -> Ranking:
+        table = self._rankings.get((number, fit))
+        if table is None:
+            table = Table(kind, self._nodes, self._changes, _condition(kind, fit), Ranking)
+            self._rankings[number, fit] = table
+            _forget_beyond(self._rankings, MAX_KEPT_ENTRIES // max(len(self._nodes), 1))
+        else:
+            self._rankings.move_to_end((number, fit))
+        table.refresh()
+        return table.kept
+
+    def _order(self, number: int, kind: Kind) -> Order:
+        table = self._orders.get((number, None))
+        if table is None:
+            table = Table(kind, self._nodes, self._changes, _condition(kind, None), Order)
+            self._orders[number, None] = table
+            _forget_beyond(self._orders, MAX_KEPT_ENTRIES // max(len(self._nodes), 1))
+        else:
+            self._orders.move_to_end((number, None))
+        table.refresh()
+        return table.kept
+
+    # Reasons
+
+    def _count(self, kind: Kind) -> NodeTally:
+        available = 0
+        unfit: Counter[Unfit] = Counter()
+        for node in self._nodes:
+            infeasible = kind.infeasible(node)
+            if infeasible is not None:
+                unfit[infeasible] += 1
+            elif node.fits_now(kind.request):
+                available += 1
+            else:
+                unfit.update(self._judgement.lacking(kind.request, node))
+        return NodeTally(len(self._nodes), available, dict(unfit))
+
+
+def _extremes(raws: list[Raw]) -> tuple[Raw, Raw]:
+    return tuple(map(min, zip(*raws, strict=True))), tuple(map(max, zip(*raws, strict=True)))
+
+
+def _condition(kind: Kind, fit: Fit | None) -> Callable[[NodeState], bool]:
+    request, fits_idle = kind.request, kind.fits_idle
+    match fit:
+        case None:
+            return lambda _node: True
+        case Fit.NOW:
+            return lambda node: fits_idle(node.idle) and (
+                not node.special or node.fits_now(request)
+            )
+        case Fit.LATER:
+            return lambda node: bool(node.special) and node.fits_later(request)
+        case Fit.CONDITIONALLY:
+            return lambda node: bool(node.special) and node.fits_conditionally(request)
+
+
+def _forget_beyond(tables: OrderedDict[tuple[int, Fit | None], Table[Ranking]] | OrderedDict[tuple[int, Fit | None], Table[Order]], most: int) -> None:
+    while len(tables) > max(most, 1):
+        tables.popitem(last=False)

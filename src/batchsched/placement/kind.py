@@ -1,0 +1,250 @@
+"""A kind of task: tasks that no predicate, score or fit of this session can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from batchsched.placement.judgement import CLOSED, Judgement, plugin_error
+from batchsched.placement.ranking import Raw
+from batchsched.plugin import NodeScore, Predicate, Reads, Watch
+from batchsched.reasons import Unfit
+from batchsched.resources import EPSILON
+from batchsched.states import NodeState, TaskState
+from batchsched.vectors import Vector
+
+__all__ = ["Kind", "KindMaker"]
+
+NodeCheck = Callable[[NodeState], Unfit | None]
+NodeValue = Callable[[NodeState], float]
+FitCheck = Callable[[Vector], bool]
+
+
+class Kind:
+    """What the engine knows of one kind of task: its checks and scores, made for it alone."""
+
+    __slots__ = (
+        "accepts_all",
+        "accepts_by_description",
+        "checks",
+        "fits_idle",
+        "is_best_effort",
+        "is_watched",
+        "key",
+        "live_checks",
+        "normalised",
+        "request",
+        "scores",
+        "watches",
+    )
+
+    def __init__(self, key: Hashable, task: TaskState) -> None:
+        self.key = key
+        self.request = task.init_resreq
+        self.is_best_effort = task.is_best_effort
+        self.fits_idle = fit_check(task.init_resreq)
+        """Whether the request fits what is idle."""
+        self.checks: list[tuple[str, NodeCheck]] = []
+        """All predicates that could refuse, in order, with their plugins' names."""
+        self.live_checks: list[tuple[str, NodeCheck]] = []
+        """Those of them that read more than descriptions."""
+        self.accepts_by_description: bytearray | None = None
+        """For each node, whether its description will do; None: all will."""
+        self.scores: list[tuple[str, int, NodeValue]] = []
+        """Scores taken as they are: plugin, weight, score."""
+        self.normalised: list[tuple[str, NodeScore, NodeValue]] = []
+        """Scores that are normalised, with their plugins' names."""
+        self.watches: list[Watch] = []
+        """What tells of changes on other nodes that matter."""
+        self.is_watched = True
+        """Whether everything that the functions read is watched; if not, nothing can be kept."""
+
+    def raw(self, node: NodeState) -> Raw:
+        """Return the raw scores of those that are normalised."""
+        raw: list[float] = []
+        name = ""
+        try:
+            for name, _, value in self.normalised:
+                raw.append(value(node))
+        except Exception as error:
+            raise plugin_error(name, "node_scores", error) from error
+        return tuple(raw)
+
+    def score(self, node: NodeState) -> float:
+        """Return the sum of the scores that are taken as they are."""
+        total: float = 0
+        name = ""
+        try:
+            for name, weight, value in self.scores:
+                total += weight * value(node)
+        except Exception as error:
+            raise plugin_error(name, "node_scores", error) from error
+        return total
+
+    def is_feasible(self, node: NodeState) -> bool:
+        """Return whether the predicates accept the node and no reservation closes it."""
+        accepts = self.accepts_by_description
+        if accepts is not None and not accepts[node.index]:
+            return False
+        if node.reserved_tasks and not self.is_best_effort and node.is_closed:
+            return False
+        name = ""
+        try:
+            for name, check in self.live_checks:
+                if check(node) is not None:
+                    return False
+        except Exception as error:
+            raise plugin_error(name, "predicates", error) from error
+        return True
+
+    def infeasible(self, node: NodeState) -> Unfit | None:
+        """Return why the node cannot be considered, or None; see `Judgement.infeasible`."""
+        if node.reserved_tasks and not self.is_best_effort and node.is_closed:
+            return CLOSED
+        name = ""
+        try:
+            for name, check in self.checks:
+                unfit = check(node)
+                if unfit is not None:
+                    return unfit
+        except Exception as error:
+            raise plugin_error(name, "predicates", error) from error
+        return None
+
+    def total(self, score: float, raw: Raw, lowest: Raw, highest: Raw) -> float:
+        """Return the total score of a node among nodes with these extremes of raw scores."""
+        for position, (name, normalised, _) in enumerate(self.normalised):
+            score += Judgement.normalised(
+                name, normalised, raw[position], lowest[position], highest[position]
+            )
+        return score
+
+
+class KindMaker:
+    """Finds the kind of each task, and makes it when it is seen first."""
+
+    def __init__(self, nodes: Sequence[NodeState], judgement: Judgement) -> None:
+        self._nodes = nodes
+        self._judgement = judgement
+        functions = [predicate.task_key for _, predicate in judgement.predicates]
+        functions += [score.task_key for _, score in judgement.scores]
+        self._task_keys = list(dict.fromkeys(functions))
+        self._numbers: dict[Hashable, int] = {}
+        self._kinds: list[Kind] = []
+        self._descriptions: dict[Hashable, bytearray | None] = {}
+
+    def kind_of(self, task: TaskState) -> Kind:
+        """Return the kind of a task. O(1) after the first time."""
+        if task.kind < 0:
+            key = self._key(task)
+            number = self._numbers.get(key)
+            if number is None:
+                number = self._numbers[key] = len(self._kinds)
+                self._kinds.append(self._make(key, task))
+            task.kind = number
+        return self._kinds[task.kind]
+
+    def _key(self, task: TaskState) -> Hashable:
+        return (task.init_resreq, *[key(task) for key in self._task_keys])
+
+    def _make(self, key: Hashable, task: TaskState) -> Kind:
+        kind = Kind(key, task)
+        by_description: list[tuple[str, Predicate, NodeCheck]] = []
+        for name, predicate in self._judgement.predicates:
+            try:
+                check = _check_for(predicate, task)
+            except Exception as error:
+                raise plugin_error(name, "predicates", error) from error
+            if check is None:
+                continue
+            kind.checks.append((name, check))
+            if predicate.reads is Reads.DESCRIPTION:
+                by_description.append((name, predicate, check))
+            else:
+                kind.live_checks.append((name, check))
+            self._watch(kind, predicate, task)
+        kind.accepts_by_description = self._accepted(by_description, task)
+        for name, score in self._judgement.scores:
+            try:
+                value = _value_for(score, task)
+            except Exception as error:
+                raise plugin_error(name, "node_scores", error) from error
+            if score.normalise is None:
+                kind.scores.append((name, score.weight, value))
+            else:
+                kind.normalised.append((name, score, value))
+            self._watch(kind, score, task)
+        return kind
+
+    @staticmethod
+    def _watch(kind: Kind, function: Predicate | NodeScore, task: TaskState) -> None:
+        if function.reads is not Reads.CLUSTER:
+            return
+        if function.watch is None:
+            kind.is_watched = False
+        else:
+            kind.watches.extend(function.watch(task))
+
+    def _accepted(
+        self, checks: list[tuple[str, Predicate, NodeCheck]], task: TaskState
+    ) -> bytearray | None:
+        """Return which nodes' descriptions all of `checks` accept; None if all do.
+
+        Kinds that differ in what they request mostly have the same constraints, so
+        the answers are kept by constraint.
+        """
+        accepted: bytearray | None = None
+        for name, predicate, check in checks:
+            key = (id(predicate), predicate.task_key(task))
+            if key not in self._descriptions:
+                try:
+                    one = bytearray(check(node) is None for node in self._nodes)
+                except Exception as error:
+                    raise plugin_error(name, "predicates", error) from error
+                self._descriptions[key] = None if all(one) else one
+            one_or_none = self._descriptions[key]
+            if one_or_none is not None:
+                accepted = (
+                    one_or_none
+                    if accepted is None
+                    else bytearray(map(int.__and__, accepted, one_or_none))
+                )
+        return accepted
+
+
+def _check_for(predicate: Predicate, task: TaskState) -> NodeCheck | None:
+    if predicate.specialise is not None:
+        return predicate.specialise(task)
+    check = predicate.check
+    return lambda node: check(task, node)
+
+
+def _value_for(score: NodeScore, task: TaskState) -> NodeValue:
+    if score.specialise is not None:
+        return score.specialise(task)
+    value = score.score
+    return lambda node: value(task, node)
+
+
+def fit_check(request: Vector) -> FitCheck:
+    """Return a check of whether `request` fits an amount, made for this request alone.
+
+    Dimensions that are not requested are not looked at: what is idle is never negative.
+    """
+    wanted = [(dimension, amount) for dimension, amount in enumerate(request) if amount]
+    if not wanted:
+        return lambda _there: True
+    if len(wanted) == 1:
+        ((first, a),) = wanted
+        return lambda there: a - there[first] < EPSILON
+    if len(wanted) == 2:  # noqa: PLR2004
+        (first, a), (second, b) = wanted
+        return lambda there: a - there[first] < EPSILON and b - there[second] < EPSILON
+    (first, a), (second, b), *others = wanted
+
+    def check(there: Vector) -> bool:
+        if a - there[first] >= EPSILON or b - there[second] >= EPSILON:
+            return False
+        return all(amount - there[dimension] < EPSILON for dimension, amount in others)
+
+    return check
+
