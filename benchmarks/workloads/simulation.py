@@ -49,7 +49,7 @@ def simulation(
         actions: what runs.
         seed: of the generator.
     """
-    history = _History(seed, tasks)
+    history = _History(seed, tasks, "first")
     cluster = [
         NodeInfo(
             name=f"node-{number:03}",
@@ -69,15 +69,16 @@ def simulation(
         snapshot=snapshot,
         config=SchedulerConfig.from_mapping({"actions": actions}),
         cycles=scaled(cycles, scale),
-        advance=lambda: _History(seed + 1, tasks).advance,
+        advance=lambda: _History(seed + 1, tasks, "later").advance,
     )
 
 
 class _History:
     """What happens between the cycles."""
 
-    def __init__(self, seed: int, tasks: int) -> None:
+    def __init__(self, seed: int, tasks: int, name: str) -> None:
         self._random = Random(seed)  # noqa: S311 - a benchmark must be repeatable
+        self._name = name
         self._tasks = tasks
         self._ends: dict[str, float] = {}
         self._jobs = 0
@@ -93,7 +94,7 @@ class _History:
 
     def _job(self, size: int, now: float) -> JobInfo:
         random = self._random
-        name = f"job-{len(self._ends) and 'later' or 'first'}-{self._jobs:06}"
+        name = f"{self._name}-{self._jobs:06}"
         self._jobs += 1
         milli_cpu = random.choice((2000, 4000, 8000, 12_000, 16_000))
         request = Resource(milli_cpu=milli_cpu, memory=milli_cpu * 3 * GIB // 1000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from batchsched.placement.kind import Kind
@@ -58,7 +57,7 @@ class Table(Generic[KeepsT]):
         now = len(changes)
         if self._position == now:
             return
-        changed = None if self._position < 0 else set(islice(changes, self._position, now))
+        changed = None if self._position < 0 else set(changes[self._position :])
         self._position = now
         for number, watch in enumerate(self._kind.watches):
             self._seen[number], elsewhere = watch.changed_since(self._seen[number])
