@@ -45,7 +45,7 @@ def affinity(
         zones: how many zones there are.
         seed: of the generator.
     """
-    random = Random(seed)  # noqa: S311 - a benchmark must be repeatable
+    random = Random(seed)
     cluster = mixed_nodes(random, scaled(nodes, scale), zones=zones)
     count = scaled(tasks, scale)
     stores = max(1, count // 250)

@@ -51,7 +51,7 @@ _QUEUES = (
 def busy(scale: float, *, nodes: int, running: int, pending: int, seed: int = 4) -> Scenario:
     """Return a full cluster where some can take the place of others, and some cannot.
 
-    Nodes are full but for crumbs. Of the running jobs four in ten are gangs that
+    Nodes are full but for crumbs, except for three in a hundred that are new. Of the running jobs four in ten are gangs that
     cannot spare a task; the others can spare some. Two queues have more than they
     deserve. Priorities go from 1 to 5, on the whole higher for what waits. Some
     waiting tasks are larger than any node can make room for, and some ask for
@@ -60,13 +60,14 @@ def busy(scale: float, *, nodes: int, running: int, pending: int, seed: int = 4)
     Args:
         scale: 1 for the full size.
         nodes: how many nodes there are at full size.
-        running: how many tasks run at full size; the same number on every node.
+        running: how many tasks run at full size; spread evenly.
         pending: how many tasks wait at full size.
         seed: of the generator.
     """
-    random = Random(seed)  # noqa: S311 - a benchmark must be repeatable
+    random = Random(seed)
     cluster = _nodes(random, scaled(nodes, scale))
-    placed = _fill(random, cluster, running // nodes)
+    new = max(1, round(len(cluster) * 0.03))
+    placed = _fill(random, random.sample(cluster, len(cluster) - new), scaled(running, scale))
     random.shuffle(placed)
     jobs: list[JobInfo] = []
     start = 0
@@ -103,12 +104,13 @@ def _nodes(random: Random, count: int) -> list[NodeInfo]:
 
 
 def _fill(random: Random, nodes: Sequence[NodeInfo], tasks: int) -> list[tuple[str, Resource]]:
-    """Return, for every node, `tasks` requests that together leave little of it."""
+    """Return requests, `tasks` in all, that together leave little of any node."""
     placed: list[tuple[str, Resource]] = []
-    for node in nodes:
+    for number, node in enumerate(nodes):
+        here = (number + 1) * tasks // len(nodes) - number * tasks // len(nodes)
         cpu_left = int(node.allocatable.milli_cpu)
         memory_left = int(node.allocatable.memory)
-        for left in range(tasks, 0, -1):
+        for left in range(here, 0, -1):
             # Everything that comes after must find at least the smallest request.
             spare = cpu_left - (left - 1) * _REQUESTS[0]
             mean = cpu_left / left
@@ -234,7 +236,7 @@ def nothing_fits(
         actions: what runs.
         seed: of the generator.
     """
-    random = Random(seed)  # noqa: S311 - a benchmark must be repeatable
+    random = Random(seed)
     queues = [f"queue-{number}" for number in range(4)]
     cluster = _nodes(random, scaled(nodes, scale))
     jobs: list[JobInfo] = []

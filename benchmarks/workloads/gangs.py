@@ -62,7 +62,7 @@ def gangs(
         unique_shapes: whether every task has a request of its own.
         seed: of the generator.
     """
-    random = Random(seed)  # noqa: S311 - a benchmark must be repeatable
+    random = Random(seed)
     cluster = mixed_nodes(random, scaled(nodes, scale))
     queues = [
         Queue(name=f"queue-{number}", weight=weight)

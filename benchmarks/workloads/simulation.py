@@ -77,7 +77,7 @@ class _History:
     """What happens between the cycles."""
 
     def __init__(self, seed: int, tasks: int, name: str) -> None:
-        self._random = Random(seed)  # noqa: S311 - a benchmark must be repeatable
+        self._random = Random(seed)
         self._name = name
         self._tasks = tasks
         self._ends: dict[str, float] = {}

@@ -8,6 +8,7 @@ same result.
 
 from batchsched.actions.action import Action
 from batchsched.arguments import Arguments
+from batchsched.carry_over import as_new, next_snapshot
 from batchsched.config import ActionOption, PluginOption, SchedulerConfig, Tier
 from batchsched.constraints import (
     HostPort,
@@ -30,6 +31,7 @@ from batchsched.errors import (
     ActionError,
     BatchschedError,
     ConfigError,
+    EventError,
     Fault,
     FaultsError,
     InvariantError,
@@ -74,6 +76,7 @@ __all__ = [
     "ConditionReason",
     "ConfigError",
     "CycleResult",
+    "EventError",
     "Eviction",
     "Fault",
     "FaultsError",
@@ -125,7 +128,9 @@ __all__ = [
     "UnknownNameError",
     "WeightedPodTerm",
     "WhyPending",
+    "as_new",
     "default_registry",
+    "next_snapshot",
     "schedule",
     "sum_resources",
 ]

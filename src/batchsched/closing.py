@@ -76,11 +76,17 @@ def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
     return JobPhase.RUNNING if occupying >= job.min_available else JobPhase.PENDING
 
 
+_NOT_CONSIDERED = PendingReason(
+    WhyPending.NOT_CONSIDERED, detail="no action of the cycle came to it"
+)
+
+
 class _Reasons:
     """Why tasks were left pending, as things stand at the end of the cycle."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._of_tally: dict[int, PendingReason] = {}
 
     def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
         """Add to a gang's condition what the nodes had to say of its first unplaced task."""
@@ -117,40 +123,38 @@ class _Reasons:
         queue = job.queue
         assert queue is not None
         pending = session.in_task_order(job.having(TaskStatus.PENDING))
-        blocked_by: TaskState | None = None
-        for task in pending:
-            if task.uid in session.unplaced and blocked_by is None:
-                blocked_by = task
-        for task in pending:
-            reasons[task.uid] = self._of_task(job, task, blocked_by)
-
-    def _of_task(
-        self, job: JobState, task: TaskState, blocked_by: TaskState | None
-    ) -> PendingReason:
-        session = self._session
-        queue = job.queue
-        assert queue is not None
-        if task.uid in session.unplaced:
-            tally = session.placement.tally(task)
-            if tally.available and not session.job_ready(job):
-                return self._incomplete(job, tally)
-            detail = "" if self._is_any_node_large_enough(task) else "no node is large enough"
-            return PendingReason(WhyPending.NO_NODE, tally, detail)
-        if task.uid in session.undone:
-            return self._incomplete(job, None)
-        if blocked_by is not None and not task.is_best_effort:
+        blocked_by = next((task for task in pending if task.uid in session.unplaced), None)
+        not_reached: PendingReason | None = None
+        if blocked_by is not None:
             detail = f"task {blocked_by.uid!r} of its job could not be placed before it"
-            return PendingReason(WhyPending.NOT_REACHED, detail=detail)
-        if queue.name in session.queues_overused and not task.is_best_effort:
+            not_reached = PendingReason(WhyPending.NOT_REACHED, detail=detail)
+        elif queue.name in session.queues_overused:
             detail = f"queue {queue.name!r} has all that it deserves"
-            return PendingReason(WhyPending.QUEUE_OVERUSED, detail=detail)
-        return PendingReason(
-            WhyPending.NOT_CONSIDERED, detail="no action of the cycle came to it"
-        )
+            not_reached = PendingReason(WhyPending.QUEUE_OVERUSED, detail=detail)
+        for task in pending:
+            if task.uid in session.unplaced:
+                reasons[task.uid] = self._unplaced(job, task)
+            elif task.uid in session.undone:
+                reasons[task.uid] = self._incomplete(job, None)
+            elif not_reached is None or task.is_best_effort:
+                reasons[task.uid] = _NOT_CONSIDERED
+            else:
+                reasons[task.uid] = not_reached
+
+    def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
+        tally = self._session.placement.tally(task)
+        if tally.available and not self._session.job_ready(job):
+            return self._incomplete(job, tally)
+        # Tasks of one kind get the same tally, and so the same reason.
+        known = self._of_tally.get(id(tally))
+        if known is None:
+            request = task.init_resreq
+            large_enough = any(fits(request, node.allocatable) for node in self._session.nodes)
+            detail = "" if large_enough else "no node is large enough"
+            known = PendingReason(WhyPending.NO_NODE, tally, detail)
+            self._of_tally[id(tally)] = known
+        return known
 
     def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
         detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
         return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
-
-    def _is_any_node_large_enough(self, task: TaskState) -> bool:
-        return any(fits(task.init_resreq, node.allocatable) for node in self._session.nodes)

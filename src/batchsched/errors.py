@@ -16,6 +16,7 @@ __all__ = [
     "ActionError",
     "BatchschedError",
     "ConfigError",
+    "EventError",
     "Fault",
     "FaultsError",
     "InvariantError",
@@ -71,6 +72,10 @@ class SnapshotError(FaultsError):
 
 class ConfigError(FaultsError):
     """A configuration with unknown names or ill-typed values."""
+
+
+class EventError(FaultsError):
+    """Events that do not apply to the snapshot and the result that they are said to follow."""
 
 
 class KubernetesObjectError(FaultsError):

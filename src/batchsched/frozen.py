@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, TypeVar, cast
 
 __all__ = [
     "EMPTY",
     "FrozenMap",
     "frozen_map",
+    "kept_in_order",
     "kept_map",
     "kept_text_map",
     "kept_texts",
@@ -128,6 +129,21 @@ def kept_tuple(items: Iterable[T], /) -> tuple[T, ...]:
         else:
             return tuple(iterator)
     return cast("tuple[T, ...]", items)
+
+
+def kept_in_order(items: Iterable[T], key: Callable[[T], str], /) -> tuple[T, ...]:
+    """Return `items` as a tuple, in the order of `key` if all have one. O(n log n).
+
+    >>> kept_in_order(["bb", "a", "ccc"], str), kept_in_order(None, str)
+    (('a', 'bb', 'ccc'), None)
+    """
+    kept = kept_tuple(items)
+    if type(kept) is not tuple:
+        return kept
+    try:
+        return tuple(sorted(kept, key=key))
+    except Exception:  # invalid items or keys may raise anything
+        return kept
 
 
 def kept_texts(items: Iterable[str], /) -> tuple[str, ...]:

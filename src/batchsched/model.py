@@ -12,7 +12,7 @@ from operator import attrgetter
 from attrs import field, frozen
 
 from batchsched.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
-from batchsched.frozen import EMPTY, kept_text_map, kept_tuple
+from batchsched.frozen import EMPTY, kept_in_order, kept_text_map, kept_tuple
 from batchsched.resources import Resource
 from batchsched.status import TaskStatus
 
@@ -117,12 +117,8 @@ class TaskInfo:
         )
 
 
-def _in_order_of_uid(tasks: Iterable[TaskInfo]) -> tuple[TaskInfo, ...]:
-    given = kept_tuple(tasks)
-    try:
-        return tuple(sorted(given, key=attrgetter("uid")))
-    except (AttributeError, TypeError):
-        return given  # for the snapshot to refuse, with everything else that is wrong
+def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
+    return kept_in_order(items, attrgetter("uid"))
 
 
 @frozen(kw_only=True)
@@ -146,7 +142,7 @@ class JobInfo:
     """The higher goes first."""
     creation_time: float = 0.0
     """Seconds, on the same clock as the snapshot's `now`."""
-    tasks: tuple[TaskInfo, ...] = field(default=(), converter=_in_order_of_uid)
+    tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
     uid: str = field(init=False, eq=False, repr=False)
     """``namespace/name``."""
 

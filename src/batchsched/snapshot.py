@@ -4,62 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Protocol, TypeVar
 
 from attrs import field, frozen
 
 from batchsched.errors import SnapshotError
-from batchsched.frozen import kept_tuple
+from batchsched.frozen import kept_in_order
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.validation import snapshot_faults
 
 __all__ = ["Snapshot"]
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-class _Identified(Protocol):
-    @property
-    def uid(self) -> str: ...
-
-
-NamedT = TypeVar("NamedT", bound=_Named)
-IdentifiedT = TypeVar("IdentifiedT", bound=_Identified)
-
-
-def _by_name(items: Iterable[NamedT]) -> tuple[NamedT, ...]:
-    given = kept_tuple(items)
-    try:
-        return tuple(sorted(given, key=attrgetter("name")))
-    except (AttributeError, TypeError):
-        return given  # refused below, with its path
-
-
-def _by_uid(items: Iterable[IdentifiedT]) -> tuple[IdentifiedT, ...]:
-    given = kept_tuple(items)
-    try:
-        return tuple(sorted(given, key=attrgetter("uid")))
-    except (AttributeError, TypeError):
-        return given  # refused below, with its path
-
-
 def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
-    return _by_name(items)
+    return kept_in_order(items, attrgetter("name"))
 
 
 def _jobs(items: Iterable[JobInfo], /) -> tuple[JobInfo, ...]:
-    return _by_uid(items)
+    return kept_in_order(items, attrgetter("uid"))
 
 
 def _queues(items: Iterable[Queue], /) -> tuple[Queue, ...]:
-    return _by_name(items)
+    return kept_in_order(items, attrgetter("name"))
 
 
 def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
-    return _by_uid(items)
+    return kept_in_order(items, attrgetter("uid"))
 
 
 @frozen(kw_only=True)

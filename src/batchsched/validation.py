@@ -150,10 +150,15 @@ class _Check:
         It is the one loop of validation that matters: see benchmarks/validation.py.
         """
         status, node_name = task.status, task.node_name
-        if node_name is None:
-            if status is not TaskStatus.PENDING and status not in _ENDED:
+        if status is TaskStatus.PENDING:
+            if node_name is not None:
                 return False
-        elif not (status in _NODE_NEEDED and type(node_name) is str and node_name in self.nodes):
+        elif not (
+            type(status) is TaskStatus
+            and status in _NODE_NEEDED
+            and type(node_name) is str
+            and node_name in self.nodes
+        ):
             return False
         if not (
             (

@@ -72,9 +72,10 @@ def _toleration_problems(toleration: object) -> Problems:
     yield from text_problems("value", toleration.value, may_be_empty=True)
     if toleration.effect is not None:
         yield from member_problems("effect", toleration.effect, TaintEffect)
-    if toleration.operator is TolerationOperator.EQUAL and toleration.key == "":
-        yield "key", "is empty; use operator Exists without a key to tolerate everything"
-    if toleration.operator is TolerationOperator.EXISTS and toleration.value:
+    if toleration.operator is TolerationOperator.EQUAL:
+        if is_text(toleration.key) and not toleration.key:
+            yield "key", "is empty; use operator Exists without a key to tolerate everything"
+    elif is_text(toleration.value) and toleration.value:
         yield "value", f"{shown(toleration.value)}: operator Exists takes no value"
 
 
@@ -84,7 +85,7 @@ def _port_problems(port: object) -> Problems:
         return
     if not is_integer(port.port) or not 1 <= port.port <= _LARGEST_PORT:
         yield "port", f"{shown(port.port)} is no port; a port is an integer in 1..{_LARGEST_PORT}"
-    if port.protocol not in _PROTOCOLS:
+    if not is_text(port.protocol) or port.protocol not in _PROTOCOLS:
         message = f"{shown(port.protocol)} is no protocol; it is one of {', '.join(_PROTOCOLS)}"
         yield "protocol", message
     if not is_text(port.address) or not port.address:
@@ -102,11 +103,16 @@ def _requirement_problems(requirement: object) -> Problems:
         yield "", f"{shown(requirement)} is no Requirement"
         return
     yield from text_problems("key", requirement.key)
-    yield from member_problems("operator", requirement.operator, Operator)
-    strays = list(each_problems("values", requirement.values, "texts", _label_value_problems))
-    yield from strays
-    if strays:
-        return
+    problems = [
+        *member_problems("operator", requirement.operator, Operator),
+        *each_problems("values", requirement.values, "texts", _label_value_problems),
+    ]
+    yield from problems
+    if not problems:
+        yield from _values_problems(requirement)
+
+
+def _values_problems(requirement: Requirement) -> Problems:
     values = requirement.values
     match requirement.operator:
         case Operator.IN | Operator.NOT_IN:
@@ -128,13 +134,17 @@ def _label_value_problems(value: object) -> Problems:
 
 def _on_field_problems(requirement: object) -> Problems:
     yield from _requirement_problems(requirement)
-    if isinstance(requirement, Requirement) and requirement.key != "metadata.name":
+    if not isinstance(requirement, Requirement) or not is_text(requirement.key):
+        return
+    if requirement.key and requirement.key != "metadata.name":
         yield "key", f"{shown(requirement.key)} is no field of a node; metadata.name is"
 
 
 def _on_task_problems(requirement: object) -> Problems:
     yield from _requirement_problems(requirement)
-    if isinstance(requirement, Requirement) and requirement.operator in (Operator.GT, Operator.LT):
+    if not isinstance(requirement, Requirement):
+        return
+    if requirement.operator is Operator.GT or requirement.operator is Operator.LT:
         name = requirement.operator.value
         yield "operator", f"operator {name} is for nodes; a label selector knows no order"
 

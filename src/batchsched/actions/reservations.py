@@ -12,6 +12,7 @@ from batchsched.vectors import fits, plus
 
 __all__ = [
     "can_hold_reservation",
+    "can_keep_for_one_job",
     "first_node_to_reserve",
     "promised_to_others",
     "start_reserved_jobs",
@@ -63,6 +64,26 @@ def _start(
 def can_hold_reservation(task: TaskState, node: NodeState) -> bool:
     """Return whether the node is large enough for the task besides what is reserved there."""
     return fits(plus(node.reserved, task.init_resreq), node.allocatable)
+
+
+def can_keep_for_one_job(task: TaskState, node: NodeState) -> bool:
+    """Return whether the node can be kept for the task's job alone, with all that it has there.
+
+    What counts is what is reserved for the job and what it has been allocated in this session,
+    for both are to be reserved in the next.
+    """
+    wanted = task.init_resreq
+    for other in node.reserved_tasks.values():
+        if other.job is not task.job:
+            return False
+        wanted = plus(wanted, other.init_resreq)
+    for other in node.tasks.values():
+        if other.status is TaskStatus.ALLOCATED:
+            if other.job is task.job:
+                wanted = plus(wanted, other.init_resreq)
+            elif other.job is not None and other.job.count(TaskStatus.RESERVED):
+                return False
+    return fits(wanted, node.allocatable)
 
 
 def first_node_to_reserve(session: Session, task: TaskState) -> NodeState | None:

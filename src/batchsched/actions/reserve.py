@@ -12,11 +12,16 @@ from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
 from batchsched.actions.ladder import place_now
-from batchsched.actions.reservations import can_hold_reservation, promised_to_others
+from batchsched.actions.reservations import (
+    can_hold_reservation,
+    can_keep_for_one_job,
+    promised_to_others,
+)
 from batchsched.arguments import Arguments
 from batchsched.session import Session
 from batchsched.statement import Statement
 from batchsched.states import JobState, NodeState, TaskState
+from batchsched.status import TaskStatus
 
 __all__ = ["ReserveAction"]
 
@@ -31,10 +36,16 @@ class ReserveAction:
     """Seconds after which a job that waits is starving."""
     reserved_node_percent: float = 50
     """How many of all nodes, in percent and rounded up, may be reserved at once."""
+    in_order: bool = False
+    """Whether starving jobs are served strictly in job order, each with nodes of its own.
+
+    If not, starving jobs share nodes, and one that finds too little left is passed over. That
+    uses nodes better, but many small starving jobs can then keep a large one waiting for ever.
+    """
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> ReserveAction:
-        """Read ``starvingJobTimeThreshold`` and ``reservedNodePercent``."""
+        """Read ``starvingJobTimeThreshold``, ``reservedNodePercent`` and ``inOrder``."""
         return cls(
             starving_job_time_threshold=arguments.number(
                 "starvingJobTimeThreshold", default=TWO_DAYS, minimum=0
@@ -42,6 +53,7 @@ class ReserveAction:
             reserved_node_percent=arguments.number(
                 "reservedNodePercent", default=50, minimum=0, maximum=100
             ),
+            in_order=arguments.boolean("inOrder", default=False),
         )
 
     def execute(self, session: Session, /) -> None:
@@ -56,9 +68,69 @@ class ReserveAction:
                 session.is_starving(job, self.starving_job_time_threshold)
                 and queue.name not in session.overused_at_open
             ):
-                _try_to_reserve(session, job, limit)
+                if (
+                    not self._try_to_reserve(session, job, limit)
+                    and self.in_order
+                    and self._waits_for_other_reservations(session, job, limit)
+                ):
+                    return
             elif not session.overused(queue) and _could_be_scheduled(session, job):
                 return
+
+    def _try_to_reserve(self, session: Session, job: JobState, limit: int) -> bool:
+        """Reserve for a starving job all that it needs to start, or nothing."""
+        with session.statement() as statement:
+            if self._reserve(session, statement, job, limit):
+                statement.commit()
+                return True
+            session.note_undone(statement)
+        return False
+
+    def _waits_for_other_reservations(
+        self, session: Session, job: JobState, limit: int
+    ) -> bool:
+        """Return whether the job could be reserved for if no other job had reservations."""
+        with session.statement() as statement:
+            for other in session.jobs.values():
+                if other is not job:
+                    for task in other.having(TaskStatus.RESERVED):
+                        statement.take_back(task)
+            return len(statement) > 0 and self._reserve(session, statement, job, limit)
+
+    def _reserve(
+        self, session: Session, statement: Statement, job: JobState, limit: int
+    ) -> bool:
+        for task in tasks_to_place(session, job):
+            if session.job_ready(job) or session.job_condition_ready(job):
+                break
+            self._allocate_or_reserve(session, statement, task, limit)
+        return session.job_ready(job) or session.job_condition_ready(job)
+
+    def _allocate_or_reserve(
+        self, session: Session, statement: Statement, task: TaskState, limit: int
+    ) -> None:
+        can_hold = can_keep_for_one_job if self.in_order else can_hold_reservation
+        nodes = [
+            node
+            for node in session.nodes
+            if can_hold(task, node)
+            and not promised_to_others(task, node)
+            and session.placement.refusal(task, node) is None
+        ]
+        node = _most_room(
+            session, task, nodes, lambda n: not n.reserved_tasks and n.fits_now(task.init_resreq)
+        )
+        if node is not None:
+            statement.allocate(task, node)
+            return
+        reserved = sum(bool(node.reserved_tasks) for node in session.nodes)
+        node = _most_room(
+            session, task, nodes, lambda n: bool(n.reserved_tasks) or reserved < limit
+        )
+        if node is not None:
+            statement.reserve(task, node)
+        else:
+            session.unplaced[task.uid] = task
 
 
 def _could_be_scheduled(session: Session, job: JobState) -> bool:
@@ -70,44 +142,6 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
             if was_ready or session.job_ready(job):
                 return True
     return False
-
-
-def _try_to_reserve(session: Session, job: JobState, limit: int) -> None:
-    with session.statement() as statement:
-        for task in tasks_to_place(session, job):
-            if session.job_ready(job) or session.job_condition_ready(job):
-                break
-            _allocate_or_reserve(session, statement, task, limit)
-        if session.job_ready(job) or session.job_condition_ready(job):
-            statement.commit()
-        else:
-            session.note_undone(statement)
-
-
-def _allocate_or_reserve(
-    session: Session, statement: Statement, task: TaskState, limit: int
-) -> None:
-    nodes = [
-        node
-        for node in session.nodes
-        if can_hold_reservation(task, node)
-        and not promised_to_others(task, node)
-        and session.placement.refusal(task, node) is None
-    ]
-    node = _most_room(
-        session, task, nodes, lambda n: not n.reserved_tasks and n.fits_now(task.init_resreq)
-    )
-    if node is not None:
-        statement.allocate(task, node)
-        return
-    reserved = sum(bool(node.reserved_tasks) for node in session.nodes)
-    node = _most_room(
-        session, task, nodes, lambda n: bool(n.reserved_tasks) or reserved < limit
-    )
-    if node is not None:
-        statement.reserve(task, node)
-    else:
-        session.unplaced[task.uid] = task
 
 
 def _most_room(

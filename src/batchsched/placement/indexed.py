@@ -208,17 +208,33 @@ class IndexedPlacement:
     # Reasons
 
     def _count(self, kind: Kind) -> NodeTally:
-        available = 0
+        nodes = self._nodes
+        columns = self._columns
+        columns.refresh()
         unfit: Counter[Unfit] = Counter()
-        for node in self._nodes:
-            infeasible = kind.infeasible(node)
-            if infeasible is not None:
-                unfit[infeasible] += 1
-            elif node.fits_now(kind.request):
+        refused: set[int] = set()
+        if kind.checks or not kind.is_best_effort:
+            for node in nodes:
+                infeasible = kind.infeasible(node)
+                if infeasible is not None:
+                    unfit[infeasible] += 1
+                    refused.add(node.index)
+        # Nodes with promises and releases have four accounts; they are asked one by one.
+        special = columns.special - refused
+        apart = refused | special
+        available = sum(index not in apart for index in columns.fitting(kind.request))
+        for dimension, wanted in enumerate(kind.request):
+            if wanted:
+                short = columns.short(kind.request, dimension)
+                count = sum(index not in apart for index in short) if apart else len(short)
+                if count:
+                    unfit[self._judgement.lacking_in(dimension)] += count
+        for index in special:
+            if nodes[index].fits_now(kind.request):
                 available += 1
             else:
-                unfit.update(self._judgement.lacking(kind.request, node))
-        return NodeTally(len(self._nodes), available, dict(unfit))
+                unfit.update(self._judgement.lacking(kind.request, nodes[index]))
+        return NodeTally(len(nodes), available, dict(unfit))
 
 
 def _extremes(raws: list[Raw]) -> tuple[Raw, Raw]:

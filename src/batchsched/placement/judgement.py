@@ -93,6 +93,10 @@ class Judgement:
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error
 
+    def lacking_in(self, dimension: int) -> Unfit:
+        """Return the reason that there is too little of a dimension."""
+        return self._lacking[dimension]
+
     def lacking(self, request: Vector, node: NodeState) -> tuple[Unfit, ...]:
         """Return one reason for each dimension in which `request` does not fit now."""
         short: set[int] = set()

@@ -44,7 +44,7 @@ class Kind:
         self.fits_idle = fit_check(task.init_resreq)
         """Whether the request fits what is idle."""
         self.checks: list[tuple[str, NodeCheck]] = []
-        """All predicates that could refuse, in order, with their plugins' names."""
+        """The predicates that refuse some node or may come to, in order, with their plugins."""
         self.live_checks: list[tuple[str, NodeCheck]] = []
         """Those of them that read more than descriptions."""
         self.accepts_by_description: bytearray | None = None
@@ -148,7 +148,6 @@ class KindMaker:
 
     def _make(self, key: Hashable, task: TaskState) -> Kind:
         kind = Kind(key, task)
-        by_description: list[tuple[str, Predicate, NodeCheck]] = []
         for name, predicate in self._judgement.predicates:
             try:
                 check = _check_for(predicate, task)
@@ -156,13 +155,18 @@ class KindMaker:
                 raise plugin_error(name, "predicates", error) from error
             if check is None:
                 continue
-            kind.checks.append((name, check))
             if predicate.reads is Reads.DESCRIPTION:
-                by_description.append((name, predicate, check))
+                accepted = self._accepted(name, predicate, check, task)
+                if accepted is None:
+                    continue
+                known = kind.accepts_by_description
+                kind.accepts_by_description = (
+                    accepted if known is None else bytearray(map(int.__and__, known, accepted))
+                )
             else:
                 kind.live_checks.append((name, check))
-            self._watch(kind, predicate, task)
-        kind.accepts_by_description = self._accepted(by_description, task)
+                self._watch(kind, predicate, task)
+            kind.checks.append((name, check))
         for name, score in self._judgement.scores:
             try:
                 value = _value_for(score, task)
@@ -185,30 +189,21 @@ class KindMaker:
             kind.watches.extend(function.watch(task))
 
     def _accepted(
-        self, checks: list[tuple[str, Predicate, NodeCheck]], task: TaskState
+        self, name: str, predicate: Predicate, check: NodeCheck, task: TaskState
     ) -> bytearray | None:
-        """Return which nodes' descriptions all of `checks` accept; None if all do.
+        """Return which nodes' descriptions a predicate accepts; None if it accepts all.
 
         Kinds that differ in what they request mostly have the same constraints, so
         the answers are kept by constraint.
         """
-        accepted: bytearray | None = None
-        for name, predicate, check in checks:
-            key = (id(predicate), predicate.task_key(task))
-            if key not in self._descriptions:
-                try:
-                    one = bytearray(check(node) is None for node in self._nodes)
-                except Exception as error:
-                    raise plugin_error(name, "predicates", error) from error
-                self._descriptions[key] = None if all(one) else one
-            one_or_none = self._descriptions[key]
-            if one_or_none is not None:
-                accepted = (
-                    one_or_none
-                    if accepted is None
-                    else bytearray(map(int.__and__, accepted, one_or_none))
-                )
-        return accepted
+        key = (id(predicate), predicate.task_key(task))
+        if key not in self._descriptions:
+            try:
+                accepted = bytearray(check(node) is None for node in self._nodes)
+            except Exception as error:
+                raise plugin_error(name, "predicates", error) from error
+            self._descriptions[key] = None if all(accepted) else accepted
+        return self._descriptions[key]
 
 
 def _check_for(predicate: Predicate, task: TaskState) -> NodeCheck | None:

@@ -80,9 +80,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
     return comes_back
 
 
-def _place_tasks(
-    session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]
-) -> bool:
+def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]) -> bool:
     """Place tasks until one cannot be, or the job is ready; return whether it is to come back."""
     reserved: list[TaskInfo] = []
     comes_back = False
@@ -109,7 +107,6 @@ def _place_tasks(
 
 def _reserve(session: Session, task: TaskInfo) -> bool:
     """Reserve the first possible node for a starving job's task (section 11)."""
-
     for node in accepted_nodes(session, task):
         if not is_promised_to_others(session, task, node) and can_be_reserved(session, task, node):
             session.place(task, TaskStatus.RESERVED, node)

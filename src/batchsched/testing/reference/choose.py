@@ -39,8 +39,7 @@ def open_nodes(
         others = [
             other
             for other in session.reserved_on(node)
-            if other is not task
-            and not (own_job and session.job_of(other) is session.job_of(task))
+            if other is not task and not (own_job and session.job_of(other) is session.job_of(task))
         ]
         return total_of(other.start_request for other in others).is_empty()
 
@@ -103,9 +102,7 @@ def place_conditionally(session: Session, task: TaskInfo, feasible: Iterable[Nod
     )
 
 
-def _place(
-    session: Session, task: TaskInfo, status: TaskStatus, nodes: Sequence[NodeInfo]
-) -> bool:
+def _place(session: Session, task: TaskInfo, status: TaskStatus, nodes: Sequence[NodeInfo]) -> bool:
     if not nodes:
         return False
     session.place(task, status, best(session, task, nodes))

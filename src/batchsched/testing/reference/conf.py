@@ -89,9 +89,7 @@ def _plugin(plugin: object) -> PluginConf:
         return PluginConf(plugin, frozenset(), Arguments())
     described = _mapping(plugin)
     disabled = frozenset(
-        key
-        for key, value in described.items()
-        if key.startswith("enable") and not _boolean(value)
+        key for key, value in described.items() if key.startswith("enable") and not _boolean(value)
     )
     arguments = Arguments(_mapping(described.get("arguments", {})))
     return PluginConf(str(described["name"]), disabled, arguments)

@@ -77,9 +77,7 @@ def _displace_for(session: Session, queue: Queue, task: TaskInfo) -> bool:
     return True
 
 
-def _chance(
-    session: Session, queue: Queue, task: TaskInfo, node: NodeInfo
-) -> _Chance | None:
+def _chance(session: Session, queue: Queue, task: TaskInfo, node: NodeInfo) -> _Chance | None:
     releasable = session.tiers.victims_in_order(
         other
         for other in session.state.tasks_on(node)

@@ -65,8 +65,7 @@ class Predicates(Plugin):
             ("PIDPressure", self._pid_pressure),
         ]
         return any(
-            refuses and node.conditions.get(condition) == "True"
-            for condition, refuses in pressures
+            refuses and node.conditions.get(condition) == "True" for condition, refuses in pressures
         )
 
 

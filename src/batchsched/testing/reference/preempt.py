@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from batchsched.model import JobInfo, Queue, TaskInfo
 from batchsched.testing.reference.choose import by_score, feasible_nodes, place_later, place_now
 from batchsched.testing.reference.make_room import make_room
@@ -35,27 +37,30 @@ def _between_jobs(
     while waiting:
         job = session.tiers.next_job(waiting)
         waiting.remove(job)
-        placed: list[TaskInfo] = []
-
-        def turn(job: JobInfo = job, placed: list[TaskInfo] = placed) -> bool:
-            while tasks[job.uid]:
-                task = tasks[job.uid].pop(0)
-                if _take_a_place(session, queue, task):
-                    placed.append(task)
-                if session.tiers.job_pipelined(job):
-                    break
-            return session.tiers.job_pipelined(job)
-
-        if session.statement(job, turn) and placed:
+        if _turn(session, queue, job, tasks[job.uid]):
             waiting.append(job)
+
+
+def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+    """Give one job its turn; return whether it is to come back."""
+    placed: list[TaskInfo] = []
+
+    def attempt() -> bool:
+        while tasks:
+            task = tasks.pop(0)
+            if _take_a_place(session, queue, task):
+                placed.append(task)
+            if session.tiers.job_pipelined(job):
+                break
+        return session.tiers.job_pipelined(job)
+
+    return session.statement(job, attempt) and bool(placed)
 
 
 def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
     feasible = feasible_nodes(session, task)
     may_grow = not session.tiers.overused(queue)
-    if may_grow and (
-        place_now(session, task, feasible) or place_later(session, task, feasible)
-    ):
+    if may_grow and (place_now(session, task, feasible) or place_later(session, task, feasible)):
         return True
     job = session.job_of(task)
     return make_room(
@@ -64,8 +69,9 @@ def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
         task,
         by_score(session, task, feasible),
         may_grow=may_grow,
-        is_candidate=lambda other: session.job_of(other) is not job
-        and session.job_of(other).queue == queue.name,
+        is_candidate=lambda other: (
+            session.job_of(other) is not job and session.job_of(other).queue == queue.name
+        ),
         victims_of=session.tiers.preemptable,
     )
 
@@ -74,7 +80,7 @@ def _within_jobs(session: Session, jobs: list[JobInfo]) -> None:
     """Phase 2: tasks take from other tasks of their own job."""
     for job in jobs:
         for task in session.to_place(job):
-            if not session.statement(job, lambda task=task: _swap(session, task)):
+            if not session.statement(job, partial(_swap, session, task)):
                 break
 
 

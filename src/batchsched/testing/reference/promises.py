@@ -40,10 +40,10 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
     request = task.start_request
     taken = enough_victims(
         candidates,
-        lambda taken: request.fits(
-            accounts.future_idle + total_of(victim.resreq for victim in taken)
-        )
-        and request.fits(accounts.eventual),
+        lambda taken: (
+            request.fits(accounts.future_idle + total_of(victim.resreq for victim in taken))
+            and request.fits(accounts.eventual)
+        ),
     )
     if taken is None:
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from batchsched.model import JobInfo
 from batchsched.status import TaskStatus
 from batchsched.testing.reference.choose import feasible_nodes, place_now
@@ -27,7 +29,7 @@ def release(session: Session, starvation_threshold: float | None) -> None:
                 session.state.take_off(task)
     for job in session.tiers.jobs_in_order(candidates):
         if not session.tiers.job_ready(job):
-            session.statement(job, lambda job=job: _start_as_backfill(session, job))
+            session.statement(job, partial(_start_as_backfill, session, job))
 
 
 def _start_as_backfill(session: Session, job: JobInfo) -> bool:

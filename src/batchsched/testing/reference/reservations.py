@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from batchsched.model import JobInfo, NodeInfo, TaskInfo
 from batchsched.status import TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
@@ -35,11 +37,7 @@ def serve_reserved_jobs(session: Session) -> None:
     """Let each job with Reserved tasks start, if it is ready then; one statement a job."""
     jobs = [job for job in session.jobs if session.tasks_with(job, TaskStatus.RESERVED)]
     for job in session.tiers.jobs_in_order(jobs):
-
-        def attempt(job: JobInfo = job) -> bool:
-            return _use_reservations(session, job)
-
-        if session.statement(job, attempt):
+        if session.statement(job, partial(_use_reservations, session, job)):
             for task in session.tasks_with(job, TaskStatus.RESERVED):
                 session.state.take_off(task)
 
@@ -47,9 +45,7 @@ def serve_reserved_jobs(session: Session) -> None:
 def _use_reservations(session: Session, job: JobInfo) -> bool:
     for task in session.tasks_with(job, TaskStatus.RESERVED):
         node_name = session.state.node_name(task)
-        nodes = [
-            node for node in accepted_nodes(session, task) if node.name == node_name
-        ]
+        nodes = [node for node in accepted_nodes(session, task) if node.name == node_name]
         for node in nodes:
             if session.accounts(node).fits_now(task.start_request):
                 session.place(task, TaskStatus.ALLOCATED, node)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil
 
-from batchsched.model import JobInfo, NodeInfo, TaskInfo
+from batchsched.model import JobInfo, TaskInfo
 from batchsched.status import TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
 from batchsched.testing.reference.conf import Arguments
@@ -28,7 +29,7 @@ def reserve(session: Session, arguments: Arguments) -> None:
         waiting.remove(job)
         if session.is_starving(job, DEFAULT_THRESHOLD if threshold is None else threshold):
             if job.queue not in session.overused_at_open:
-                session.statement(job, lambda job=job: _try_to_reserve(session, job, limit))
+                session.statement(job, partial(_try_to_reserve, session, job, limit))
         elif not session.tiers.overused(session.queue_of(job)) and _could_be_scheduled(
             session, job
         ):

@@ -140,9 +140,7 @@ class State:
 
     def put(self, task: TaskInfo, status: TaskStatus, node_name: str) -> None:
         """Put a task on a node; its mark stays."""
-        self.places[task.uid] = evolve(
-            self.places[task.uid], status=status, node_name=node_name
-        )
+        self.places[task.uid] = evolve(self.places[task.uid], status=status, node_name=node_name)
 
     def take_off(self, task: TaskInfo) -> None:
         """Make a task Pending; its mark becomes what it is in the snapshot."""
@@ -163,9 +161,7 @@ class State:
     def tasks_on(self, node: NodeInfo) -> list[TaskInfo]:
         """Return all tasks on a node, Reserved ones included."""
         return [
-            self.tasks[uid]
-            for uid, place in self.places.items()
-            if place.node_name == node.name
+            self.tasks[uid] for uid, place in self.places.items() if place.node_name == node.name
         ]
 
     def accounts(self, node: NodeInfo, tasks: Iterable[TaskInfo]) -> Accounts:

@@ -195,9 +195,7 @@ def _vote(tiers: Iterable[list[bool | None]]) -> bool:
     return True
 
 
-def _victims(
-    candidates: list[TaskInfo], tiers: list[list[list[Verdict] | None]]
-) -> list[TaskInfo]:
+def _victims(candidates: list[TaskInfo], tiers: list[list[list[Verdict] | None]]) -> list[TaskInfo]:
     answering = [[said for said in tier if said is not None] for tier in tiers]
     for tier in answering:
         victims = [

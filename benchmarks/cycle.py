@@ -1,0 +1,226 @@
+"""Running a scenario with a clock on each part of its cycles."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import process_time
+
+from attrs import evolve, field, frozen
+
+from batchsched import (
+    Action,
+    ActionOption,
+    Arguments,
+    CycleResult,
+    Registry,
+    Scheduler,
+    SchedulerConfig,
+    Session,
+    Snapshot,
+    default_registry,
+)
+from batchsched.placement.plain import PlainPlacement
+from benchmarks.workloads.scenario import Scenario, pending_tasks
+
+__all__ = [
+    "BETWEEN",
+    "Clock",
+    "MakeScheduler",
+    "Run",
+    "canonical",
+    "engine",
+    "plain_loop",
+    "run",
+    "with_actions",
+]
+
+# Everything runs on one core and waits for nothing, so its processor time is the time that
+# it takes, without what other programs on the machine take meanwhile.
+_seconds = process_time
+
+OPEN = "open"
+CLOSE = "close"
+BETWEEN = "between cycles"
+"""Parts of a run that are no actions."""
+
+
+class Clock:
+    """Measures the parts of cycles; sums over all cycles of a run."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        """Part of a cycle to seconds, in the order in which the parts came first."""
+        self.garbage = 0.0
+        """The seconds that the garbage collector took, in all parts."""
+        self._since = 0.0
+        self._garbage_since = 0.0
+
+    def begin(self) -> None:
+        """Begin a part; what came since the last part ended counts for nothing."""
+        self._since = _seconds()
+
+    def end(self, part: str) -> None:
+        """End the part that was begun last, and begin the next."""
+        time = _seconds()
+        self.parts[part] = self.parts.get(part, 0.0) + time - self._since
+        self._since = time
+
+    @contextmanager
+    def watching_garbage(self) -> Iterator[None]:
+        """Take note of the garbage collector's work."""
+        gc.callbacks.append(self._watch)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._watch)
+
+    def _watch(self, phase: str, _info: dict[str, int]) -> None:
+        if phase == "start":
+            self._garbage_since = _seconds()
+        else:
+            self.garbage += _seconds() - self._garbage_since
+
+
+@frozen(kw_only=True)
+class Run:
+    """What a run took, and what it decided."""
+
+    cycles: int
+    tasks: int
+    """How many tasks were pending, in all cycles together."""
+    parts: dict[str, float]
+    """Part of the cycle to seconds."""
+    garbage: float
+    """The seconds of the garbage collector, which are part of the others."""
+    digest: str
+    """Of all decisions."""
+    counts: dict[str, int] = field(factory=dict)
+    """How many decisions there were of each kind."""
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all cycles, without what comes between them."""
+        return sum(seconds for part, seconds in self.parts.items() if part != BETWEEN)
+
+    @property
+    def action_seconds(self) -> float:
+        """The seconds of all actions of all cycles."""
+        return self.seconds - self.parts[OPEN] - self.parts[CLOSE]
+
+
+MakeScheduler = Callable[[SchedulerConfig, Clock], Scheduler]
+"""Makes the scheduler of a run; its actions tell the clock when they end."""
+
+WrapAction = Callable[[str, Action], Action]
+
+
+def run(
+    scenario: Scenario,
+    make_scheduler: MakeScheduler,
+    *,
+    on_result: Callable[[CycleResult], None] | None = None,
+) -> Run:
+    """Run all cycles of a scenario; what is measured starts with a clean heap."""
+    clock = Clock()
+    scheduler = make_scheduler(scenario.config, clock)
+    advance = None if scenario.advance is None else scenario.advance()
+    snapshot: Snapshot = scenario.snapshot
+    digest = hashlib.sha256()
+    tasks = 0
+    counts: dict[str, int] = {}
+    gc.collect()
+    with clock.watching_garbage():
+        for _ in range(scenario.cycles):
+            tasks += pending_tasks(snapshot)
+            clock.begin()
+            result = scheduler.schedule(snapshot)
+            clock.end(CLOSE)
+            if advance is not None:
+                snapshot = advance(snapshot, result)
+                clock.end(BETWEEN)
+            digest.update(canonical(result))
+            for kind in ("binds", "evictions", "pipelined", "pending"):
+                counts[kind] = counts.get(kind, 0) + len(getattr(result, kind))
+            if on_result is not None:
+                on_result(result)
+    return Run(
+        cycles=scenario.cycles,
+        tasks=tasks,
+        parts=clock.parts,
+        garbage=clock.garbage,
+        digest=digest.hexdigest(),
+        counts=counts,
+    )
+
+
+def canonical(result: CycleResult) -> bytes:
+    """Return a result as a text that is the same if, and only if, the result is."""
+    return json.dumps(result.to_dict(), sort_keys=True, separators=(",", ":")).encode()
+
+
+def with_actions(wrap: WrapAction) -> Registry:
+    """Return the default registry with a wrapper around each action."""
+    known = default_registry()
+    registry = Registry()
+    for name in known.plugin_names:
+        plugin_factory = known.plugin_factory(name)
+        assert plugin_factory is not None
+        registry.register_plugin(name, plugin_factory)
+    for name in known.action_names:
+        action_factory = known.action_factory(name)
+        assert action_factory is not None
+
+        def wrapped(
+            arguments: Arguments,
+            name: str = name,
+            factory: Callable[[Arguments], Action] = action_factory,
+        ) -> Action:
+            return wrap(name, factory(arguments))
+
+        registry.register_action(name, wrapped)
+    return registry
+
+
+def timed(config: SchedulerConfig, registry: Registry, clock: Clock) -> SchedulerConfig:
+    """Return a configuration in which the clock hears of the end of the opening."""
+    registry.register_action("end of opening", lambda _: _EndOfOpening(clock))
+    return evolve(config, actions=(ActionOption(name="end of opening"), *config.actions))
+
+
+@frozen
+class _EndOfOpening:
+    clock: Clock
+
+    def execute(self, _session: Session, /) -> None:
+        self.clock.end(OPEN)
+
+
+@frozen
+class _TimedAction:
+    name: str
+    action: Action
+    clock: Clock
+
+    def execute(self, session: Session, /) -> None:
+        self.action.execute(session)
+        self.clock.end(self.name)
+
+
+def engine(config: SchedulerConfig, clock: Clock) -> Scheduler:
+    """Return a scheduler as a user would have it, timed."""
+    registry = with_actions(lambda name, action: _TimedAction(name, action, clock))
+    return Scheduler(timed(config, registry, clock), registry)
+
+
+def plain_loop(config: SchedulerConfig, clock: Clock) -> Scheduler:
+    """Return a scheduler that looks at every node for every task, timed."""
+    registry = with_actions(lambda name, action: _TimedAction(name, action, clock))
+    return Scheduler(
+        timed(config, registry, clock),
+        registry,
+        placement=PlainPlacement,
+    )

@@ -1,0 +1,230 @@
+"""The replay: the same decisions through the same books and events, without any search.
+
+It is the practical lower limit of what a cycle can cost. Everything that an engine's run
+does to the books is recorded, in order, and done again in fresh sessions, where plugins
+hear of it and jobs are bound as they were. Nothing is searched for, and no order is kept.
+The replay's result must be that of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from unittest.mock import patch
+
+from attrs import evolve, field, frozen
+
+from batchsched import (
+    ActionOption,
+    Registry,
+    Scheduler,
+    SchedulerConfig,
+    Session,
+    default_registry,
+)
+from batchsched.ledger import Ledger
+from batchsched.states import JobState, NodeState, TaskState
+from benchmarks.cycle import Clock, Run, run, timed
+from benchmarks.workloads.scenario import Scenario
+
+__all__ = ["Recording", "record", "replay"]
+
+RECORDED: tuple[tuple[type, str], ...] = (
+    (Ledger, "move"),
+    (Session, "bind_if_ready"),
+    (Session, "decide_eviction"),
+)
+"""What changes the books, or decides. What one of them calls inside is not recorded again."""
+
+
+@frozen
+class _Named:
+    """Something that belongs to a session, by name, so that it is found in another."""
+
+    kind: type
+    name: str
+
+    def found_in(self, session: Session) -> object:
+        if self.kind is TaskState:
+            return session.ledger.tasks[self.name]
+        if self.kind is NodeState:
+            return session.ledger.node_named[self.name]
+        return session.ledger.jobs[self.name]
+
+
+@frozen
+class _Step:
+    """One call."""
+
+    owner: type
+    method: str
+    arguments: tuple[object, ...]
+    keywords: tuple[tuple[str, object], ...]
+    action: str
+    """The action that made it."""
+
+    def bound_to(self, session: Session) -> Callable[[], object]:
+        """Return the same call in another session."""
+        owner = session if self.owner is Session else session.ledger
+        return partial(
+            getattr(owner, self.method),
+            *(_found(value, session) for value in self.arguments),
+            **{name: _found(value, session) for name, value in self.keywords},
+        )
+
+
+def _found(value: object, session: Session) -> object:
+    return value.found_in(session) if isinstance(value, _Named) else value
+
+
+def _name(value: object) -> object:
+    if isinstance(value, NodeState):
+        return _Named(NodeState, value.name)
+    if isinstance(value, TaskState | JobState):
+        return _Named(type(value), value.uid)
+    return value
+
+
+@frozen
+class _Cycle:
+    """What the actions of one cycle did."""
+
+    steps: list[_Step] = field(factory=list)
+    unplaced: list[str] = field(factory=list)
+    undone: list[str] = field(factory=list)
+    queues_overused: set[str] = field(factory=set)
+
+
+@frozen
+class Recording:
+    """What happened in a run, cycle by cycle."""
+
+    cycles: list[_Cycle]
+    run: Run
+
+
+class _Recorder:
+    """Records the calls that actions make, from `begin` to `end` of each cycle."""
+
+    def __init__(self) -> None:
+        self.cycles: list[_Cycle] = []
+        self._session: Session | None = None
+        self._is_inside = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Put an ear on everything that is to be recorded."""
+        with ExitStack() as patches:
+            for owner, method in RECORDED:
+                patches.enter_context(
+                    patch.object(owner, method, self._recorded(owner, method))
+                )
+            yield
+
+    def _recorded(self, owner: type, method: str) -> Callable[..., object]:
+        original: Callable[..., object] = getattr(owner, method)
+
+        @wraps(original)
+        def recorded(instance: object, *arguments: object, **keywords: object) -> object:
+            session = self._session
+            if session is None or self._is_inside:
+                return original(instance, *arguments, **keywords)
+            self.cycles[-1].steps.append(
+                _Step(
+                    owner,
+                    method,
+                    tuple(_name(value) for value in arguments),
+                    tuple((name, _name(value)) for name, value in keywords.items()),
+                    session.action_name,
+                )
+            )
+            self._is_inside = True
+            try:
+                return original(instance, *arguments, **keywords)
+            finally:
+                self._is_inside = False
+
+        return recorded
+
+    def begin(self, session: Session) -> None:
+        """Begin to record a cycle."""
+        self.cycles.append(_Cycle())
+        self._session = session
+
+    def end(self, session: Session) -> None:
+        """End the cycle; take note of what actions keep for the reasons."""
+        self._session = None
+        cycle = self.cycles[-1]
+        cycle.unplaced.extend(session.unplaced)
+        cycle.undone.extend(session.undone)
+        cycle.queues_overused.update(session.queues_overused)
+
+
+def record(scenario: Scenario) -> Recording:
+    """Run a scenario and record what its actions do to the books."""
+    recorder = _Recorder()
+
+    def recording_engine(config: SchedulerConfig, clock: Clock) -> Scheduler:
+        registry = default_registry()
+        _register(registry, "begin of recording", recorder.begin)
+        _register(registry, "end of recording", recorder.end)
+        actions = (
+            ActionOption(name="begin of recording"),
+            *config.actions,
+            ActionOption(name="end of recording"),
+        )
+        return Scheduler(timed(evolve(config, actions=actions), registry, clock), registry)
+
+    with recorder.listening():
+        recorded = run(scenario, recording_engine)
+    return Recording(recorder.cycles, recorded)
+
+
+def replay(scenario: Scenario, recording: Recording) -> Run:
+    """Run a scenario by doing what was recorded, instead of any action.
+
+    Finding the tasks, jobs and nodes of the fresh session is not measured.
+    """
+
+    def replaying_engine(config: SchedulerConfig, clock: Clock) -> Scheduler:
+        cycles = iter(recording.cycles)
+        registry = default_registry()
+        _register(registry, "replay", lambda session: _replay(session, next(cycles), clock))
+        only = evolve(config, actions=(ActionOption(name="replay"),))
+        return Scheduler(timed(only, registry, clock), registry)
+
+    return run(scenario, replaying_engine)
+
+
+def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
+    calls: list[Callable[[], object]] = []
+    action = session.action_name
+    for step in cycle.steps:
+        if step.action != action:
+            action = step.action
+            calls.append(partial(setattr, session, "action_name", action))
+        calls.append(step.bound_to(session))
+    clock.begin()
+    for call in calls:
+        call()
+    clock.end("replay")
+    for uid in cycle.unplaced:
+        session.unplaced[uid] = session.task(uid)
+    for uid in cycle.undone:
+        session.undone[uid] = session.task(uid)
+    session.queues_overused.update(cycle.queues_overused)
+    del calls
+    clock.begin()
+
+
+@frozen
+class _Callback:
+    function: Callable[[Session], None]
+
+    def execute(self, session: Session, /) -> None:
+        self.function(session)
+
+
+def _register(registry: Registry, name: str, function: Callable[[Session], None]) -> None:
+    registry.register_action(name, lambda _: _Callback(function))

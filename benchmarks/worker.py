@@ -1,0 +1,67 @@
+"""One measurement in a process of its own: ``python -m benchmarks.worker memory gangs-1000``.
+
+The command starts a fresh process for each workload, so that none inherits the heap of
+another. The process prints its measurement as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+
+from attrs import asdict
+
+from batchsched import Scheduler
+from benchmarks.catalogue import WORKLOADS
+from benchmarks.digests import Digests
+from benchmarks.measurement import Options, measure, store_digests
+
+_KIB = 1024
+
+
+def main() -> None:
+    """Measure what the arguments say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("time", "memory", "digests"))
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--plain-rounds", type=int, default=3)
+    parser.add_argument("--plain-limit", type=float, default=60.0)
+    parser.add_argument("--update-digests", action="store_true")
+    given = parser.parse_args()
+    workload = WORKLOADS[given.workload]
+    digests = Digests(is_update=given.update_digests)
+    answer: dict[str, object] = {}
+    if given.what == "memory":
+        answer = {"peak_memory": peak_memory(given.workload, given.scale)}
+    elif given.what == "digests":
+        store_digests(workload, digests)
+    else:
+        options = Options(
+            scale=given.scale,
+            rounds=given.rounds,
+            plain_rounds=given.plain_rounds,
+            plain_limit=given.plain_limit,
+        )
+        answer = asdict(measure(workload, options, digests))
+    json.dump(answer, sys.stdout)
+
+
+def peak_memory(name: str, scale: float) -> int:
+    """Return the most bytes that this process had in memory after running a workload once."""
+    scenario = WORKLOADS[name].make(scale)
+    scheduler = Scheduler(scenario.config)
+    advance = None if scenario.advance is None else scenario.advance()
+    snapshot = scenario.snapshot
+    for _ in range(scenario.cycles):
+        result = scheduler.schedule(snapshot)
+        if advance is not None:
+            snapshot = advance(snapshot, result)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+
+
+if __name__ == "__main__":
+    main()

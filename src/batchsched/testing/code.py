@@ -1,0 +1,130 @@
+"""Values as code: what an example prints as, ready to be pasted into a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from math import isfinite
+
+from attrs import NOTHING, Attribute, Factory, fields, has
+from hypothesis.vendor.pretty import RepresentationPrinter, for_type_by_name
+
+from batchsched.config import SchedulerConfig
+from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.resources import Resource
+from batchsched.result import CycleResult
+from batchsched.snapshot import Snapshot
+
+__all__ = ["as_code", "print_examples_as_code"]
+
+_WIDTH = 88
+_STEP = "    "
+_SHIFTS = (40, 30, 20)
+
+
+def as_code(value: object, /, *, indent: str = "") -> str:
+    """Return Python code that makes a value equal to `value`.
+
+    Works for everything that batchsched's data consists of: snapshots, their parts,
+    configurations, results and plain values. It needs the names of batchsched, and for
+    `InvalidSnapshot` those of batchsched.testing; parts that have their default value are left
+    out. What is longer than a line is broken into lines.
+
+    Args:
+        value: what to show.
+        indent: what all lines but the first begin with.
+
+    >>> from batchsched import JobInfo, Resource, TaskInfo
+    >>> task = TaskInfo(uid="t1", name="t1", resreq=Resource(milli_cpu=500, memory=1 << 30))
+    >>> print(as_code(task))
+    TaskInfo(uid='t1', name='t1', resreq=Resource(milli_cpu=500, memory=1 << 30))
+    >>> print(as_code(JobInfo(name="j", queue="q", tasks=[task])))
+    JobInfo(
+        name='j',
+        queue='q',
+        tasks=[TaskInfo(uid='t1', name='t1', resreq=Resource(milli_cpu=500, memory=1 << 30))],
+    )
+
+    """
+    return _show(value, indent, 0)
+
+
+def _show(value: object, indent: str, used: int) -> str:
+    """Show a value that begins `used` characters after the indentation of its line."""
+    content = _content(value)
+    if content is None:
+        return _atom(value)
+    opening, parts, closing = content
+    shown = [(name, _show(part, indent + _STEP, len(name))) for name, part in parts]
+    line = f"{opening}{', '.join(name + code for name, code in shown)}{closing}"
+    if "\n" not in line and len(indent) + used + len(line) <= _WIDTH:
+        return line
+    lines = [f"{indent}{_STEP}{name}{code}," for name, code in shown]
+    return "\n".join([opening, *lines, f"{indent}{closing}"])
+
+
+def _content(value: object) -> tuple[str, list[tuple[str, object]], str] | None:
+    """Return what a value consists of, between what it is opened and closed with."""
+    if has(type(value)):
+        return f"{type(value).__name__}(", list(_arguments(value)), ")"
+    if isinstance(value, Mapping):
+        content: Mapping[object, object] = value
+        items = sorted(content.items(), key=lambda item: repr(item[0]))
+        return "{", [(f"{_inline(key)}: ", part) for key, part in items], "}"
+    if isinstance(value, (tuple, list)):
+        sequence: tuple[object, ...] | list[object] = value
+        return "[", [("", part) for part in sequence], "]"
+    return None
+
+
+def _inline(value: object) -> str:
+    return _show(value, "", -10_000)
+
+
+def _arguments(value: object) -> Iterator[tuple[str, object]]:
+    attributes: tuple[Attribute[object], ...] = fields(type(value))
+    for attribute in attributes:
+        if attribute.init:
+            part: object = getattr(value, attribute.name)
+            if not _is_default(attribute, part):
+                yield f"{attribute.alias}=", part
+
+
+def _is_default(attribute: Attribute[object], part: object) -> bool:
+    default: object = attribute.default
+    if default is NOTHING:
+        return False
+    if isinstance(default, Factory):
+        return False
+    return (type(part) is type(default) and part == default) or (not part and part == default)
+
+
+def _atom(value: object) -> str:
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        for shift in _SHIFTS:
+            whole = value >> shift
+            if whole and whole << shift == value:
+                return f"{whole} << {shift}"
+    if isinstance(value, float) and not isfinite(value):
+        return f"float({str(value)!r})"
+    return repr(value)
+
+
+def print_examples_as_code() -> None:
+    """Let Hypothesis print the data of batchsched as the code that makes it.
+
+    Importing `batchsched.testing` does this.
+    """
+    kinds = (CycleResult, JobInfo, NodeInfo, Queue, Resource, SchedulerConfig, Snapshot, TaskInfo)
+    for kind in kinds:
+        for_type_by_name(kind.__module__, kind.__name__, _print)
+
+
+def _print(value: object, printer: RepresentationPrinter, _cycle: bool) -> None:  # noqa: FBT001
+    first, *rest = as_code(value).splitlines()
+    printer.text(first)
+    for line in rest:
+        printer.break_()
+        printer.text(line)

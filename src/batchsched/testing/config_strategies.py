@@ -1,0 +1,184 @@
+"""Strategies for configurations: actions with arguments, and tiers of plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from batchsched.config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.testing.strategies import built
+
+__all__ = ["configs"]
+
+_ACTIONS: dict[str, tuple[ActionOption, ...]] = {
+    "allocate": (
+        ActionOption(name="allocate"),
+        ActionOption(name="allocate", arguments={"unready": "discard"}),
+        ActionOption(name="allocate", arguments={"evictBackfill": True}),
+        ActionOption(name="allocate", arguments={"starvationThreshold": 50}),
+        ActionOption(
+            name="allocate",
+            arguments={"unready": "discard", "evictBackfill": True, "starvationThreshold": 20},
+        ),
+    ),
+    "backfill": (
+        ActionOption(name="backfill"),
+        ActionOption(name="backfill", arguments={"strategy": "release"}),
+        ActionOption(name="backfill", arguments={"strategy": "displace", "nodeChoice": "best"}),
+        ActionOption(
+            name="backfill", arguments={"strategy": "release", "starvationThreshold": 50}
+        ),
+        ActionOption(name="backfill", arguments={"strategy": "displace"}),
+    ),
+    "preempt": (ActionOption(name="preempt"),),
+    "reclaim": (ActionOption(name="reclaim"),),
+    "reserve": (
+        ActionOption(name="reserve", arguments={"starvingJobTimeThreshold": 50}),
+        ActionOption(
+            name="reserve",
+            arguments={"starvingJobTimeThreshold": 20, "reservedNodePercent": 100},
+        ),
+        ActionOption(
+            name="reserve",
+            arguments={"starvingJobTimeThreshold": 0, "reservedNodePercent": 30},
+        ),
+    ),
+}
+
+_SEQUENCES = (
+    ("allocate",),
+    ("allocate", "backfill"),
+    ("preempt",),
+    ("reclaim",),
+    ("allocate", "preempt"),
+    ("reclaim", "allocate"),
+    ("reclaim", "allocate", "backfill", "preempt"),
+    ("allocate", "preempt", "reclaim", "backfill"),
+    ("allocate", "reserve"),
+    ("reserve", "allocate", "backfill"),
+    ("backfill", "allocate"),
+    ("allocate", "backfill", "preempt"),
+    ("reclaim", "preempt", "allocate", "backfill"),
+    ("allocate", "backfill", "allocate", "preempt"),
+    ("allocate", "reserve", "backfill", "reclaim"),
+)
+
+_TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
+    (("priority", "gang", "conformance"), ("drf", "predicates", "proportion", "nodeorder")),
+    (("gang", "predicates"),),
+    (("priority", "gang"), ("drf", "predicates", "nodeorder")),
+    (("gang", "conformance"), ("proportion", "predicates", "nodeorder")),
+    (("drf", "gang", "predicates", "proportion", "nodeorder", "priority", "conformance"),),
+    (("priority",), ("gang",), ("drf",), ("proportion", "conformance"), ("predicates",)),
+    (("priority", "predicates", "nodeorder"),),
+    (("proportion", "gang"), ("predicates", "priority")),
+    (("nodeorder", "predicates"), ("conformance",), ("gang", "drf")),
+)
+
+_PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | bool], ...]] = {
+    "nodeorder": (
+        {"leastrequested.weight": 0, "mostrequested.weight": 2},
+        {"podaffinity.weight": 10, "balancedresource.weight": 0},
+        {"nodeaffinity.weight": 5},
+    ),
+    "predicates": (
+        {
+            "predicate.MemoryPressureEnable": True,
+            "predicate.DiskPressureEnable": True,
+            "predicate.PIDPressureEnable": True,
+        },
+    ),
+}
+
+_FLAGS: dict[str, tuple[str, ...]] = {
+    "priority": ("enableJobOrder", "enableTaskOrder", "enablePreemptable"),
+    "gang": (
+        "enableJobOrder",
+        "enableJobReady",
+        "enableJobPipelined",
+        "enablePreemptable",
+        "enableReclaimable",
+    ),
+    "conformance": ("enablePreemptable", "enableReclaimable"),
+    "drf": ("enableJobOrder", "enablePreemptable"),
+    "predicates": ("enablePredicate",),
+    "proportion": ("enableQueueOrder", "enableReclaimable"),
+    "nodeorder": ("enableNodeOrder",),
+}
+
+_Draft = tuple[int, list[int], int, list[tuple[int, int]], int]
+
+
+def configs(
+    *,
+    actions: Sequence[str] | None = None,
+    flags: bool = True,
+    arguments: bool = True,
+    extra_plugins: Sequence[PluginOption] = (),
+) -> SearchStrategy[SchedulerConfig]:
+    """Draw configurations of the actions and plugins that batchsched comes with.
+
+    The simplest is allocate alone, with the default tiers.
+
+    Args:
+        actions: which actions may run; all five if None. Each configuration has some of them.
+        flags: whether some of a plugin's extension points may be off.
+        arguments: whether actions and plugins may be given arguments.
+        extra_plugins: plugins to put before all others, such as those under test; the
+            configuration is then for a registry that knows them.
+
+    >>> from hypothesis import find
+    >>> config = find(configs(), lambda config: len(config.actions) > 1)
+    >>> [action.name for action in config.actions]
+    ['allocate', 'backfill']
+    """
+    allowed = tuple(_ACTIONS) if actions is None else tuple(actions)
+    sequences = [
+        sequence for sequence in _SEQUENCES if all(name in allowed for name in sequence)
+    ] or [allowed]
+
+    def config(draft: _Draft) -> SchedulerConfig:
+        sequence, variants, tiers, off, plugin_arguments = draft
+        flag_of = dict(off) if flags else {}
+        options: list[ActionOption] = []
+        for position, name in enumerate(sequences[sequence]):
+            pool = _ACTIONS.get(name, (ActionOption(name=name),))
+            options.append(pool[variants[position] % len(pool) if arguments else 0])
+        return SchedulerConfig(
+            actions=options,
+            tiers=[
+                *([Tier(plugins=extra_plugins)] if extra_plugins else []),
+                *(
+                    Tier(
+                        plugins=[
+                            _plugin(name, flag_of, plugin_arguments if arguments else 0)
+                            for name in tier
+                        ]
+                    )
+                    for tier in _TIERS[tiers]
+                ),
+            ],
+        )
+
+    small = st.integers(0, 5)
+    drafts: SearchStrategy[_Draft] = st.tuples(
+        st.integers(0, len(sequences) - 1),
+        st.lists(small, min_size=4, max_size=4),
+        st.integers(0, len(_TIERS) - 1),
+        st.lists(st.tuples(st.integers(0, len(_FLAGS) - 1), small), max_size=2),
+        small,
+    )
+    return built(drafts, config)
+
+
+def _plugin(name: str, flag_of: dict[int, int], arguments: int) -> PluginOption:
+    off = flag_of.get(tuple(_FLAGS).index(name))
+    names = _FLAGS[name]
+    choices = _PLUGIN_ARGUMENTS.get(name, ())
+    return PluginOption(
+        name=name,
+        flags={} if off is None else {names[off % len(names)]: False},
+        arguments=choices[arguments % len(choices)] if choices and arguments % 2 else {},
+    )

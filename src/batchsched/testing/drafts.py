@@ -1,0 +1,393 @@
+"""From drawn numbers to a snapshot that is valid by construction.
+
+A draft holds nothing but small numbers, which is quick to draw and shrinks well: 0 is always
+the simplest choice. Which of the numbers mean anything depends on the features that the
+example uses. Tasks that run are put where there is room for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from attrs import define, evolve, frozen
+
+from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
+from batchsched.resources import Resource
+from batchsched.snapshot import Snapshot
+from batchsched.status import TaskStatus
+from batchsched.testing.pools import (
+    AFFINITIES,
+    CONSTRAINTS,
+    DEVICES,
+    GIB,
+    NODE_LABELS,
+    NODE_SIZES,
+    REQUESTS,
+    TASK_LABELS,
+    TROUBLES,
+    with_devices,
+)
+
+__all__ = [
+    "HIGHEST",
+    "NOW",
+    "Features",
+    "JobDraft",
+    "NodeDraft",
+    "QueueDraft",
+    "ShapeDraft",
+    "SnapshotDraft",
+    "TaskDraft",
+    "build_job",
+    "build_node",
+    "build_queue",
+    "build_snapshot",
+    "build_task",
+    "shape_of",
+]
+
+HIGHEST = 15
+"""The highest number in a draft."""
+
+NOW = 100.0
+"""The time of snapshots whose jobs have ages, in seconds."""
+
+TaskDraft = tuple[int, int, int, int]
+"""Shape, status, node, trait."""
+JobDraft = tuple[int, int, int, int, int, list[TaskDraft]]
+"""Queue, gang, shape, priority, trait, tasks."""
+NodeDraft = tuple[int, int, int, int]
+"""Size, labels, trouble, devices."""
+QueueDraft = tuple[int, int]
+"""Weight, age."""
+ShapeDraft = tuple[int, int, int, int, int]
+"""Request, devices and more to start, constraints, affinity, labels."""
+SnapshotDraft = tuple[
+    list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
+]
+"""Nodes, queues, shapes, jobs, tasks of no job."""
+
+
+@frozen(kw_only=True)
+class Features:
+    """What the examples may have; see `batchsched.testing.snapshots`."""
+
+    gangs: bool = True
+    invalid_jobs: bool = True
+    priorities: bool = True
+    ages: bool = True
+    queues: bool = True
+    unknown_queues: bool = True
+    best_effort: bool = True
+    scalars: bool = True
+    init_requests: bool = True
+    constraints: bool = True
+    affinity: bool = True
+    running: bool = True
+    endings: bool = True
+    backfill: bool = True
+    reservations: bool = True
+    critical: bool = True
+    other_tasks: bool = True
+
+
+_STATUSES = (
+    *(TaskStatus.PENDING,) * 5,
+    *(TaskStatus.RUNNING,) * 8,
+    *(TaskStatus.BOUND, TaskStatus.PENDING, TaskStatus.BINDING),
+)
+_ENDINGS = {
+    1: TaskStatus.SUCCEEDED,
+    2: TaskStatus.RELEASING,
+    3: TaskStatus.FAILED,
+    4: TaskStatus.UNKNOWN,
+}
+_NODE_NEEDED = (
+    TaskStatus.RUNNING,
+    TaskStatus.BOUND,
+    TaskStatus.BINDING,
+    TaskStatus.RELEASING,
+    TaskStatus.UNKNOWN,
+)
+_GONE = "gone"
+
+_AGES = (0.0, 90.0, 40.0, 99.0)
+
+
+@frozen(kw_only=True)
+class Shape:
+    resreq: Resource
+    init_resreq: Resource | None
+    scoring_request: ScoringRequest | None
+    constraints: int
+    affinity: int
+    labels: int
+
+
+def shape_of(draft: ShapeDraft, features: Features) -> Shape:
+    request, extra, constraints, affinity, labels = draft
+    pool = REQUESTS if features.best_effort else REQUESTS[:-1]
+    resreq = pool[request % len(pool)]
+    init_resreq: Resource | None = None
+    scoring: ScoringRequest | None = None
+    if features.scalars:
+        resreq = with_devices(resreq, (0, 0, 0, 1, 2)[extra % 5], int(extra % 7 == 1))
+    if features.init_requests:
+        if extra % 4 == 1:
+            more = Resource(milli_cpu=2000) if extra % 8 == 1 else Resource(memory=3 * GIB)
+            init_resreq = resreq.max_with(more)
+        if extra % 6 == 2:
+            scoring = ScoringRequest(milli_cpu=100 * (extra % 3), memory=extra % 3 * GIB)
+    return Shape(
+        resreq=resreq,
+        init_resreq=init_resreq,
+        scoring_request=scoring,
+        constraints=constraints if features.constraints else 0,
+        affinity=affinity if features.affinity else 0,
+        labels=labels if features.affinity else 0,
+    )
+
+
+_SIMPLE = shape_of((0, 0, 0, 0, 0), Features())
+
+
+@define
+class _Room:
+    """What is left on a node while running tasks are put there."""
+
+    name: str
+    milli_cpu: float
+    memory: float
+    gpus: float
+    fpgas: float
+
+    def take(self, resreq: Resource) -> bool:
+        gpus, fpgas = (resreq.scalars.get(name, 0) for name in DEVICES)
+        if (
+            resreq.milli_cpu > self.milli_cpu
+            or resreq.memory > self.memory
+            or gpus > self.gpus
+            or fpgas > self.fpgas
+        ):
+            return False
+        self.milli_cpu -= resreq.milli_cpu
+        self.memory -= resreq.memory
+        self.gpus -= gpus
+        self.fpgas -= fpgas
+        return True
+
+
+class Rooms:
+    """Finds nodes with room."""
+
+    def __init__(self, nodes: Sequence[NodeInfo]) -> None:
+        self._rooms = [
+            _Room(
+                node.name,
+                node.allocatable.milli_cpu,
+                node.allocatable.memory,
+                *(node.allocatable.scalars.get(name, 0) for name in DEVICES),
+            )
+            for node in nodes
+        ]
+
+    def place(self, resreq: Resource, start: int) -> str | None:
+        """Take room on a node, the drawn one if possible; return its name."""
+        count = len(self._rooms)
+        for step in range(count):
+            room = self._rooms[(start + step) % count]
+            if room.take(resreq):
+                return room.name
+        return None
+
+    def any_name(self, draft: int) -> str:
+        """Return the name of any node, or of one that is gone."""
+        names = [*(room.name for room in self._rooms), _GONE]
+        return names[draft % len(names)]
+
+
+def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
+    """Return the node that a draft describes."""
+    size, labels, trouble, devices = draft
+    allocatable = NODE_SIZES[size % len(NODE_SIZES)]
+    if features.scalars:
+        allocatable = with_devices(allocatable, (0, 2, 1, 4)[devices % 4], int(devices % 3 == 2))
+    wrong = TROUBLES[trouble % len(TROUBLES)] if features.constraints else TROUBLES[0]
+    named: dict[str, str] = {}
+    if features.constraints or features.affinity:
+        named.update(NODE_LABELS[labels % len(NODE_LABELS)])
+    if features.affinity and labels < HIGHEST:
+        named["host"] = name
+    return NodeInfo(
+        name=name,
+        allocatable=allocatable,
+        max_tasks=wrong.max_tasks,
+        labels=named,
+        taints=wrong.taints,
+        unschedulable=wrong.unschedulable,
+        conditions=wrong.conditions,
+    )
+
+
+def build_queue(draft: QueueDraft, name: str, features: Features) -> Queue:
+    """Return the queue that a draft describes."""
+    weight, age = draft
+    return Queue(
+        name=name,
+        weight=1 + weight % 4 if features.queues else 1,
+        creation_time=_AGES[age % len(_AGES)] if features.ages else 0.0,
+    )
+
+
+def build_task(
+    draft: TaskDraft,
+    uid: str,
+    features: Features,
+    *,
+    shapes: Sequence[Shape] = (_SIMPLE,),
+    job_shape: int = 0,
+    namespace: str = "default",
+    rooms: Rooms | None = None,
+) -> TaskInfo:
+    """Return the task that a draft describes; where there is no room for it, it is Pending."""
+    which, state, where, trait = draft
+    shape = shapes[(job_shape + which // 4) % len(shapes)]
+    status, node_name = _place(shape.resreq, state, where, features, rooms)
+    constraints = CONSTRAINTS[shape.constraints % len(CONSTRAINTS)]
+    affinities = AFFINITIES[shape.affinity % len(AFFINITIES)]
+    return TaskInfo(
+        uid=uid,
+        name=uid,
+        namespace=namespace,
+        status=status,
+        node_name=node_name,
+        resreq=shape.resreq,
+        init_resreq=shape.init_resreq,
+        scoring_request=shape.scoring_request,
+        priority=1 + trait % 3 if features.priorities else 1,
+        priority_class_name=(
+            "system-node-critical" if features.critical and trait % 11 == 10 else ""  # noqa: PLR2004
+        ),
+        creation_time=_AGES[(trait // 3) % 3] if features.ages else 0.0,
+        is_backfill=features.backfill and trait % 5 == 2,  # noqa: PLR2004
+        labels=TASK_LABELS[shape.labels % len(TASK_LABELS)],
+        node_selector=constraints.node_selector,
+        node_affinity=constraints.node_affinity,
+        tolerations=constraints.tolerations,
+        host_ports=constraints.host_ports,
+        pod_affinity=affinities.pod_affinity,
+        pod_anti_affinity=affinities.pod_anti_affinity,
+    )
+
+
+def _place(
+    resreq: Resource, state: int, where: int, features: Features, rooms: Rooms | None
+) -> tuple[TaskStatus, str | None]:
+    if rooms is None:
+        return TaskStatus.PENDING, None
+    status = _STATUSES[state] if features.running else TaskStatus.PENDING
+    if features.endings and features.running and where // 8 and state in _ENDINGS:
+        status = _ENDINGS[state]
+    if status in _NODE_NEEDED:
+        node_name = rooms.place(resreq, where)
+        return (TaskStatus.PENDING, None) if node_name is None else (status, node_name)
+    if status is TaskStatus.PENDING and features.reservations and state in (2, 3):
+        return TaskStatus.RESERVED, rooms.any_name(where)
+    return status, None
+
+
+def build_job(
+    draft: JobDraft,
+    name: str,
+    features: Features,
+    *,
+    queues: Sequence[str],
+    shapes: Sequence[Shape] = (_SIMPLE,),
+    rooms: Rooms | None = None,
+) -> JobInfo:
+    """Return the job that a draft describes."""
+    queue, gang, shape, priority, trait, tasks = draft
+    namespace = "default"
+    if features.critical and trait % 8 == 7:  # noqa: PLR2004
+        namespace = "kube-system"
+    elif features.affinity and trait % 4 == 2:  # noqa: PLR2004
+        namespace = "team"
+    queue_name = queues[queue % len(queues)]
+    if features.unknown_queues and queue == HIGHEST:
+        queue_name = "unknown"
+    return JobInfo(
+        name=name,
+        namespace=namespace,
+        queue=queue_name,
+        min_available=_min_available(gang, len(tasks), features),
+        priority=priority % 3 if features.priorities else 0,
+        creation_time=_AGES[trait % len(_AGES)] if features.ages else 0.0,
+        tasks=[
+            build_task(
+                task,
+                f"{name}-{number}",
+                features,
+                shapes=shapes,
+                job_shape=shape,
+                namespace=namespace,
+                rooms=rooms,
+            )
+            for number, task in enumerate(tasks, start=1)
+        ],
+    )
+
+
+def _min_available(gang: int, tasks: int, features: Features) -> int:
+    if not features.gangs:
+        return 1
+    if gang == HIGHEST:
+        return tasks + 1 if features.invalid_jobs else tasks
+    if gang == HIGHEST - 1:
+        return 0
+    return 1 + gang % max(tasks, 1)
+
+
+def _numbered(letter: str) -> Iterator[str]:
+    number = 0
+    while True:
+        number += 1
+        yield f"{letter}{number}"
+
+
+def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
+    """Return the snapshot that a draft describes."""
+    node_drafts, queue_drafts, shape_drafts, job_drafts, other_drafts = draft
+    nodes = [
+        build_node(node, name, features)
+        for node, name in zip(node_drafts, _numbered("n"), strict=False)
+    ]
+    if not features.queues:
+        queue_drafts = list(islice(queue_drafts, 1))
+    queues = [
+        build_queue(queue, name, features)
+        for queue, name in zip(queue_drafts, _numbered("q"), strict=False)
+    ]
+    shapes = [shape_of(shape, features) for shape in shape_drafts] or [_SIMPLE]
+    rooms = Rooms(nodes)
+    if not nodes:
+        features = evolve(features, running=False)
+    names = [queue.name for queue in queues] or ["unknown"]
+    jobs = [
+        build_job(job, name, features, queues=names, shapes=shapes, rooms=rooms)
+        for job, name in zip(job_drafts, _numbered("j"), strict=False)
+    ]
+    others: list[TaskInfo] = []
+    if features.other_tasks:
+        plain = evolve(features, reservations=False)
+        others = [
+            build_task(task, f"other-{number}", plain, shapes=shapes, rooms=rooms)
+            for number, task in enumerate(other_drafts, start=1)
+        ]
+    return Snapshot(
+        nodes=nodes,
+        queues=queues,
+        jobs=jobs,
+        other_tasks=others,
+        now=NOW if features.ages else 0.0,
+    )

@@ -1,0 +1,79 @@
+"""Amounts by dimension, exactly, and the specification's comparisons (section 2).
+
+Written anew, so that a mistake in the library's own arithmetic is not repeated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+
+from batchsched.resources import Resource
+
+__all__ = ["EPS", "Amounts", "add", "fits", "is_nothing", "of", "shown", "sub", "total", "wanting"]
+
+EPS = Fraction(1, 10)
+"""Amounts that differ by less than this are the same."""
+
+Amounts = dict[str, Fraction]
+"""Amount by dimension: ``cpu``, ``memory`` and scalars; what is not named is 0."""
+
+
+def of(resource: Resource) -> Amounts:
+    """Return the amounts of a resource."""
+    amounts = {"cpu": Fraction(resource.milli_cpu), "memory": Fraction(resource.memory)}
+    for name, amount in resource.scalars.items():
+        amounts[name] = Fraction(amount)
+    return amounts
+
+
+def add(left: Amounts, right: Amounts) -> Amounts:
+    """Return the sum of both."""
+    result = dict(left)
+    for name, amount in right.items():
+        result[name] = result.get(name, Fraction(0)) + amount
+    return result
+
+
+def sub(left: Amounts, right: Amounts) -> Amounts:
+    """Return what is left, which may be negative."""
+    result = dict(left)
+    for name, amount in right.items():
+        result[name] = result.get(name, Fraction(0)) - amount
+    return result
+
+
+def total(parts: Iterable[Amounts]) -> Amounts:
+    """Return the sum of all."""
+    result: Amounts = {}
+    for part in parts:
+        result = add(result, part)
+    return result
+
+
+def wanting(request: Amounts, capacity: Amounts) -> Iterator[str]:
+    """Yield the dimensions in which a request does not fit, by name."""
+    zero = Fraction(0)
+    for name in sorted(request.keys() | capacity.keys()):
+        if request.get(name, zero) - capacity.get(name, zero) >= EPS:
+            yield name
+
+
+def fits(request: Amounts, capacity: Amounts) -> bool:
+    """Return whether a request fits in every dimension."""
+    return next(wanting(request, capacity), None) is None
+
+
+def is_nothing(amounts: Amounts) -> bool:
+    """Return whether there is nothing of anything."""
+    return all(amount < EPS for amount in amounts.values())
+
+
+def shown(amounts: Amounts) -> str:
+    """Return amounts for a message; what is 0 is left out."""
+    parts = [f"{_number(amount)} {name}" for name, amount in sorted(amounts.items()) if amount]
+    return ", ".join(parts) or "nothing"
+
+
+def _number(amount: Fraction) -> str:
+    return str(amount) if amount.denominator == 1 else f"{float(amount):.6g}"

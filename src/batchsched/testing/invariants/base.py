@@ -1,0 +1,72 @@
+"""What an invariant is: a function that finds what is wrong with a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from inspect import getdoc
+
+from batchsched.config import SchedulerConfig
+from batchsched.registry import Registry
+from batchsched.result import CycleResult
+from batchsched.snapshot import Snapshot
+from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.violation import InvariantViolation
+
+__all__ = ["Invariant", "invariant"]
+
+
+class Invariant:
+    """A law that every cycle keeps; call it to check one cycle."""
+
+    def __init__(self, find: Callable[[Cycle], Iterator[str]]) -> None:
+        self._find = find
+        self.__name__ = find.__name__
+        self.__qualname__ = find.__qualname__
+        self.__module__ = find.__module__
+        self.__doc__ = getdoc(find)
+
+    def __call__(
+        self,
+        snapshot: Snapshot,
+        result: CycleResult,
+        config: SchedulerConfig | None = None,
+        *,
+        registry: Registry | None = None,
+    ) -> None:
+        """Check a cycle.
+
+        Args:
+            snapshot: what was scheduled.
+            result: what came out.
+            config: the configuration; None: the default.
+            registry: where the configuration's names come from; None: the default registry.
+
+        Raises:
+            InvariantViolation: the first thing that is wrong.
+        """
+        used = SchedulerConfig() if config is None else config
+        self.check(Cycle(snapshot, result, used, registry))
+
+    def check(self, cycle: Cycle, /) -> None:
+        """Check a cycle that was looked at before, which saves counting everything again.
+
+        Raises:
+            InvariantViolation: the first thing that is wrong.
+        """
+        problem = next(self.problems(cycle), None)
+        if problem is not None:
+            raise InvariantViolation(
+                self.__name__, problem, cycle.snapshot, cycle.result, cycle.config
+            )
+
+    def problems(self, cycle: Cycle, /) -> Iterator[str]:
+        """Yield everything that is wrong with a cycle."""
+        return self._find(cycle)
+
+    def __repr__(self) -> str:
+        return f"<invariant {self.__name__}>"
+
+
+def invariant(find: Callable[[Cycle], Iterator[str]]) -> Invariant:
+    """Make an invariant of a function that yields what is wrong."""
+    return Invariant(find)

@@ -1,0 +1,267 @@
+"""One cycle: the state before it, what was decided, and the state after it.
+
+The state after a cycle is put together from the snapshot and the result alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from functools import cached_property
+
+from attrs import frozen
+
+from batchsched.config import SchedulerConfig
+from batchsched.model import JobInfo, NodeInfo, TaskInfo
+from batchsched.registry import Registry
+from batchsched.result import CycleResult
+from batchsched.snapshot import Snapshot
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.amounts import (
+    Amounts,
+    add,
+    fits,
+    is_nothing,
+    of,
+    sub,
+    total,
+    wanting,
+)
+from batchsched.testing.invariants.policy import Policy
+
+__all__ = ["HOLDING", "OCCUPYING", "PLACED", "Accounts", "Cycle", "Place"]
+
+OCCUPYING = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.BINDING,
+    TaskStatus.BOUND,
+    TaskStatus.RUNNING,
+)
+"""They hold resources and count towards a job's readiness."""
+HOLDING = (*OCCUPYING, TaskStatus.RELEASING, TaskStatus.UNKNOWN)
+"""They hold resources."""
+PLACED = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.BINDING,
+    TaskStatus.PIPELINED,
+    TaskStatus.CONDITIONAL,
+)
+"""What a task can be that a cycle has placed."""
+_NOWHERE = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+
+@frozen
+class Place:
+    """Where a task stands."""
+
+    status: TaskStatus
+    node_name: str | None = None
+    is_backfill: bool = False
+
+
+@frozen
+class Accounts:
+    """The accounts of a node (specification, section 3)."""
+
+    idle: Amounts
+    releasing: Amounts
+    pipelined: Amounts
+    backfilled: Amounts
+    leaving: Amounts
+    conditional: Amounts
+    reserved: Amounts
+
+    @property
+    def future_idle(self) -> Amounts:
+        """What will be idle."""
+        return sub(add(self.idle, self.releasing), self.pipelined)
+
+    @property
+    def accessible(self) -> Amounts:
+        """What is idle or held by backfill tasks, and not promised."""
+        held = add(self.backfilled, self.leaving)
+        return sub(add(self.idle, held), self.conditional)
+
+    @property
+    def eventual(self) -> Amounts:
+        """What will be idle once backfill tasks have gone, too."""
+        coming = add(self.releasing, self.backfilled)
+        return sub(add(self.idle, coming), add(self.pipelined, self.conditional))
+
+    @property
+    def derived(self) -> dict[str, Amounts]:
+        """The four accounts that must never be negative, by name."""
+        return {
+            "idle": self.idle,
+            "future_idle": self.future_idle,
+            "accessible": self.accessible,
+            "eventual": self.eventual,
+        }
+
+    def lacking(self, request: Amounts) -> list[str]:
+        """Return the dimensions in which a request does not fit now."""
+        return sorted(
+            {name for account in self.derived.values() for name in wanting(request, account)}
+        )
+
+    def fits_now(self, request: Amounts) -> bool:
+        """Return whether a request fits now."""
+        return all(fits(request, account) for account in self.derived.values())
+
+
+class Cycle:
+    """A snapshot, what a cycle made of it, and the configuration."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        result: CycleResult,
+        config: SchedulerConfig,
+        registry: Registry | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.result = result
+        self.config = config
+        self.registry = registry
+        self.policy = Policy(config)
+
+    @cached_property
+    def nodes(self) -> dict[str, NodeInfo]:
+        """All nodes by name, in node order."""
+        return {node.name: node for node in sorted(self.snapshot.nodes, key=lambda n: n.name)}
+
+    @cached_property
+    def jobs(self) -> dict[str, JobInfo]:
+        """All jobs of the snapshot by UID."""
+        return {job.uid: job for job in self.snapshot.jobs}
+
+    @cached_property
+    def tasks(self) -> dict[str, TaskInfo]:
+        """All tasks of the snapshot by UID."""
+        with_job = {task.uid: task for job in self.snapshot.jobs for task in job.tasks}
+        return with_job | {task.uid: task for task in self.snapshot.other_tasks}
+
+    @cached_property
+    def job_of(self) -> dict[str, JobInfo]:
+        """Task UID to job, for tasks that have one."""
+        return {task.uid: job for job in self.snapshot.jobs for task in job.tasks}
+
+    @cached_property
+    def resreq(self) -> dict[str, Amounts]:
+        """Task UID to what the task holds."""
+        return {uid: of(task.resreq) for uid, task in self.tasks.items()}
+
+    @cached_property
+    def start_request(self) -> dict[str, Amounts]:
+        """Task UID to what the task needs to start."""
+        return {
+            uid: of(task.resreq if task.init_resreq is None else task.init_resreq)
+            for uid, task in self.tasks.items()
+        }
+
+    def is_best_effort(self, uid: str) -> bool:
+        """Return whether a task asks for nothing to start."""
+        return is_nothing(self.start_request[uid])
+
+    def before(self, uid: str) -> Place:
+        """Return where a task stood before the cycle."""
+        task = self.tasks[uid]
+        return Place(task.status, task.node_name, task.is_backfill)
+
+    @cached_property
+    def after(self) -> Mapping[str, Place]:
+        """Task UID to where the task stands after the cycle.
+
+        Tasks that were not in the session stand where they stood; if they were Reserved,
+        they are Pending now (specification, section 4).
+        """
+        places: dict[str, Place] = {}
+        for uid, task in self.tasks.items():
+            outcome = self.result.tasks.get(uid)
+            if outcome is not None:
+                places[uid] = Place(outcome.status, outcome.node_name, outcome.is_backfill)
+            elif task.status is TaskStatus.RESERVED:
+                places[uid] = Place(TaskStatus.PENDING, None, task.is_backfill)
+            else:
+                places[uid] = self.before(uid)
+        return places
+
+    def is_new(self, uid: str) -> bool:
+        """Return whether the cycle has placed a task: given it resources, or promised some."""
+        after = self.after[uid]
+        return after.status in PLACED and after.status is not self.tasks[uid].status
+
+    @cached_property
+    def new(self) -> list[str]:
+        """The UIDs of all tasks that the cycle has placed."""
+        return [uid for uid in self.tasks if self.is_new(uid)]
+
+    @cached_property
+    def on_node(self) -> Mapping[str, list[str]]:
+        """Node name to the UIDs of all tasks on it after the cycle, Reserved ones included."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for uid, place in self.after.items():
+            if place.node_name in found and place.status not in _NOWHERE:
+                found[place.node_name].append(uid)
+        return found
+
+    @cached_property
+    def accounts(self) -> Mapping[str, Accounts]:
+        """Node name to the node's accounts after the cycle."""
+        return {name: self._accounts(name) for name in self.nodes}
+
+    def _accounts(self, name: str) -> Accounts:
+        def held(uids: Iterable[str]) -> Amounts:
+            return total(self.resreq[uid] for uid in uids)
+
+        def having(*statuses: TaskStatus) -> list[str]:
+            return [uid for uid in self.on_node[name] if self.after[uid].status in statuses]
+
+        def marked(uids: Iterable[str]) -> Iterator[str]:
+            return (uid for uid in uids if self.after[uid].is_backfill)
+
+        return Accounts(
+            idle=sub(of(self.nodes[name].allocatable), held(having(*HOLDING))),
+            releasing=held(having(TaskStatus.RELEASING)),
+            pipelined=held(having(TaskStatus.PIPELINED)),
+            backfilled=held(marked(having(*OCCUPYING))),
+            leaving=held(marked(having(TaskStatus.RELEASING))),
+            conditional=held(having(TaskStatus.CONDITIONAL)),
+            reserved=total(self.start_request[uid] for uid in having(TaskStatus.RESERVED)),
+        )
+
+    # Jobs
+
+    def is_in_session(self, job: JobInfo) -> bool:
+        """Return whether the session scheduled a job."""
+        return job.uid in self.result.jobs
+
+    def count(self, job: JobInfo, *statuses: TaskStatus) -> int:
+        """Return how many tasks of a job have one of these statuses after the cycle."""
+        return sum(self.after[task.uid].status in statuses for task in job.tasks)
+
+    def ready(self, job: JobInfo) -> int:
+        """Return a job's *ready* count after the cycle."""
+        return self.count(job, *OCCUPYING, TaskStatus.SUCCEEDED)
+
+    def is_gang_ready(self, job: JobInfo) -> bool:
+        """Return whether gang would call a job ready after the cycle."""
+        return self.ready(job) >= job.min_available
+
+    # Queues
+
+    def charged_before(self, queue: str) -> Amounts:
+        """Return what proportion counts as allocated to a queue before the cycle."""
+        return total(
+            self.resreq[task.uid]
+            for job in self.snapshot.jobs
+            if job.queue == queue
+            for task in job.tasks
+            if task.status in OCCUPYING and not task.is_backfill
+        )
+
+    @cached_property
+    def cluster(self) -> Amounts:
+        """The sum of what all nodes have."""
+        everything = total(of(node.allocatable) for node in self.snapshot.nodes)
+        return {"cpu": Fraction(0), "memory": Fraction(0)} | everything

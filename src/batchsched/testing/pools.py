@@ -1,0 +1,279 @@
+"""What examples are made of: small pools of readable amounts, labels and constraints.
+
+Whatever is drawn is drawn from here by position, and the first item of every pool is the
+simplest, so that examples shrink to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from batchsched.constraints import (
+    HostPort,
+    LabelSelector,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+    Requirement,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+    WeightedPodTerm,
+)
+from batchsched.resources import Resource
+
+__all__ = [
+    "AFFINITIES",
+    "CONSTRAINTS",
+    "DEVICES",
+    "GIB",
+    "NODE_LABELS",
+    "NODE_SIZES",
+    "NO_TROUBLE",
+    "REQUESTS",
+    "TASK_LABELS",
+    "TROUBLES",
+    "Affinities",
+    "Constraints",
+    "Trouble",
+    "with_devices",
+]
+
+GIB = 1 << 30
+"""Bytes."""
+
+DEVICES = ("example.com/gpu", "example.com/fpga")
+"""The scalars that examples have."""
+
+
+def _size(milli_cpu: int, gib: int) -> Resource:
+    return Resource(milli_cpu=milli_cpu, memory=gib * GIB)
+
+
+REQUESTS = (
+    _size(1000, 1),
+    _size(500, 1),
+    _size(2000, 1),
+    _size(1000, 4),
+    _size(1000, 0),
+    _size(3000, 2),
+    _size(0, 2),
+    _size(1500, 3),
+    _size(300, 1),
+    Resource(),
+)
+"""What tasks request; the last asks for nothing (best effort)."""
+
+NODE_SIZES = (
+    _size(2000, 4),
+    _size(4000, 8),
+    _size(1000, 2),
+    _size(3000, 16),
+    _size(8000, 4),
+    _size(2000, 2),
+    _size(500, 8),
+    _size(3500, 0),
+)
+"""What nodes have: room for few of the tasks, so that they compete."""
+
+
+def with_devices(resource: Resource, gpus: int, fpgas: int) -> Resource:
+    """Return a resource with whole devices added."""
+    amounts = zip(DEVICES, (gpus, fpgas), strict=True)
+    scalars = {name: 1000 * count for name, count in amounts if count}
+    if not scalars:
+        return resource
+    return Resource(milli_cpu=resource.milli_cpu, memory=resource.memory, scalars=scalars)
+
+
+NODE_LABELS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"zone": "z1"},
+    {"zone": "z2"},
+    {"zone": "z1", "disk": "ssd"},
+    {"zone": "z2", "disk": "hdd", "generation": "2"},
+    {"zone": "z3", "generation": "10"},
+    {"disk": "ssd", "generation": "new"},
+    {"zone": ""},
+)
+"""Labels of nodes."""
+
+
+@frozen(kw_only=True)
+class Trouble:
+    """What is the matter with a node."""
+
+    taints: tuple[Taint, ...] = ()
+    conditions: Mapping[str, str] = {}
+    unschedulable: bool = False
+    max_tasks: int | None = None
+
+
+NO_TROUBLE = Trouble()
+
+_MAINTENANCE = Taint(key="maintenance", effect=TaintEffect.NO_SCHEDULE)
+_TEAM = Taint(key="team", value="red", effect=TaintEffect.NO_EXECUTE)
+_SLOW = Taint(key="slow", effect=TaintEffect.PREFER_NO_SCHEDULE)
+
+TROUBLES = (
+    NO_TROUBLE,
+    Trouble(max_tasks=2),
+    Trouble(unschedulable=True),
+    Trouble(taints=(_MAINTENANCE,)),
+    Trouble(taints=(_TEAM,)),
+    NO_TROUBLE,
+    Trouble(max_tasks=1),
+    Trouble(conditions={"Ready": "False"}),
+    Trouble(conditions={"Ready": "True", "MemoryPressure": "True"}),
+    NO_TROUBLE,
+    Trouble(taints=(_MAINTENANCE, _TEAM)),
+    Trouble(taints=(_SLOW,)),
+    Trouble(conditions={"DiskPressure": "True"}),
+    Trouble(conditions={"NetworkUnavailable": "True"}),
+    Trouble(conditions={"PIDPressure": "True"}, max_tasks=3),
+    Trouble(conditions={"Ready": "Unknown"}, taints=(_TEAM,)),
+)
+"""What can be the matter with a node."""
+
+
+@frozen(kw_only=True)
+class Constraints:
+    """What a task demands of its node, and wishes."""
+
+    node_selector: Mapping[str, str] = {}
+    node_affinity: NodeAffinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+
+
+def _term(*requirements: Requirement) -> NodeSelectorTerm:
+    return NodeSelectorTerm(match_expressions=requirements)
+
+
+_Z1 = Requirement(key="zone", operator=Operator.IN, values=("z1",))
+_NOT_Z1 = Requirement(key="zone", operator=Operator.NOT_IN, values=("z1", "z3"))
+_ANY_ZONE = Requirement(key="zone", operator=Operator.EXISTS)
+_NO_DISK = Requirement(key="disk", operator=Operator.DOES_NOT_EXIST)
+_NEW = Requirement(key="generation", operator=Operator.GT, values=("2",))
+_OLD = Requirement(key="generation", operator=Operator.LT, values=("10",))
+_SSD = Requirement(key="disk", operator=Operator.IN, values=("ssd", "nvme"))
+_FIRST_NODES = NodeSelectorTerm(
+    match_fields=(Requirement(key="metadata.name", operator=Operator.IN, values=("n1", "n2")),)
+)
+
+_TOLERATES_MAINTENANCE = Toleration(key="maintenance", operator=TolerationOperator.EXISTS)
+_TOLERATES_RED = Toleration(key="team", value="red", effect=TaintEffect.NO_EXECUTE)
+_TOLERATES_BLUE = Toleration(key="team", value="blue")
+_TOLERATES_ALL = Toleration(operator=TolerationOperator.EXISTS)
+
+CONSTRAINTS = (
+    Constraints(),
+    Constraints(node_selector={"zone": "z1"}),
+    Constraints(tolerations=(_TOLERATES_MAINTENANCE,)),
+    Constraints(host_ports=(HostPort(port=80),)),
+    Constraints(node_affinity=NodeAffinity(required=(_term(_NOT_Z1),))),
+    Constraints(
+        node_affinity=NodeAffinity(preferred=(PreferredNodeTerm(weight=10, term=_term(_Z1)),))
+    ),
+    Constraints(tolerations=(_TOLERATES_ALL,)),
+    Constraints(tolerations=(_TOLERATES_RED,), node_selector={"disk": "ssd"}),
+    Constraints(host_ports=(HostPort(port=80, address="10.0.0.1"), HostPort(port=443))),
+    Constraints(host_ports=(HostPort(port=80, protocol="UDP"),)),
+    Constraints(node_affinity=NodeAffinity(required=(_term(_Z1, _SSD), _term(_NEW)))),
+    Constraints(node_affinity=NodeAffinity(required=(_FIRST_NODES,))),
+    Constraints(
+        node_affinity=NodeAffinity(
+            required=(_term(_ANY_ZONE, _NO_DISK), _term(_OLD)),
+            preferred=(
+                PreferredNodeTerm(weight=3, term=_term(_SSD)),
+                PreferredNodeTerm(weight=1, term=NodeSelectorTerm()),
+            ),
+        )
+    ),
+    Constraints(node_affinity=NodeAffinity(required=(NodeSelectorTerm(),))),
+    Constraints(tolerations=(_TOLERATES_BLUE, _TOLERATES_MAINTENANCE)),
+    Constraints(
+        node_affinity=NodeAffinity(preferred=(PreferredNodeTerm(weight=100, term=_FIRST_NODES),)),
+        host_ports=(HostPort(port=80, address="10.0.0.2"),),
+        tolerations=(_TOLERATES_ALL,),
+    ),
+)
+"""What tasks demand of nodes."""
+
+TASK_LABELS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"app": "db"},
+    {"app": "web"},
+    {"app": "db", "track": "canary"},
+)
+"""Labels of tasks."""
+
+
+@frozen(kw_only=True)
+class Affinities:
+    """The tasks that a task wants near, and far."""
+
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+_DB = LabelSelector(match_labels={"app": "db"})
+_WEB = LabelSelector(match_labels={"app": "web"})
+_CANARY = LabelSelector(
+    match_expressions=(Requirement(key="track", operator=Operator.IN, values=("canary",)),)
+)
+_NO_APP = LabelSelector(
+    match_expressions=(Requirement(key="app", operator=Operator.DOES_NOT_EXIST),)
+)
+
+
+def _near(selector: LabelSelector | None, key: str, *namespaces: str) -> PodAffinityTerm:
+    return PodAffinityTerm(selector=selector, topology_key=key, namespaces=namespaces)
+
+
+AFFINITIES = (
+    Affinities(),
+    Affinities(pod_anti_affinity=PodAffinity(required=(_near(_DB, "zone"),))),
+    Affinities(pod_affinity=PodAffinity(required=(_near(_DB, "zone"),))),
+    Affinities(pod_anti_affinity=PodAffinity(required=(_near(_DB, "host"),))),
+    Affinities(
+        pod_affinity=PodAffinity(preferred=(WeightedPodTerm(weight=5, term=_near(_WEB, "zone")),))
+    ),
+    Affinities(pod_anti_affinity=PodAffinity(required=(_near(LabelSelector(), "host"),))),
+    Affinities(
+        pod_affinity=PodAffinity(required=(_near(_DB, "zone"), _near(_CANARY, "host"))),
+    ),
+    Affinities(
+        pod_anti_affinity=PodAffinity(
+            required=(_near(_WEB, "zone"), _near(_NO_APP, "host", "default", "team"))
+        )
+    ),
+    Affinities(
+        pod_affinity=PodAffinity(required=(_near(_WEB, "zone", "team"),)),
+        pod_anti_affinity=PodAffinity(
+            preferred=(WeightedPodTerm(weight=3, term=_near(_WEB, "host")),)
+        ),
+    ),
+    Affinities(
+        pod_affinity=PodAffinity(required=(_near(None, "zone"),)),
+    ),
+    Affinities(
+        pod_affinity=PodAffinity(
+            required=(_near(LabelSelector(), "zone", "default"),),
+            preferred=(WeightedPodTerm(weight=1, term=_near(_NO_APP, "disk")),),
+        ),
+    ),
+    Affinities(
+        pod_anti_affinity=PodAffinity(
+            required=(_near(_CANARY, "zone"),),
+            preferred=(WeightedPodTerm(weight=100, term=_near(_DB, "zone")),),
+        )
+    ),
+)
+"""What tasks want of each other."""

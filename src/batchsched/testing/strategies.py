@@ -1,0 +1,308 @@
+"""Strategies: snapshots and what they consist of, drawn by Hypothesis.
+
+Everything drawn is valid by construction, small and readable: it shrinks towards one node of
+two cpus and one task of one cpu. Values are taken from small pools (`batchsched.testing.pools`),
+so that ties, shortages and conflicts are frequent.
+
+An example is printed as the code that makes it (`batchsched.testing.as_code`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+from attrs import asdict
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.resources import Resource
+from batchsched.snapshot import Snapshot
+from batchsched.testing.drafts import (
+    HIGHEST,
+    Features,
+    JobDraft,
+    NodeDraft,
+    QueueDraft,
+    ShapeDraft,
+    SnapshotDraft,
+    TaskDraft,
+    build_job,
+    build_node,
+    build_queue,
+    build_snapshot,
+    build_task,
+    shape_of,
+)
+from batchsched.testing.pools import GIB
+
+DraftT = TypeVar("DraftT")
+ValueT = TypeVar("ValueT")
+
+__all__ = ["jobs", "nodes", "queues", "resources", "snapshots", "tasks"]
+
+_SMALL: SearchStrategy[int] = st.integers(0, HIGHEST)
+_TASK: SearchStrategy[TaskDraft] = st.tuples(_SMALL, _SMALL, _SMALL, _SMALL)
+_NODE: SearchStrategy[NodeDraft] = st.tuples(_SMALL, _SMALL, _SMALL, _SMALL)
+_QUEUE: SearchStrategy[QueueDraft] = st.tuples(_SMALL, _SMALL)
+_SHAPE: SearchStrategy[ShapeDraft] = st.tuples(_SMALL, _SMALL, _SMALL, _SMALL, _SMALL)
+
+
+@st.composite
+def built(
+    draw: DrawFn, drafts: SearchStrategy[DraftT], build: Callable[[DraftT], ValueT]
+) -> ValueT:
+    """Draw a draft and build something of it, which is then printed as what it is."""
+    return build(draw(drafts))
+
+
+@lru_cache
+def _job_drafts(least: int, most: int) -> SearchStrategy[JobDraft]:
+    tasks = st.lists(_TASK, min_size=least, max_size=most)
+    return st.tuples(_SMALL, _SMALL, _SMALL, _SMALL, _SMALL, tasks)
+
+
+def resources(
+    *,
+    max_milli_cpu: int = 4000,
+    max_memory: int = 8 * GIB,
+    scalars: Sequence[str] = (),
+    max_scalar: int = 4000,
+    may_be_empty: bool = True,
+) -> SearchStrategy[Resource]:
+    """Draw resources, in steps of half a cpu, a GiB and a whole device.
+
+    Args:
+        max_milli_cpu: the most cpu, in thousandths.
+        max_memory: the most memory, in bytes.
+        scalars: names of scalars that it may have.
+        max_scalar: the most of each scalar, in thousandths.
+        may_be_empty: whether it may be nothing at all; if not, it has some cpu.
+
+    >>> from hypothesis import find
+    >>> find(resources(), lambda resource: resource.memory > 0)
+    Resource(milli_cpu=0, memory=1073741824)
+
+    """
+    names = tuple(sorted(scalars))
+
+    def resource(draft: tuple[int, int, tuple[int, ...]]) -> Resource:
+        halves, gibs, devices = draft
+        counts = zip(names, devices, strict=True)
+        return Resource(
+            milli_cpu=500 * halves,
+            memory=GIB * gibs,
+            scalars={name: 1000 * count for name, count in counts if count},
+        )
+
+    drafts = st.tuples(
+        st.integers(0 if may_be_empty else 1, max(max_milli_cpu // 500, 1)),
+        st.integers(0, max_memory // GIB),
+        st.tuples(*(st.integers(0, max_scalar // 1000) for _ in names)),
+    )
+    return built(drafts, resource)
+
+
+def tasks(
+    *,
+    uid: str = "t1",
+    namespace: str = "default",
+    priorities: bool = True,
+    ages: bool = True,
+    best_effort: bool = True,
+    scalars: bool = True,
+    init_requests: bool = True,
+    constraints: bool = True,
+    affinity: bool = True,
+    backfill: bool = True,
+    critical: bool = True,
+) -> SearchStrategy[TaskInfo]:
+    """Draw Pending tasks with a given UID; for the switches see `snapshots`."""
+    features = Features(
+        priorities=priorities,
+        ages=ages,
+        best_effort=best_effort,
+        scalars=scalars,
+        init_requests=init_requests,
+        constraints=constraints,
+        affinity=affinity,
+        backfill=backfill,
+        critical=critical,
+    )
+
+    def task(drafts: tuple[TaskDraft, ShapeDraft]) -> TaskInfo:
+        draft, shape = drafts
+        shapes = (shape_of(shape, features),)
+        return build_task(draft, uid, features, shapes=shapes, namespace=namespace)
+
+    return built(st.tuples(_TASK, _SHAPE), task)
+
+
+def jobs(
+    *,
+    name: str = "j1",
+    queues: Sequence[str] = ("q1",),
+    min_tasks: int = 1,
+    max_tasks: int = 4,
+    gangs: bool = True,
+    invalid_jobs: bool = False,
+    unknown_queues: bool = False,
+    priorities: bool = True,
+    ages: bool = True,
+    best_effort: bool = True,
+    scalars: bool = True,
+    init_requests: bool = True,
+    constraints: bool = True,
+    affinity: bool = True,
+    backfill: bool = True,
+    critical: bool = True,
+) -> SearchStrategy[JobInfo]:
+    """Draw jobs with a given name whose tasks are all Pending; for the switches see `snapshots`.
+
+    >>> from hypothesis import find
+    >>> job = find(jobs(name="train", queues=["gpu"]), lambda job: job.min_available == 2)
+    >>> [task.uid for task in job.tasks], job.queue
+    (['train-1', 'train-2'], 'gpu')
+    """
+    features = Features(
+        gangs=gangs,
+        invalid_jobs=invalid_jobs,
+        unknown_queues=unknown_queues,
+        priorities=priorities,
+        ages=ages,
+        best_effort=best_effort,
+        scalars=scalars,
+        init_requests=init_requests,
+        constraints=constraints,
+        affinity=affinity,
+        backfill=backfill,
+        critical=critical,
+    )
+    names = tuple(queues)
+
+    def job(drafts: tuple[JobDraft, list[ShapeDraft]]) -> JobInfo:
+        draft, shapes = drafts
+        drawn = [shape_of(shape, features) for shape in shapes]
+        return build_job(draft, name, features, queues=names, shapes=drawn)
+
+    shape_drafts = st.lists(_SHAPE, min_size=1, max_size=2)
+    return built(st.tuples(_job_drafts(min_tasks, max_tasks), shape_drafts), job)
+
+
+def nodes(
+    *, name: str = "n1", scalars: bool = True, constraints: bool = True, affinity: bool = True
+) -> SearchStrategy[NodeInfo]:
+    """Draw nodes with a given name; for the switches see `snapshots`."""
+    features = Features(scalars=scalars, constraints=constraints, affinity=affinity)
+    return built(_NODE, lambda draft: build_node(draft, name, features))
+
+
+def queues(*, name: str = "q1", weights: bool = True, ages: bool = True) -> SearchStrategy[Queue]:
+    """Draw queues with a given name, with weights from 1 to 4."""
+    features = Features(queues=weights, ages=ages)
+    return built(_QUEUE, lambda draft: build_queue(draft, name, features))
+
+
+def snapshots(
+    *,
+    min_nodes: int = 1,
+    max_nodes: int = 4,
+    max_queues: int = 3,
+    min_jobs: int = 1,
+    max_jobs: int = 5,
+    min_tasks: int = 1,
+    max_tasks: int = 4,
+    gangs: bool = True,
+    invalid_jobs: bool = True,
+    priorities: bool = True,
+    ages: bool = True,
+    queues: bool = True,
+    unknown_queues: bool = True,
+    best_effort: bool = True,
+    scalars: bool = True,
+    init_requests: bool = True,
+    constraints: bool = True,
+    affinity: bool = True,
+    running: bool = True,
+    endings: bool = True,
+    backfill: bool = True,
+    reservations: bool = True,
+    critical: bool = True,
+    other_tasks: bool = True,
+) -> SearchStrategy[Snapshot]:
+    """Draw snapshots: small clusters that have about as much work as they can do.
+
+    Nodes are named ``n1``, ``n2``, ..., queues ``q1``, ..., jobs ``j1``, ..., and the tasks of
+    ``j1`` ``j1-1``, ... Each feature that is switched on is in about half of the examples.
+
+    Args:
+        min_nodes: the fewest nodes.
+        max_nodes: the most nodes.
+        max_queues: the most queues; there is at least one.
+        min_jobs: the fewest jobs.
+        max_jobs: the most jobs.
+        min_tasks: the fewest tasks of a job.
+        max_tasks: the most tasks of a job.
+        gangs: `min_available` may be anything from 0 to the number of tasks, not only 1.
+        invalid_jobs: `min_available` may exceed the number of tasks.
+        priorities: jobs and tasks may differ in priority.
+        ages: creation times may differ, and some jobs have waited long.
+        queues: there may be several queues, of different weights.
+        unknown_queues: jobs may name a queue that is not there.
+        best_effort: tasks may ask for nothing.
+        scalars: nodes may have devices, and tasks may ask for them.
+        init_requests: tasks may need more to start than to run, and count otherwise in scores.
+        constraints: labels, selectors, node affinity, ports, taints, conditions, task limits.
+        affinity: inter-pod affinity and anti-affinity.
+        running: tasks may run already, on nodes that have room for them.
+        endings: tasks may be ending, ended or unknown.
+        backfill: tasks may be marked as backfill.
+        reservations: nodes may be reserved for tasks.
+        critical: tasks may be the system's own.
+        other_tasks: there may be tasks that belong to no job.
+
+    >>> from hypothesis import find
+    >>> from batchsched import schedule
+    >>> print(find(snapshots(), lambda snapshot: not schedule(snapshot).binds).jobs[0].queue)
+    q1
+
+    """
+    features = Features(
+        gangs=gangs,
+        invalid_jobs=invalid_jobs,
+        priorities=priorities,
+        ages=ages,
+        queues=queues,
+        unknown_queues=unknown_queues,
+        best_effort=best_effort,
+        scalars=scalars,
+        init_requests=init_requests,
+        constraints=constraints,
+        affinity=affinity,
+        running=running,
+        endings=endings,
+        backfill=backfill,
+        reservations=reservations,
+        critical=critical,
+        other_tasks=other_tasks,
+    )
+    content: SearchStrategy[SnapshotDraft] = st.tuples(
+        st.lists(_NODE, min_size=min_nodes, max_size=max_nodes),
+        st.lists(_QUEUE, min_size=1, max_size=max_queues if queues else 1),
+        st.lists(_SHAPE, min_size=1, max_size=3),
+        st.lists(_job_drafts(min_tasks, max_tasks), min_size=min_jobs, max_size=max_jobs),
+        st.lists(_TASK, max_size=2) if other_tasks else st.just([]),
+    )
+    return built(
+        st.tuples(content, _used(features)), lambda drafts: build_snapshot(drafts[0], drafts[1])
+    )
+
+
+def _used(features: Features) -> SearchStrategy[Features]:
+    """Draw which of the features that are switched on an example uses."""
+    flags: dict[str, bool] = asdict(features)
+    choices = {name: st.booleans() for name, is_on in flags.items() if is_on}
+    off = {name: st.just(False) for name, is_on in flags.items() if not is_on}
+    return st.builds(Features, **choices, **off)

@@ -1,0 +1,173 @@
+"""A small language for clusters: requests like "2C2G", nodes, jobs, and running cycles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from batchsched import (
+    CycleResult,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    next_snapshot,
+)
+
+PLUGINS = ("priority", "gang", "drf", "predicates", "proportion", "nodeorder")
+
+Actions = str | Sequence[str | Mapping[str, Any]]
+
+
+def amount(text: str) -> Resource:
+    """Read a request: "2C2G" is 2 cpu and 2 GiB, "0.5C1G" half a cpu and 1 GiB, "" nothing."""
+    if not text:
+        return Resource()
+    match = re.fullmatch(r"([\d.]+)C([\d.]+)G", text)
+    assert match is not None, text
+    cpu, memory = match.groups()
+    return Resource(milli_cpu=int(float(cpu) * 1000), memory=int(float(memory) * (1 << 30)))
+
+
+def node(name: str, size: str, **more: Any) -> NodeInfo:
+    return NodeInfo(name=name, allocatable=amount(size), **more)
+
+
+def job(name: str, *requests: str, minimum: int | None = None, **more: Any) -> JobInfo:
+    """A job whose tasks, NAME-1, NAME-2, ..., wait; all of them must start together by default.
+
+    A request "1C1G@n1" is a task that runs on n1, "1C1G@n1*" one that is marked as backfill
+    there, "1C1G>n1" one that is Reserved there.
+    """
+    namespace = more.get("namespace", "default")
+    priority_class_name = more.pop("priority_class_name", "")
+    tasks = []
+    for number, text in enumerate(requests, start=1):
+        request, kind, place = re.fullmatch(r"([^@>]*)([@>]?)(.*)", text).groups()
+        is_backfill = place.endswith("*")
+        tasks.append(
+            TaskInfo(
+                uid=f"{name}-{number}",
+                name=f"{name}-{number}",
+                namespace=namespace,
+                priority_class_name=priority_class_name,
+                resreq=amount(request),
+                status={
+                    "": TaskStatus.PENDING,
+                    "@": TaskStatus.RUNNING,
+                    ">": TaskStatus.RESERVED,
+                }[kind],
+                node_name=place.rstrip("*") or None,
+                is_backfill=is_backfill,
+            )
+        )
+    needed = len(tasks) if minimum is None else minimum
+    return JobInfo(name=name, **{"queue": "q", "min_available": needed, **more}, tasks=tasks)
+
+
+def created_in_order(jobs: Iterable[JobInfo], start: float = 0) -> list[JobInfo]:
+    """The same jobs, created one after the other in the order of their names."""
+    ordered = sorted(jobs, key=lambda one: (len(one.name), one.name))
+    return [evolve(one, creation_time=start + i / 1000) for i, one in enumerate(ordered)]
+
+
+def cluster(
+    nodes: Iterable[NodeInfo], *jobs: JobInfo, queues: Iterable[str] = ("q",), now: float = 0
+) -> Snapshot:
+    """A snapshot; jobs that do not say when were created in the order of their names."""
+    untimed = created_in_order([one for one in jobs if not one.creation_time])
+    timed = [one for one in jobs if one.creation_time]
+    return Snapshot(
+        nodes=nodes, jobs=[*untimed, *timed], queues=[Queue(name=name) for name in queues], now=now
+    )
+
+
+def action(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def scheduler(*actions: str | Mapping[str, Any], without: Iterable[str] = ()) -> Scheduler:
+    """A scheduler with the plugins of the scenarios, in one tier."""
+    plugins = [{"name": name} for name in PLUGINS if name not in without]
+    return Scheduler(
+        SchedulerConfig.from_mapping({"actions": list(actions), "tiers": [{"plugins": plugins}]})
+    )
+
+
+def places(result: CycleResult, *jobs: str) -> dict[str, str]:
+    """Task to "Status node*" (the star marks backfill), of the jobs named."""
+    return {
+        uid: outcome.status.value
+        + (f" {outcome.node_name}" if outcome.node_name else "")
+        + ("*" if outcome.is_backfill else "")
+        for uid, outcome in result.tasks.items()
+        if not jobs or uid.rsplit("-", 1)[0] in jobs
+    }
+
+
+def bound(result: CycleResult) -> dict[str, str]:
+    return {bind.task_uid: bind.node_name for bind in result.binds}
+
+
+def evicted(result: CycleResult) -> list[str]:
+    return [eviction.task_uid for eviction in result.evictions]
+
+
+class Simulation:
+    """Runs cycles on a cluster; tasks end by a table of durations, in steps of time."""
+
+    def __init__(
+        self,
+        using: Scheduler,
+        start: Snapshot,
+        *,
+        ends: Mapping[str, float] | None = None,
+        duration: float | None = None,
+        keep_reservations: bool = True,
+    ) -> None:
+        self.scheduler = using
+        self.snapshot = start
+        self.ends = dict(ends or {})
+        """Task to the time at which it ends, for those that run."""
+        self.duration = duration
+        """How long tasks run that start later; None: for ever."""
+        self.keep_reservations = keep_reservations
+        self.started: dict[str, float] = {}
+        """Task to the time of the cycle that bound it."""
+        self.result: CycleResult | None = None
+
+    def cycle(self) -> CycleResult:
+        """Run one cycle on the cluster as it is."""
+        self.result = result = self.scheduler.schedule(self.snapshot)
+        for bind in result.binds:
+            self.started[bind.task_uid] = self.snapshot.now
+            if self.duration is not None:
+                self.ends.setdefault(bind.task_uid, self.snapshot.now + self.duration)
+        return result
+
+    def step(
+        self, *, now: float | None = None, new_jobs: Iterable[JobInfo] = (), **events: Any
+    ) -> None:
+        """Let one second pass (or more): apply the last result, and end what has run its time."""
+        time = self.snapshot.now + 1 if now is None else now
+        ended = [uid for uid, end in self.ends.items() if end <= time]
+        for uid in ended:
+            del self.ends[uid]
+        self.snapshot = next_snapshot(
+            self.snapshot,
+            self.result,
+            now=time,
+            succeeded=ended,
+            new_jobs=new_jobs,
+            keep_reservations=self.keep_reservations,
+            **events,
+        )
+        self.result = None
