@@ -232,26 +232,31 @@ def lint(arguments: Sequence[str]) -> int:
 
     With arguments, only the checks whose command has one of them in it.
     """
-    where = project_environment("lint", "lint")
-    python = ["--pythonpath", str(where.python)]
+    where = environment("lint", ".", "--group", "lint")
+    # What is public is checked as it is installed; pyright does not look for it elsewhere.
+    where.install("--no-deps", "--force-reinstall", ".")
     checks = [
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
         ["mypy"],
-        ["pyright", *python],
-        ["pyright", *python, "--verifytypes", "batchsched", "--ignoreexternal"],
+        ["pyright"],
+        ["pyright", "--verifytypes", "batchsched", "--ignoreexternal"],
         ["lint-imports", "--no-logo"],
         ["python", "tests/typing/pull_public_api.py"],
     ]
+    extra = {
+        # Pyright asks the first Python on the path where packages are.
+        "PATH": f"{where.programs}{os.pathsep}{os.environ.get('PATH', '')}",
+        # It would say on every run that there is a newer one.
+        "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1",
+    }
     failed: list[str] = []
     for check in checks:
-        shown = " ".join(part for part in check if part not in python)
+        shown = " ".join(check)
         if arguments and not any(word in shown for word in arguments):
             continue
         say(shown)
-        # Pyright would say on every run that there is a newer one.
-        quiet = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
-        if run([where.programs / check[0], *check[1:]], extra=quiet) != 0:
+        if run([where.programs / check[0], *check[1:]], extra=extra) != 0:
             failed.append(shown)
     for shown in failed:
         say(f"FAILED: {shown}")

@@ -8,7 +8,7 @@ from time import process_time
 
 from attrs import evolve, frozen
 
-from batchsched import ActionOption
+from batchsched import ActionOption, Snapshot
 from benchmarks.catalogue import WORKLOADS
 from benchmarks.cycle import Run, engine, plain_loop, run
 from benchmarks.digests import Digests, same
@@ -97,7 +97,7 @@ def measure(workload: Workload, options: Options, digests: Digests) -> Measureme
     replays: list[Run] = []
     alone: list[float] = []
     for _ in range(options.rounds):
-        snapshot_seconds.append(_seconds_of(lambda: evolve(scenario.snapshot)))
+        snapshot_seconds.append(_seconds_of(evolve, scenario.snapshot))
         runs.append(check(run(scenario, engine)))
         replays.append(same(recording.run, replay(scenario, recording)))
         without = _without_evictions(scenario)
@@ -136,19 +136,15 @@ def measure(workload: Workload, options: Options, digests: Digests) -> Measureme
     )
 
 
-def _seconds_of(function: Callable[[], object]) -> float:
+def _seconds_of(function: Callable[[Snapshot], object], snapshot: Snapshot) -> float:
     before = process_time()
-    function()
+    function(snapshot)
     return process_time() - before
 
 
-def _ratio(
-    over: list[Run], under: list[Run], seconds: Callable[[Run], float]
-) -> Ratio:
+def _ratio(over: list[Run], under: list[Run], seconds: Callable[[Run], float]) -> Ratio:
     return Ratio(
-        rounds=tuple(
-            seconds(one) / seconds(other) for one, other in zip(over, under, strict=True)
-        )
+        rounds=tuple(seconds(one) / seconds(other) for one, other in zip(over, under, strict=True))
     )
 
 
@@ -191,8 +187,7 @@ def _plain(
         within = [
             later
             for later in range(position + 1, len(scales))
-            if first.seconds * (scales[later] / scales[position]) ** exponent
-            <= options.plain_limit
+            if first.seconds * (scales[later] / scales[position]) ** exponent <= options.plain_limit
         ]
         if not within:
             break

@@ -117,9 +117,7 @@ class _Recorder:
         """Put an ear on everything that is to be recorded."""
         with ExitStack() as patches:
             for owner, method in RECORDED:
-                patches.enter_context(
-                    patch.object(owner, method, self._recorded(owner, method))
-                )
+                patches.enter_context(patch.object(owner, method, self._recorded(owner, method)))
             yield
 
     def _recorded(self, owner: type, method: str) -> Callable[..., object]:

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from batchsched import __version__
@@ -24,7 +26,6 @@ add_module_names = False
 maximum_signature_line_length = 88
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True, "undoc-members": True}
 
 html_theme = "furo"
@@ -32,4 +33,25 @@ html_title = f"batchsched {release}"
 html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["diagrams.css"]
+html_css_files = ["custom.css"]
+
+
+def begin_with_a_comment(
+    _app: Sphinx, what: str, _name: str, _obj: object, _options: object, lines: list[str]
+) -> None:
+    """Keep napoleon from reading "text: more" under an attribute as "type: description"."""
+    if what in ("attribute", "data", "property"):
+        lines[:0] = ["..", ""]
+
+
+def without_arguments(
+    _app: Sphinx, what: str, _name: str, obj: object, _options: object, *_given: str | None
+) -> tuple[str, None] | None:
+    """Show no arguments for protocols, of which nobody makes instances."""
+    return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
+
+
+def setup(app: Sphinx) -> None:
+    """Put right what autodoc and napoleon make of our docstrings."""
+    app.connect("autodoc-process-docstring", begin_with_a_comment, priority=400)
+    app.connect("autodoc-process-signature", without_arguments)

@@ -868,7 +868,7 @@ class TestConstraintFaults:
                 ),
             ),
             (
-                {"tolerations": [Toleration(key="a", operator="In")]},
+                {"tolerations": [Toleration(key="a", operator="In", value="b")]},
                 (
                     "tolerations[0].operator: 'In' is no TolerationOperator; "
                     "it is one of Equal, Exists"

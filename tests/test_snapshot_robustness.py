@@ -77,10 +77,9 @@ class Hostile:
         raise RuntimeError("ambiguous")
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __len__ = __hash__ = _refuse
-    __repr__ = _refuse
 
-    def __str__(self) -> str:
-        return "hostile"
+    def __repr__(self) -> str:
+        return "<hostile>"
 
 
 JUNK = [

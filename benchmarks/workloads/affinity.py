@@ -26,17 +26,15 @@ ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
 
 
-def affinity(
-    scale: float, *, nodes: int, tasks: int, zones: int = 10, seed: int = 5
-) -> Scenario:
+def affinity(scale: float, *, nodes: int, tasks: int, zones: int = 10, seed: int = 5) -> Scenario:
     """Return services with zone and host anti-affinity and preferred affinity.
 
-    Four kinds of service, each with labels of its own and by number of tasks: a
-    tenth are quorums of five, each member in a zone of its own; four tenths are
-    spread, no two of a service on a host, preferably in the zones of a store; three
-    tenths are drawn to the zones of a store and prefer not to share a host; a fifth
-    must be in a zone of their store. The stores run already, and some of them prefer
-    not to have others on their hosts.
+    Four kinds of service, each with labels of its own. By number of tasks, a tenth
+    are quorums, each member in a zone of its own, some of them with more members than
+    there are zones; four tenths are spread, no two of a service on a host, preferably
+    in the zones of a store; three tenths are drawn to the zones of a store and prefer
+    not to share a host; a fifth must be in a zone of their store. The stores run
+    already, and some of them prefer not to have others on their hosts.
 
     Args:
         scale: 1 for the full size.
@@ -50,14 +48,17 @@ def affinity(
     count = scaled(tasks, scale)
     stores = max(1, count // 250)
     jobs = [_store(random, number, [node.name for node in cluster]) for number in range(stores)]
-    for kind, part, size in (
-        ("quorum", 0.1, 5),
-        ("spread", 0.4, 50),
-        ("drawn", 0.3, 50),
-        ("near", 0.2, 50),
+    for kind, part, sizes in (
+        ("quorum", 0.1, (5, 10, 12)),
+        ("spread", 0.4, (50,)),
+        ("drawn", 0.3, (50,)),
+        ("near", 0.2, (50,)),
     ):
-        for number in range(max(1, round(count * part / size))):
-            jobs.append(_service(random, kind, number, size, random.randrange(stores)))
+        left = round(count * part)
+        while left > 0:
+            size = min(left, random.choice(sizes))
+            left -= size
+            jobs.append(_service(random, kind, len(jobs), size, random.randrange(stores)))
     return Scenario(
         snapshot=Snapshot(
             nodes=cluster,
@@ -133,7 +134,7 @@ def _service(random: Random, kind: str, number: int, size: int, store: int) -> J
     return JobInfo(
         name=name,
         queue=random.choice(("services", "teams")),
-        min_available=random.choice((1, size // 2, size)),
+        min_available=random.choice((1, max(1, size // 2), size)),
         priority=priority,
         creation_time=created,
         tasks=tasks,

@@ -51,11 +51,11 @@ _QUEUES = (
 def busy(scale: float, *, nodes: int, running: int, pending: int, seed: int = 4) -> Scenario:
     """Return a full cluster where some can take the place of others, and some cannot.
 
-    Nodes are full but for crumbs, except for three in a hundred that are new. Of the running jobs four in ten are gangs that
-    cannot spare a task; the others can spare some. Two queues have more than they
-    deserve. Priorities go from 1 to 5, on the whole higher for what waits. Some
-    waiting tasks are larger than any node can make room for, and some ask for
-    nothing at all.
+    Nodes are full but for crumbs, except for three in a hundred that are new. Of the
+    running jobs four in ten are gangs that cannot spare a task; the others can spare
+    some. Two queues have more than they deserve. Priorities go from 1 to 5, on the
+    whole higher for what waits. Some waiting tasks are larger than any node can make
+    room for, and some ask for nothing at all.
 
     Args:
         scale: 1 for the full size.

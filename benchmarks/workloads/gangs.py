@@ -65,8 +65,7 @@ def gangs(
     random = Random(seed)
     cluster = mixed_nodes(random, scaled(nodes, scale))
     queues = [
-        Queue(name=f"queue-{number}", weight=weight)
-        for number, weight in enumerate(QUEUE_WEIGHTS)
+        Queue(name=f"queue-{number}", weight=weight) for number, weight in enumerate(QUEUE_WEIGHTS)
     ]
     waiting = [
         _job(random, number, unique_shapes=unique_shapes) for number in range(scaled(jobs, scale))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from examples.openb import make_snapshot, read_shapes
+
 from batchsched import SchedulerConfig
 from benchmarks.workloads.scenario import Scenario
-from examples.openb import make_snapshot, read_shapes
 
 __all__ = ["openb"]
 

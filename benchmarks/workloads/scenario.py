@@ -46,6 +46,4 @@ def scaled(size: int, scale: float) -> int:
 
 def pending_tasks(snapshot: Snapshot) -> int:
     """Return how many tasks wait in a snapshot. O(tasks)."""
-    return sum(
-        task.status is TaskStatus.PENDING for job in snapshot.jobs for task in job.tasks
-    )
+    return sum(task.status is TaskStatus.PENDING for job in snapshot.jobs for task in job.tasks)

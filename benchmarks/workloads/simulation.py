@@ -18,7 +18,7 @@ from batchsched import (
     TaskStatus,
 )
 from benchmarks.workloads.nodes import GIB
-from benchmarks.workloads.scenario import Advance, Scenario, scaled
+from benchmarks.workloads.scenario import Scenario, scaled
 
 __all__ = ["simulation"]
 
@@ -134,9 +134,7 @@ class _History:
             for task in job.tasks:
                 uid = task.uid
                 if uid in bound:
-                    tasks.append(
-                        evolve(task, status=TaskStatus.RUNNING, node_name=bound[uid])
-                    )
+                    tasks.append(evolve(task, status=TaskStatus.RUNNING, node_name=bound[uid]))
                     is_changed = True
                 elif uid in evicted:
                     # It starts again from the beginning.

@@ -55,10 +55,10 @@ def shown(value: object, /) -> str:
 def join_path(path: str, below: str, /) -> str:
     """Return the path of something below `path`.
 
-    >>> join_path("nodes['n1']", "labels"), join_path("labels", "['a']"), join_path("name", "")
-    ("nodes['n1'].labels", "labels['a']", 'name')
+    >>> join_path("nodes['n1']", "labels"), join_path("", "now"), join_path("tasks[3]", "")
+    ("nodes['n1'].labels", 'now', 'tasks[3]')
     """
-    return f"{path}.{below}" if path and below and not below.startswith("[") else path + below
+    return f"{path}.{below}" if path and below else path + below
 
 
 def under(path: str, problems: Problems, /) -> Problems:

@@ -30,6 +30,7 @@ from batchsched.checks import (
     tuple_problems,
     under,
 )
+from batchsched.constraints import TaintEffect, Toleration, TolerationOperator
 from batchsched.errors import Fault
 from batchsched.frozen import FrozenMap
 from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
@@ -44,6 +45,7 @@ T = TypeVar("T")
 _NUMBERS = (int, float)
 _NO_SCALARS = ("", "cpu", "memory")
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_NODELESS = (TaskStatus.PENDING, *_ENDED)
 _NODE_OPTIONAL = (TaskStatus.RELEASING, TaskStatus.UNKNOWN)
 _NODE_NEEDED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 
@@ -147,17 +149,13 @@ class _Check:
     def _is_sound(self, task: TaskInfo) -> bool:
         """Return True only if nothing is wrong with a task, and not always then; fast.
 
-        It is the one loop of validation that matters: see benchmarks/validation.py.
+        It is the one loop of validation that matters: ``python -m benchmarks.validation``.
         """
         status, node_name = task.status, task.node_name
-        if status is TaskStatus.PENDING:
-            if node_name is not None:
-                return False
-        elif not (
-            type(status) is TaskStatus
-            and status in _NODE_NEEDED
-            and type(node_name) is str
-            and node_name in self.nodes
+        if type(status) is not TaskStatus or not (
+            status in _NODELESS
+            if node_name is None
+            else status in _NODE_NEEDED and type(node_name) is str and node_name in self.nodes
         ):
             return False
         if not (
@@ -195,13 +193,13 @@ class _Check:
             return False
         last = self._last_sound
         if last is None or not (
-            task.node_selector is last.node_selector
-            and task.node_affinity is last.node_affinity
-            and task.tolerations is last.tolerations
+            task.node_affinity is last.node_affinity
             and task.host_ports is last.host_ports
             and task.pod_affinity is last.pod_affinity
             and task.pod_anti_affinity is last.pod_anti_affinity
             and (task.labels is last.labels or _are_sound_labels(task.labels))
+            and (task.node_selector is last.node_selector or _are_sound_labels(task.node_selector))
+            and (task.tolerations is last.tolerations or _are_sound_tolerations(task.tolerations))
         ):
             if not self._has_sound_constraints(task):
                 return False
@@ -218,15 +216,17 @@ class _Check:
 
     def _has_sound_constraints(self, task: TaskInfo) -> bool:
         identity = (
-            id(task.node_selector),
             id(task.node_affinity),
-            id(task.tolerations),
             id(task.host_ports),
             id(task.pod_affinity),
             id(task.pod_anti_affinity),
         )
         if identity in self._sound_constraints:
-            return _are_sound_labels(task.labels)
+            return (
+                _are_sound_labels(task.labels)
+                and _are_sound_labels(task.node_selector)
+                and _are_sound_tolerations(task.tolerations)
+            )
         if any(constraint_problems(task)):
             return False
         self._sound_constraints.add(identity)
@@ -257,6 +257,24 @@ def _are_sound_labels(labels: Mapping[str, str]) -> bool:
         return False
     for key, value in labels.items():
         if type(key) is not str or type(value) is not str:
+            return False
+    return True
+
+
+def _are_sound_tolerations(tolerations: tuple[Toleration, ...]) -> bool:
+    if type(tolerations) is not tuple:
+        return False
+    for toleration in tolerations:
+        if not (
+            type(toleration) is Toleration
+            and type(toleration.key) is type(toleration.value) is str
+            and (
+                not toleration.value
+                if toleration.operator is TolerationOperator.EXISTS
+                else toleration.key and toleration.operator is TolerationOperator.EQUAL
+            )
+            and (toleration.effect is None or type(toleration.effect) is TaintEffect)
+        ):
             return False
     return True
 

@@ -72,10 +72,11 @@ def _toleration_problems(toleration: object) -> Problems:
     yield from text_problems("value", toleration.value, may_be_empty=True)
     if toleration.effect is not None:
         yield from member_problems("effect", toleration.effect, TaintEffect)
-    if toleration.operator is TolerationOperator.EQUAL:
-        if is_text(toleration.key) and not toleration.key:
-            yield "key", "is empty; use operator Exists without a key to tolerate everything"
-    elif is_text(toleration.value) and toleration.value:
+    is_equal = toleration.operator is TolerationOperator.EQUAL
+    if is_equal and is_text(toleration.key) and not toleration.key:
+        yield "key", "is empty; use operator Exists without a key to tolerate everything"
+    is_exists = toleration.operator is TolerationOperator.EXISTS
+    if is_exists and is_text(toleration.value) and toleration.value:
         yield "value", f"{shown(toleration.value)}: operator Exists takes no value"
 
 

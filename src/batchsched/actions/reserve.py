@@ -100,6 +100,11 @@ class ReserveAction:
     def _reserve(
         self, session: Session, statement: Statement, job: JobState, limit: int
     ) -> bool:
+        if self.in_order:
+            for task in job.having(TaskStatus.ALLOCATED):
+                if task.node is not None and task.node.reserved_tasks:
+                    # Reserved for another job since: the task will not find its place again.
+                    statement.take_back(task)
         for task in tasks_to_place(session, job):
             if session.job_ready(job) or session.job_condition_ready(job):
                 break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from batchsched.resources import EPSILON
 from batchsched.states import NodeState
@@ -17,7 +17,7 @@ class Columns:
     Going through one list of numbers costs a tenth of going through nodes.
     """
 
-    __slots__ = ("_changes", "_columns", "_nodes", "_position", "special")
+    __slots__ = ("_changes", "_columns", "_nodes", "_position", "reserved", "special")
 
     def __init__(self, nodes: Sequence[NodeState], changes: Sequence[int], dimensions: int) -> None:
         self._nodes = nodes
@@ -28,6 +28,8 @@ class Columns:
         ]
         self.special: set[int] = {node.index for node in nodes if node.special}
         """The indices of the nodes whose derived accounts differ from what is idle."""
+        self.reserved: set[int] = {node.index for node in nodes if node.reserved_tasks}
+        """The indices of the nodes that carry reservations."""
 
     def refresh(self) -> None:
         """Bring the columns up to date. O(changes since the last time)."""
@@ -42,12 +44,19 @@ class Columns:
                 self.special.add(index)
             else:
                 self.special.discard(index)
+            if node.reserved_tasks:
+                self.reserved.add(index)
+            else:
+                self.reserved.discard(index)
         self._position = len(changes)
 
-    def fitting(self, request: Vector) -> list[int]:
-        """Return the indices, in order, of the nodes where `request` fits what is idle."""
+    def fitting(self, request: Vector, among: Iterable[int] | None = None) -> list[int]:
+        """Return the indices of the nodes where `request` fits what is idle.
+
+        They come in order, or in the order of `among`, if only those are to be looked at.
+        """
         self.refresh()
-        found: list[int] | None = None
+        found = None if among is None else list(among)
         for wanted, column in zip(request, self._columns, strict=True):
             if not wanted:
                 continue

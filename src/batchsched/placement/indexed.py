@@ -19,10 +19,11 @@ from batchsched.placement.interface import Fit
 from batchsched.placement.judgement import Judgement
 from batchsched.placement.kind import Kind, KindMaker
 from batchsched.placement.plain import PlainPlacement
-from batchsched.placement.ranking import Entry, Order, Ranking, Raw
-from batchsched.placement.table import Table
+from batchsched.placement.ranking import Entry, Order, Ranking, Raw, Scored
+from batchsched.placement.table import Evaluate, Table
 from batchsched.reasons import NodeTally, Unfit
 from batchsched.states import NodeState, TaskState
+from batchsched.vectors import Vector
 
 __all__ = ["IndexedPlacement"]
 
@@ -43,7 +44,8 @@ class IndexedPlacement:
         self._columns_or_none: Columns | None = None
         self._asked: set[int] = set()
         self._rankings: OrderedDict[tuple[int, Fit | None], Table[Ranking]] = OrderedDict()
-        self._orders: OrderedDict[tuple[int, Fit | None], Table[Order]] = OrderedDict()
+        self._orders: OrderedDict[int, Table[Order]] = OrderedDict()
+        self._most_tables = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
         self._tallies: dict[int, tuple[int, NodeTally]] = {}
 
     # What is asked
@@ -130,27 +132,12 @@ class IndexedPlacement:
         return self._best_of(self._ranking(number, kind, Fit.NOW), kind)
 
     def _scan(self, kind: Kind) -> NodeState | None:
-        nodes = self._nodes
-        special = self._columns.special
-        feasible, score = kind.is_feasible, kind.score
-        accepts = kind.accepts_by_description
         best: dict[Raw, tuple[float, int]] = {}
-        raw: Raw = ()
-        for index in self._columns.fitting(kind.request):
-            if accepts is not None and not accepts[index]:
-                continue
-            node = nodes[index]
-            if special and index in special and not node.fits_now(kind.request):
-                continue
-            if not feasible(node):
-                continue
-            if kind.normalised:
-                raw = kind.raw(node)
-            value = score(node)
+        for index, raw, score in self._fitting_now(kind, None):
             known = best.get(raw)
-            if known is None or value > known[0]:
-                best[raw] = (value, index)
-        return self._choose([(raw, value, index) for raw, (value, index) in best.items()], kind)
+            if known is None or score > known[0]:
+                best[raw] = (score, index)
+        return self._choose([(raw, score, index) for raw, (score, index) in best.items()], kind)
 
     def _best_of(self, ranking: Ranking, kind: Kind) -> NodeState | None:
         return self._choose(ranking.tops(), kind)
@@ -186,24 +173,71 @@ class IndexedPlacement:
     def _ranking(self, number: int, kind: Kind, fit: Fit | None) -> Ranking:
         table = self._rankings.get((number, fit))
         if table is None:
-            table = Table(kind, self._nodes, self._changes, _condition(kind, fit), Ranking)
+            table = Table(self._evaluate(kind, fit), self._changes, kind.watches, Ranking)
             self._rankings[number, fit] = table
-            _forget_beyond(self._rankings, MAX_KEPT_ENTRIES // max(len(self._nodes), 1))
+            if len(self._rankings) > self._most_tables:
+                self._rankings.popitem(last=False)
         else:
             self._rankings.move_to_end((number, fit))
         table.refresh()
         return table.kept
 
     def _order(self, number: int, kind: Kind) -> Order:
-        table = self._orders.get((number, None))
+        table = self._orders.get(number)
         if table is None:
-            table = Table(kind, self._nodes, self._changes, _condition(kind, None), Order)
-            self._orders[number, None] = table
-            _forget_beyond(self._orders, MAX_KEPT_ENTRIES // max(len(self._nodes), 1))
+            table = Table(self._evaluate(kind, None), self._changes, kind.watches, Order)
+            self._orders[number] = table
+            if len(self._orders) > self._most_tables:
+                self._orders.popitem(last=False)
         else:
-            self._orders.move_to_end((number, None))
+            self._orders.move_to_end(number)
         table.refresh()
         return table.kept
+
+    def _evaluate(self, kind: Kind, fit: Fit | None) -> Evaluate:
+        match fit:
+            case None:
+                return lambda among: self._score_feasible(kind, among)
+            case Fit.NOW:
+                return lambda among: self._fitting_now(kind, among)
+            case Fit.LATER:
+                return lambda among: self._score_feasible(
+                    kind, self._special_where(among, kind.request, NodeState.fits_later)
+                )
+            case Fit.CONDITIONALLY:
+                return lambda among: self._score_feasible(
+                    kind, self._special_where(among, kind.request, NodeState.fits_conditionally)
+                )
+
+    def _fitting_now(self, kind: Kind, among: Iterable[int] | None) -> list[Scored]:
+        columns = self._columns
+        found = columns.fitting(kind.request, among)
+        special = columns.special
+        if special:
+            nodes = self._nodes
+            request = kind.request
+            found = [i for i in found if i not in special or nodes[i].fits_now(request)]
+        return self._score_feasible(kind, found)
+
+    def _special_where(
+        self,
+        among: Iterable[int] | None,
+        request: Vector,
+        fits: Callable[[NodeState, Vector], bool],
+    ) -> list[int]:
+        self._columns.refresh()
+        special = self._columns.special
+        looked_at = sorted(special) if among is None else [i for i in among if i in special]
+        return [index for index in looked_at if fits(self._nodes[index], request)]
+
+    def _score_feasible(self, kind: Kind, among: Iterable[int] | None) -> list[Scored]:
+        nodes = self._nodes
+        looked_at = nodes if among is None else [nodes[index] for index in among]
+        self._columns.refresh()
+        if kind.accepts_by_description is not None or kind.live_checks or self._columns.reserved:
+            feasible = kind.is_feasible
+            looked_at = [node for node in looked_at if feasible(node)]
+        return kind.score_of(looked_at)
 
     # Reasons
 
@@ -239,23 +273,3 @@ class IndexedPlacement:
 
 def _extremes(raws: list[Raw]) -> tuple[Raw, Raw]:
     return tuple(map(min, zip(*raws, strict=True))), tuple(map(max, zip(*raws, strict=True)))
-
-
-def _condition(kind: Kind, fit: Fit | None) -> Callable[[NodeState], bool]:
-    request, fits_idle = kind.request, kind.fits_idle
-    match fit:
-        case None:
-            return lambda _node: True
-        case Fit.NOW:
-            return lambda node: fits_idle(node.idle) and (
-                not node.special or node.fits_now(request)
-            )
-        case Fit.LATER:
-            return lambda node: bool(node.special) and node.fits_later(request)
-        case Fit.CONDITIONALLY:
-            return lambda node: bool(node.special) and node.fits_conditionally(request)
-
-
-def _forget_beyond(tables: OrderedDict[tuple[int, Fit | None], Table[Ranking]] | OrderedDict[tuple[int, Fit | None], Table[Order]], most: int) -> None:
-    while len(tables) > max(most, 1):
-        tables.popitem(last=False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from operator import add
 
 from batchsched.placement.judgement import CLOSED, Judgement, plugin_error
-from batchsched.placement.ranking import Raw
+from batchsched.placement.ranking import Raw, Scored
 from batchsched.plugin import NodeScore, Predicate, Reads, Watch
 from batchsched.reasons import Unfit
 from batchsched.resources import EPSILON
@@ -15,7 +16,7 @@ from batchsched.vectors import Vector
 __all__ = ["Kind", "KindMaker"]
 
 NodeCheck = Callable[[NodeState], Unfit | None]
-NodeValue = Callable[[NodeState], float]
+NodeValues = Callable[[Sequence[NodeState]], list[float]]
 FitCheck = Callable[[Vector], bool]
 
 
@@ -49,36 +50,49 @@ class Kind:
         """Those of them that read more than descriptions."""
         self.accepts_by_description: bytearray | None = None
         """For each node, whether its description will do; None: all will."""
-        self.scores: list[tuple[str, int, NodeValue]] = []
+        self.scores: list[tuple[str, int, NodeValues]] = []
         """Scores taken as they are: plugin, weight, score."""
-        self.normalised: list[tuple[str, NodeScore, NodeValue]] = []
+        self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
         """Scores that are normalised, with their plugins' names."""
         self.watches: list[Watch] = []
         """What tells of changes on other nodes that matter."""
         self.is_watched = True
         """Whether everything that the functions read is watched; if not, nothing can be kept."""
 
-    def raw(self, node: NodeState) -> Raw:
-        """Return the raw scores of those that are normalised."""
-        raw: list[float] = []
+    def raw(self, nodes: Sequence[NodeState]) -> list[Raw]:
+        """Return, for each node, the raw scores of those that are normalised."""
+        columns: list[list[float]] = []
         name = ""
         try:
-            for name, _, value in self.normalised:
-                raw.append(value(node))
+            for name, _, values in self.normalised:
+                columns.append(values(nodes))
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error
-        return tuple(raw)
+        return list(zip(*columns, strict=True))
 
-    def score(self, node: NodeState) -> float:
-        """Return the sum of the scores that are taken as they are."""
-        total: float = 0
+    def score(self, nodes: Sequence[NodeState]) -> list[float]:
+        """Return, for each node, the sum of the scores that are taken as they are."""
+        totals: list[float] | None = None
         name = ""
         try:
-            for name, weight, value in self.scores:
-                total += weight * value(node)
+            for name, weight, values in self.scores:
+                scores = values(nodes)
+                if weight != 1:
+                    scores = [weight * score for score in scores]
+                totals = scores if totals is None else list(map(add, totals, scores))
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error
-        return total
+        return [0] * len(nodes) if totals is None else totals
+
+    def score_of(self, nodes: list[NodeState]) -> list[Scored]:
+        """Return each node's index, raw scores, and the sum of its other scores."""
+        scores = self.score(nodes)
+        if not self.normalised:
+            return [(node.index, (), score) for node, score in zip(nodes, scores, strict=True)]
+        return [
+            (node.index, raw, score)
+            for node, raw, score in zip(nodes, self.raw(nodes), scores, strict=True)
+        ]
 
     def is_feasible(self, node: NodeState) -> bool:
         """Return whether the predicates accept the node and no reservation closes it."""
@@ -169,13 +183,13 @@ class KindMaker:
             kind.checks.append((name, check))
         for name, score in self._judgement.scores:
             try:
-                value = _value_for(score, task)
+                values = _values_for(score, task)
             except Exception as error:
                 raise plugin_error(name, "node_scores", error) from error
             if score.normalise is None:
-                kind.scores.append((name, score.weight, value))
+                kind.scores.append((name, score.weight, values))
             else:
-                kind.normalised.append((name, score, value))
+                kind.normalised.append((name, score, values))
             self._watch(kind, score, task)
         return kind
 
@@ -213,11 +227,11 @@ def _check_for(predicate: Predicate, task: TaskState) -> NodeCheck | None:
     return lambda node: check(task, node)
 
 
-def _value_for(score: NodeScore, task: TaskState) -> NodeValue:
+def _values_for(score: NodeScore, task: TaskState) -> NodeValues:
     if score.specialise is not None:
         return score.specialise(task)
     value = score.score
-    return lambda node: value(task, node)
+    return lambda nodes: [value(task, node) for node in nodes]
 
 
 def fit_check(request: Vector) -> FitCheck:

@@ -8,15 +8,18 @@ of a group stays its best.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from sortedcontainers import SortedList
 
-__all__ = ["Order", "Ranking", "Raw"]
+__all__ = ["Entry", "Order", "Ranking", "Raw", "Scored"]
 
 Raw = tuple[float, ...]
 """The raw scores of a node, one for each score that is normalised."""
+
+Scored = tuple[int, Raw, float]
+"""A node's index, its raw scores, and the sum of its other scores."""
 
 Entry = tuple[float, int]
 """Minus the rest of the node's score, and its index: the smallest goes first."""
@@ -36,7 +39,7 @@ class Ranking:
         self._entries: dict[int, tuple[Raw, Entry]] = {}
         self._heaps: dict[Raw, list[Entry]] = {}
 
-    def load(self, scored: list[tuple[int, Raw, float]]) -> None:
+    def load(self, scored: list[Scored]) -> None:
         """Begin with these nodes: index, raw scores, the rest of the score."""
         for index, raw, score in scored:
             entry = (-score, index)
@@ -45,22 +48,27 @@ class Ranking:
         for heap in self._heaps.values():
             heapify(heap)
 
-    def put(self, index: int, raw: Raw, score: float) -> None:
-        """Let a node have these scores from now on."""
-        known = self._entries.get(index)
-        if known is not None and known[1][0] == -score and known[0] == raw:
-            return
-        entry = (-score, index)
-        self._entries[index] = (raw, entry)
-        heap = self._heaps.get(raw)
-        if heap is None:
-            self._heaps[raw] = [entry]
-        else:
-            heappush(heap, entry)
+    def put(self, scored: list[Scored]) -> None:
+        """Let nodes have these scores from now on."""
+        entries = self._entries
+        heaps = self._heaps
+        for index, raw, score in scored:
+            known = entries.get(index)
+            if known is not None and known[1][0] == -score and known[0] == raw:
+                continue
+            entry = (-score, index)
+            entries[index] = (raw, entry)
+            heap = heaps.get(raw)
+            if heap is None:
+                heaps[raw] = [entry]
+            else:
+                heappush(heap, entry)
 
-    def discard(self, index: int) -> None:
-        """Let a node take part no more."""
-        self._entries.pop(index, None)
+    def discard(self, indices: Iterable[int]) -> None:
+        """Let nodes take part no more."""
+        entries = self._entries
+        for index in indices:
+            entries.pop(index, None)
 
     def tops(self) -> list[tuple[Raw, float, int]]:
         """Return the best of each group: raw scores, the rest of the score, index."""
@@ -94,7 +102,7 @@ class Order:
         self._entries: dict[int, tuple[Raw, Entry]] = {}
         self._groups: dict[Raw, SortedList[Entry]] = {}
 
-    def load(self, scored: list[tuple[int, Raw, float]]) -> None:
+    def load(self, scored: list[Scored]) -> None:
         """Begin with these nodes: index, raw scores, the rest of the score."""
         groups: dict[Raw, list[Entry]] = {}
         for index, raw, score in scored:
@@ -103,28 +111,30 @@ class Order:
             groups.setdefault(raw, []).append(entry)
         self._groups = {raw: SortedList(entries) for raw, entries in groups.items()}
 
-    def put(self, index: int, raw: Raw, score: float) -> None:
-        """Let a node have these scores from now on."""
-        known = self._entries.get(index)
-        if known is not None and known[1][0] == -score and known[0] == raw:
-            return
-        self.discard(index)
-        entry = (-score, index)
-        self._entries[index] = (raw, entry)
-        group = self._groups.get(raw)
-        if group is None:
-            group = self._groups[raw] = SortedList()
-        group.add(entry)
+    def put(self, scored: list[Scored]) -> None:
+        """Let nodes have these scores from now on."""
+        for index, raw, score in scored:
+            known = self._entries.get(index)
+            if known is not None and known[1][0] == -score and known[0] == raw:
+                continue
+            self.discard([index])
+            entry = (-score, index)
+            self._entries[index] = (raw, entry)
+            group = self._groups.get(raw)
+            if group is None:
+                group = self._groups[raw] = SortedList()
+            group.add(entry)
 
-    def discard(self, index: int) -> None:
-        """Let a node take part no more."""
-        known = self._entries.pop(index, None)
-        if known is not None:
-            raw, entry = known
-            group = self._groups[raw]
-            group.remove(entry)
-            if not group:
-                del self._groups[raw]
+    def discard(self, indices: Iterable[int]) -> None:
+        """Let nodes take part no more."""
+        for index in indices:
+            known = self._entries.pop(index, None)
+            if known is not None:
+                raw, entry = known
+                group = self._groups[raw]
+                group.remove(entry)
+                if not group:
+                    del self._groups[raw]
 
     def indices(self) -> list[int]:
         """Return the indices of all nodes that take part, in order."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from batchsched.placement.kind import Kind
-from batchsched.placement.ranking import Raw
-from batchsched.states import NodeState
+from batchsched.placement.ranking import Scored
+from batchsched.watch import Watch
 
-__all__ = ["Table"]
+__all__ = ["Evaluate", "Table"]
+
+Evaluate = Callable[[Iterable[int] | None], list[Scored]]
+"""Scores those of some nodes (None: of all) that are feasible and where the task fits."""
 
 
 class Keeps(Protocol):
     """What keeps nodes by score: a `Ranking` or an `Order`."""
 
-    def load(self, scored: list[tuple[int, Raw, float]]) -> None: ...
+    def load(self, scored: list[Scored], /) -> None: ...
 
-    def put(self, index: int, raw: Raw, score: float) -> None: ...
+    def put(self, scored: list[Scored], /) -> None: ...
 
-    def discard(self, index: int) -> None: ...
+    def discard(self, indices: Iterable[int], /) -> None: ...
 
 
 KeepsT = TypeVar("KeepsT", bound=Keeps)
@@ -31,23 +33,21 @@ class Table(Generic[KeepsT]):
     It looks again at the nodes that changed since it was last asked, and at no others.
     """
 
-    __slots__ = ("_changes", "_kind", "_make", "_meets", "_nodes", "_position", "_seen", "kept")
+    __slots__ = ("_changes", "_evaluate", "_make", "_position", "_seen", "_watches", "kept")
 
     def __init__(
         self,
-        kind: Kind,
-        nodes: Sequence[NodeState],
+        evaluate: Evaluate,
         changes: Sequence[int],
-        meets: Callable[[NodeState], bool],
+        watches: Sequence[Watch],
         make: Callable[[], KeepsT],
     ) -> None:
-        self._kind = kind
-        self._nodes = nodes
+        self._evaluate = evaluate
         self._changes = changes
-        self._meets = meets
+        self._watches = watches
         self._make = make
         self._position = -1
-        self._seen = [0] * len(kind.watches)
+        self._seen = [0] * len(watches)
         self.kept = make()
         """The nodes, by score, as of the last `refresh`."""
 
@@ -59,47 +59,18 @@ class Table(Generic[KeepsT]):
             return
         changed = None if self._position < 0 else set(changes[self._position :])
         self._position = now
-        for number, watch in enumerate(self._kind.watches):
+        for number, watch in enumerate(self._watches):
             self._seen[number], elsewhere = watch.changed_since(self._seen[number])
             if elsewhere is None:
                 changed = None
             elif changed is not None:
                 changed.update(elsewhere)
         if changed is None:
-            self._load()
-        else:
-            self._look_again(changed)
-
-    def _load(self) -> None:
-        kind = self._kind
-        meets = self._meets
-        feasible = kind.is_feasible
-        score = kind.score
-        raw = kind.raw
-        is_raw = bool(kind.normalised)
-        self.kept = self._make()
-        self.kept.load(
-            [
-                (node.index, raw(node) if is_raw else (), score(node))
-                for node in self._nodes
-                if meets(node) and feasible(node)
-            ]
-        )
-
-    def _look_again(self, changed: set[int]) -> None:
-        # The one loop that matters: benchmarks/, workloads a and b.
-        kind = self._kind
-        meets = self._meets
-        feasible = kind.is_feasible
-        score = kind.score
-        raw = kind.raw
-        is_raw = bool(kind.normalised)
-        nodes = self._nodes
-        put = self.kept.put
-        discard = self.kept.discard
-        for index in changed:
-            node = nodes[index]
-            if meets(node) and feasible(node):
-                put(index, raw(node) if is_raw else (), score(node))
-            else:
-                discard(index)
+            self.kept = self._make()
+            self.kept.load(self._evaluate(None))
+            return
+        scored = self._evaluate(changed)
+        self.kept.put(scored)
+        if len(scored) < len(changed):
+            changed.difference_update([index for index, _, _ in scored])
+            self.kept.discard(changed)

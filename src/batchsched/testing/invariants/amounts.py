@@ -10,20 +10,28 @@ from fractions import Fraction
 
 from batchsched.resources import Resource
 
-__all__ = ["EPS", "Amounts", "add", "fits", "is_nothing", "of", "shown", "sub", "total", "wanting"]
+__all__ = ["EPS", "Amounts", "Number", "add", "exact", "fits", "is_nothing", "of", "shown", "sub", "total", "wanting"]
 
 EPS = Fraction(1, 10)
 """Amounts that differ by less than this are the same."""
 
-Amounts = dict[str, Fraction]
+Number = int | Fraction
+"""An exact number."""
+
+Amounts = dict[str, Number]
 """Amount by dimension: ``cpu``, ``memory`` and scalars; what is not named is 0."""
+
+
+def exact(amount: float) -> Number:
+    """Return the exact value of an amount."""
+    return amount if isinstance(amount, int) else Fraction(amount)
 
 
 def of(resource: Resource) -> Amounts:
     """Return the amounts of a resource."""
-    amounts = {"cpu": Fraction(resource.milli_cpu), "memory": Fraction(resource.memory)}
+    amounts = {"cpu": exact(resource.milli_cpu), "memory": exact(resource.memory)}
     for name, amount in resource.scalars.items():
-        amounts[name] = Fraction(amount)
+        amounts[name] = exact(amount)
     return amounts
 
 
@@ -31,7 +39,7 @@ def add(left: Amounts, right: Amounts) -> Amounts:
     """Return the sum of both."""
     result = dict(left)
     for name, amount in right.items():
-        result[name] = result.get(name, Fraction(0)) + amount
+        result[name] = result.get(name, 0) + amount
     return result
 
 
@@ -39,7 +47,7 @@ def sub(left: Amounts, right: Amounts) -> Amounts:
     """Return what is left, which may be negative."""
     result = dict(left)
     for name, amount in right.items():
-        result[name] = result.get(name, Fraction(0)) - amount
+        result[name] = result.get(name, 0) - amount
     return result
 
 
@@ -53,9 +61,9 @@ def total(parts: Iterable[Amounts]) -> Amounts:
 
 def wanting(request: Amounts, capacity: Amounts) -> Iterator[str]:
     """Yield the dimensions in which a request does not fit, by name."""
-    zero = Fraction(0)
     for name in sorted(request.keys() | capacity.keys()):
-        if request.get(name, zero) - capacity.get(name, zero) >= EPS:
+        excess = request.get(name, 0) - capacity.get(name, 0)
+        if excess > 0 and excess >= EPS:
             yield name
 
 
@@ -75,5 +83,5 @@ def shown(amounts: Amounts) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def _number(amount: Fraction) -> str:
+def _number(amount: Number) -> str:
     return str(amount) if amount.denominator == 1 else f"{float(amount):.6g}"

@@ -6,7 +6,6 @@ The state after a cycle is put together from the snapshot and the result alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from functools import cached_property
 
 from attrs import frozen
@@ -264,4 +263,4 @@ class Cycle:
     def cluster(self) -> Amounts:
         """The sum of what all nodes have."""
         everything = total(of(node.allocatable) for node in self.snapshot.nodes)
-        return {"cpu": Fraction(0), "memory": Fraction(0)} | everything
+        return {"cpu": 0, "memory": 0} | everything

@@ -1,0 +1,130 @@
+"""``python -m benchmarks``: measure all workloads, print a table, keep the raw results.
+
+python -m benchmarks --quick
+python -m benchmarks --only gangs-1000,busy
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+
+from attrs import asdict
+
+from benchmarks.catalogue import WORKLOADS
+from benchmarks.measurement import Options
+from benchmarks.raw import measurement_of
+from benchmarks.report import report
+
+HERE = Path(__file__).parent
+QUICK = Options(scale=1 / 8, rounds=2, plain_rounds=1, plain_limit=3.0)
+
+
+def main() -> int:
+    """Do what the arguments say; return the exit status."""
+    given = _arguments()
+    names = _names(given.only)
+    options = QUICK if given.quick else Options()
+    if given.scale is not None:
+        options = Options(**{**asdict(options), "scale": given.scale})
+    if given.update_digests:
+        for name in names:
+            _say(f"{name}: storing digests")
+            _worker("digests", name, "--update-digests")
+        return 0
+    output: Path = given.output or HERE / "results" / (
+        "latest.json" if options == Options() else "quick.json"
+    )
+    raw: dict[str, object] = {}
+    if given.only and output.exists():
+        # What is not measured now stays as it was; each says when it was measured.
+        raw = json.loads(output.read_text(encoding="utf-8"))["measurements"]
+    for name in names:
+        raw[name] = _measured(name, options)
+    about = {
+        "machine": f"{platform.machine()}, {_processor()}; one core is used",
+        "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        "options": ", ".join(f"{key} {value:g}" for key, value in asdict(options).items()),
+        "measured": datetime.now(UTC).isoformat(timespec="minutes"),
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"about": about, "measurements": raw}, indent=1)
+    output.write_text(f"{text}\n", encoding="utf-8")
+    tables = report({name: measurement_of(each) for name, each in raw.items()}, about)
+    output.with_suffix(".md").write_text(tables, encoding="utf-8")
+    sys.stdout.write(tables)
+    _say(f"written: {output} and {output.with_suffix('.md')}")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", help="names of workloads, with commas between them")
+    parser.add_argument("--quick", action="store_true", help="an eighth of the size, few rounds")
+    parser.add_argument("--scale", type=float, help="the part of the full size, 0 to 1")
+    parser.add_argument("--output", type=Path, help="where the raw results go; tables beside it")
+    parser.add_argument(
+        "--update-digests", action="store_true", help="only store what is decided now as right"
+    )
+    return parser.parse_args()
+
+
+def _names(only: str | None) -> Sequence[str]:
+    if only is None:
+        return list(WORKLOADS)
+    names = only.split(",")
+    unknown = [name for name in names if name not in WORKLOADS]
+    if unknown:
+        sys.exit(f"unknown workloads: {', '.join(unknown)}; known: {', '.join(WORKLOADS)}")
+    return names
+
+
+def _measured(name: str, options: Options) -> dict[str, object]:
+    began = perf_counter()
+    scale = ("--scale", str(options.scale))
+    measured = _worker(
+        "time",
+        name,
+        *scale,
+        *("--rounds", str(options.rounds)),
+        *("--plain-rounds", str(options.plain_rounds)),
+        *("--plain-limit", str(options.plain_limit)),
+    )
+    measured |= _worker("memory", name, *scale)
+    measured["measured"] = datetime.now(UTC).isoformat(timespec="minutes")
+    _say(f"{name}: measured in {perf_counter() - began:.0f} s")
+    return measured
+
+
+def _worker(*arguments: str) -> dict[str, object]:
+    command = [sys.executable, "-m", "benchmarks.worker", *arguments]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, cwd=HERE.parent)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed")
+    content: dict[str, object] = json.loads(done.stdout)
+    return content
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown processor"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

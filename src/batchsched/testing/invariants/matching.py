@@ -1,0 +1,111 @@
+"""The matching rules of the specification's section 8, written anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from batchsched.constraints import (
+    HostPort,
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinityTerm,
+    Requirement,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+)
+from batchsched.model import NodeInfo, TaskInfo
+
+__all__ = ["accepts_node", "conflict", "is_tolerated", "means"]
+
+
+def accepts_node(task: TaskInfo, node: NodeInfo) -> bool:
+    """Return whether a node meets a task's node selector and required node affinity."""
+    if any(node.labels.get(key) != value for key, value in task.node_selector.items()):
+        return False
+    if task.node_affinity is None or task.node_affinity.required is None:
+        return True
+    return any(_holds_on(term, node) for term in task.node_affinity.required)
+
+
+def _holds_on(term: NodeSelectorTerm, node: NodeInfo) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": node.name}
+    return all(_holds(part, node.labels) for part in term.match_expressions) and all(
+        _holds(part, fields) for part in term.match_fields
+    )
+
+
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    there = requirement.key in labels
+    value = labels.get(requirement.key, "")
+    match requirement.operator:
+        case Operator.IN:
+            return there and value in requirement.values
+        case Operator.NOT_IN:
+            return not there or value not in requirement.values
+        case Operator.EXISTS:
+            return there
+        case Operator.DOES_NOT_EXIST:
+            return not there
+        case Operator.GT:
+            return there and _compare(value, requirement.values[0]) > 0
+        case Operator.LT:
+            return there and _compare(value, requirement.values[0]) < 0
+
+
+def _compare(left: str, right: str) -> int:
+    """Compare two integers; 0 also if one of the texts is none."""
+    first, second = _integer(left), _integer(right)
+    return 0 if first is None or second is None else (first > second) - (first < second)
+
+
+def _integer(text: str) -> int | None:
+    if not re.fullmatch("[+-]?[0-9]+", text):
+        return None
+    value = int(text)
+    return value if -(2**63) <= value < 2**63 else None
+
+
+def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    """Return whether a taint keeps nobody away, or not one with these tolerations."""
+    return taint.effect is TaintEffect.PREFER_NO_SCHEDULE or any(
+        toleration.effect in (None, taint.effect)
+        and (
+            toleration.key == taint.key
+            or (not toleration.key and toleration.operator is TolerationOperator.EXISTS)
+        )
+        and (
+            toleration.operator is TolerationOperator.EXISTS or toleration.value == taint.value
+        )
+        for toleration in tolerations
+    )
+
+
+def conflict(one: TaskInfo, other: TaskInfo) -> HostPort | None:
+    """Return a host port of `one` that `other` has too, or None."""
+    for mine in one.host_ports:
+        for theirs in other.host_ports:
+            if (mine.port, mine.protocol) == (theirs.port, theirs.protocol) and (
+                mine.address == theirs.address or "0.0.0.0" in (mine.address, theirs.address)  # noqa: S104
+            ):
+                return mine
+    return None
+
+
+def means(term: PodAffinityTerm, owner: TaskInfo, other: TaskInfo) -> bool:
+    """Return whether a term that `owner` carries means the task `other`."""
+    namespaces = term.namespaces or (owner.namespace,)
+    return other.namespace in namespaces and _selects(term.selector, other.labels)
+
+
+def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    if selector is None:
+        return False
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        _holds(part, labels) for part in selector.match_expressions
+    )
