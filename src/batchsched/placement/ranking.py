@@ -25,68 +25,120 @@ Entry = tuple[float, int]
 """Minus the rest of the node's score, and its index: the smallest goes first."""
 
 
-class Ranking:
-    """Nodes by group and score; finds the best of each group.
+class _Group:
+    """Nodes with scores that change, the best first; among equals the first in node order.
 
-    `put` and `discard` cost O(log nodes) and O(1); `tops` O(groups) and what is
-    left to clean up. Entries that are no longer true stay in the heaps until they
-    come to the top.
+    Most scores change several times before anybody asks for the best, and most nodes never
+    come near it. So nodes are only appended to the bucket of their score; a bucket is put in
+    order when it comes to be the best one, and what is no longer true is left out then.
     """
 
-    __slots__ = ("_entries", "_heaps")
+    __slots__ = ("_buckets", "_in_order", "_scores", "score_of")
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[Raw, Entry]] = {}
-        self._heaps: dict[Raw, list[Entry]] = {}
+        self.score_of: dict[int, float] = {}
+        """Index to score, of all nodes that take part."""
+        self._buckets: dict[float, list[int]] = {}
+        self._in_order: set[float] = set()
+        self._scores: list[float] = []  # a heap of minus the scores that have a bucket
+
+    def put(self, scored: list[Scored]) -> None:
+        """Let nodes have these scores from now on. O(1) each, and more when they come up."""
+        score_of = self.score_of
+        buckets = self._buckets
+        for index, _, score in scored:
+            if score_of.get(index) == score:
+                continue
+            score_of[index] = score
+            bucket = buckets.get(score)
+            if bucket is None:
+                buckets[score] = [index]
+                heappush(self._scores, -score)
+            elif score in self._in_order:
+                heappush(bucket, index)
+            else:
+                bucket.append(index)
+
+    def best(self) -> tuple[float, int] | None:
+        """Return the highest score, and the first node in node order that has it."""
+        score_of = self.score_of
+        while self._scores:
+            score = -self._scores[0]
+            bucket = self._buckets[score]
+            if score not in self._in_order:
+                bucket = list({index for index in bucket if score_of.get(index) == score})
+                heapify(bucket)
+                self._buckets[score] = bucket
+                self._in_order.add(score)
+            while bucket:
+                index = bucket[0]
+                if score_of.get(index) == score:
+                    return score, index
+                heappop(bucket)
+            del self._buckets[score]
+            self._in_order.discard(score)
+            heappop(self._scores)
+        return None
+
+
+class Ranking:
+    """Nodes by group and score; finds the best of each group."""
+
+    __slots__ = ("_group_of", "_groups", "_only")
+
+    def __init__(self) -> None:
+        self._only = _Group()
+        """The group without raw scores: the only one, unless scores are normalised."""
+        self._groups: dict[Raw, _Group] = {(): self._only}
+        self._group_of: dict[int, _Group] = {}
+        """Index to group, of nodes with raw scores."""
 
     def load(self, scored: list[Scored]) -> None:
-        """Begin with these nodes: index, raw scores, the rest of the score."""
-        for index, raw, score in scored:
-            entry = (-score, index)
-            self._entries[index] = (raw, entry)
-            self._heaps.setdefault(raw, []).append(entry)
-        for heap in self._heaps.values():
-            heapify(heap)
+        """Begin with these nodes."""
+        self.put(scored)
 
     def put(self, scored: list[Scored]) -> None:
         """Let nodes have these scores from now on."""
-        entries = self._entries
-        heaps = self._heaps
-        for index, raw, score in scored:
-            known = entries.get(index)
-            if known is not None and known[1][0] == -score and known[0] == raw:
-                continue
-            entry = (-score, index)
-            entries[index] = (raw, entry)
-            heap = heaps.get(raw)
-            if heap is None:
-                heaps[raw] = [entry]
-            else:
-                heappush(heap, entry)
+        if not scored or not scored[0][1]:
+            self._only.put(scored)
+            return
+        group_of = self._group_of
+        for entry in scored:
+            index, raw, _ = entry
+            group = self._groups.get(raw)
+            if group is None:
+                group = self._groups[raw] = _Group()
+            known = group_of.get(index)
+            if known is not group:
+                if known is not None:
+                    known.score_of.pop(index, None)
+                group_of[index] = group
+            group.put([entry])
 
     def discard(self, indices: Iterable[int]) -> None:
         """Let nodes take part no more."""
-        entries = self._entries
+        if not self._group_of:
+            score_of = self._only.score_of
+            for index in indices:
+                score_of.pop(index, None)
+            return
         for index in indices:
-            entries.pop(index, None)
+            group = self._group_of.pop(index, None)
+            if group is not None:
+                group.score_of.pop(index, None)
 
     def tops(self) -> list[tuple[Raw, float, int]]:
-        """Return the best of each group: raw scores, the rest of the score, index."""
-        entries = self._entries
+        """Return the best of each group: raw scores, the sum of the other scores, index."""
         tops: list[tuple[Raw, float, int]] = []
         empty: list[Raw] = []
-        for raw, heap in self._heaps.items():
-            while heap:
-                entry = heap[0]
-                known = entries.get(entry[1])
-                if known is not None and known[1] == entry and known[0] == raw:
-                    tops.append((raw, -entry[0], entry[1]))
-                    break
-                heappop(heap)
-            else:
+        for raw, group in self._groups.items():
+            best = group.best()
+            if best is not None:
+                tops.append((raw, *best))
+            elif raw:
                 empty.append(raw)
         for raw in empty:
-            del self._heaps[raw]
+            del self._groups[raw]
         return tops
 
 
