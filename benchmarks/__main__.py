@@ -42,7 +42,7 @@ def main() -> int:
     output: Path = given.output or HERE / "results" / (
         "latest.json" if options == Options() else "quick.json"
     )
-    raw: dict[str, object] = {}
+    raw: dict[str, dict[str, object]] = {}
     if given.only and output.exists():
         # What is not measured now stays as it was; each says when it was measured.
         raw = json.loads(output.read_text(encoding="utf-8"))["measurements"]

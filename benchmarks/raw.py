@@ -19,6 +19,8 @@ def measurement_of(raw: Mapping[str, Any]) -> Measurement:
     content = {name: value for name, value in raw.items() if name in known}
     for name in ("runs", "replays"):
         content[name] = tuple(Run(**run) for run in content[name])
+    for name in ("snapshot_seconds", "plain_seconds", "allocate_alone"):
+        content[name] = tuple(content[name])
     for name in ("replay_cycle", "replay_actions", "plain", "growth"):
         if content[name] is not None:
             content[name] = Ratio(rounds=tuple(content[name]["rounds"]))

@@ -11,7 +11,7 @@ from batchsched import __version__
 
 project = "batchsched"
 author = "the authors of batchsched"
-copyright = author
+project_copyright = author
 version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]

@@ -197,6 +197,15 @@ class TestFitting:
         assert (a <= b) is expected
         assert (b >= a) is expected
 
+    @pytest.mark.parametrize(
+        "more", [Resource(milli_cpu=0.1), Resource(memory=0.1), Resource(scalars={"x": 0.1})]
+    )
+    def test_what_differs_by_epsilon_is_not_the_same_and_yet_no_error(self, more: Resource) -> None:
+        assert not more.fits(Resource())
+        assert not more.is_empty()
+        assert not Resource().fits(more * -1)
+        assert (Resource() - more) == more * -1  # not below -EPSILON
+
     @given(anything)
     def test_everything_fits_itself(self, a: Resource) -> None:
         assert a.fits(a)

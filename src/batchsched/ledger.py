@@ -24,6 +24,7 @@ TaskListener = Callable[[TaskState], None]
 """Called after a task was charged, or given back what it was charged."""
 
 _ALLOCATED = TaskStatus.ALLOCATED
+_BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
 
 
@@ -89,7 +90,7 @@ class Ledger:
             else:
                 self._put_on(task, node)
         if job is not None:
-            _count(job, task, task.status, 1)
+            _count(job, task)
             if task.is_backfill and task.status.holds:
                 job.backfilling += 1
         return task
@@ -121,8 +122,19 @@ class Ledger:
             if is_backfill and status.holds:
                 job.backfilling += 1
             if old is not status:
-                _count(job, task, old, -1)
-                _count(job, task, status, 1)
+                counts = job.counts
+                counts[old.index] -= 1
+                counts[status.index] += 1
+                job.ready_count += status.ready - old.ready
+                job.waiting_count += status.waiting - old.waiting
+                job.conditionally_ready_count += (
+                    status.conditionally_ready - old.conditionally_ready
+                )
+                job.valid_count += status.valid - old.valid
+                if status is _ALLOCATED:
+                    job.allocated[task.uid] = task
+                elif old is _ALLOCATED:
+                    del job.allocated[task.uid]
         # A refund goes out with the mark that the task was charged with.
         if old.charged and not status.charged:
             task.status = status
@@ -143,6 +155,18 @@ class Ledger:
             queue = job.queue
             if queue is not None and queue.waits_in is not None:
                 queue.waits_in.touch(queue)
+
+    def bind(self, task: TaskState) -> None:
+        """Let an Allocated task be Binding from now on; no account and no charge changes."""
+        if task.status is not _ALLOCATED:
+            raise InvariantError(f"{task!r} is to be bound and is not Allocated")
+        task.status = _BINDING
+        job = task.job
+        assert job is not None
+        counts = job.counts
+        counts[_ALLOCATED.index] -= 1
+        counts[_BINDING.index] += 1
+        del job.allocated[task.uid]
 
     def _put_on(self, task: TaskState, node: NodeState) -> None:
         status = task.status
@@ -166,10 +190,13 @@ class Ledger:
                 if task.is_backfill:
                     node.special += 1
                     node.backfilled = tuple(map(add, node.backfilled, task.resreq))
+                if node.special:
+                    _expect_promises_kept(task, node)
                 if self.on_occupy is not None:
                     self.on_occupy(task, node, 1)
                 return
         self._book_special(task, node, 1)
+        _expect_promises_kept(task, node)
 
     def _take_off(self, task: TaskState, node: NodeState) -> None:
         status = task.status
@@ -258,7 +285,7 @@ class Ledger:
         for job in self.jobs.values():
             counted = JobState(job.info, job.queue)
             for task in job.tasks:
-                _count(counted, task, task.status, 1)
+                _count(counted, task)
                 if task.is_backfill and task.status.holds:
                     counted.backfilling += 1
             for name in (
@@ -282,17 +309,22 @@ def _requests(snapshot: Snapshot) -> Iterator[Resource]:
             yield task.init_resreq
 
 
-def _count(job: JobState, task: TaskState, status: TaskStatus, sign: int) -> None:
-    job.counts[status.index] += sign
-    job.ready_count += sign * status.ready
-    job.waiting_count += sign * status.waiting
-    job.conditionally_ready_count += sign * status.conditionally_ready
-    job.valid_count += sign * status.valid
+def _count(job: JobState, task: TaskState) -> None:
+    status = task.status
+    job.counts[status.index] += 1
+    job.ready_count += status.ready
+    job.waiting_count += status.waiting
+    job.conditionally_ready_count += status.conditionally_ready
+    job.valid_count += status.valid
     if status is _ALLOCATED:
-        if sign > 0:
-            job.allocated[task.uid] = task
-        else:
-            del job.allocated[task.uid]
+        job.allocated[task.uid] = task
+
+
+def _expect_promises_kept(task: TaskState, node: NodeState) -> None:
+    for name in ("future_idle", "accessible", "eventual"):
+        amounts: Vector = getattr(node, name)
+        if min(amounts) < -EPSILON:
+            raise InvariantError(f"{task!r} takes what was promised on {node!r}: {name} {amounts}")
 
 
 def _is_nowhere(task: TaskState) -> bool:

@@ -270,12 +270,14 @@ class Session:
 
     def take_back(self, task: TaskState) -> None:
         """Make a task Pending again that has a place or a promise and is not bound."""
+        self._outside_statement()
         with self.statement() as statement:
             statement.take_back(task)
             statement.commit()
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
         """Take a Running task off its node, to make room for `claimant`."""
+        self._outside_statement()
         with self.statement() as statement:
             statement.evict(task, claimant=claimant)
             statement.commit()
@@ -306,7 +308,7 @@ class Session:
         for task in tasks:
             node = task.node
             assert node is not None
-            self.ledger.move(task, TaskStatus.BINDING, node, is_backfill=task.is_backfill)
+            self.ledger.bind(task)
             self.binds.append(
                 Bind(task_uid=task.uid, node_name=node.name, is_backfill=task.is_backfill)
             )

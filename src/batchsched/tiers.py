@@ -203,7 +203,7 @@ class Tiers:
             for name, function in self._job_orders:
                 key.append(function(job))
         except Exception as error:
-            raise PluginError(name, "job_order", problem_of(error)) from error
+            raise PluginError(name, "job_order_key", problem_of(error)) from error
         key.append(job.info.creation_time)
         key.append(job.uid)
         return tuple(key)
@@ -216,7 +216,7 @@ class Tiers:
             for name, function in self._queue_orders:
                 key.append(function(queue))
         except Exception as error:
-            raise PluginError(name, "queue_order", problem_of(error)) from error
+            raise PluginError(name, "queue_order_key", problem_of(error)) from error
         key.append(queue.info.creation_time)
         key.append(queue.name)
         return tuple(key)
@@ -230,7 +230,7 @@ class Tiers:
                 for name, function in self._task_orders:
                     key.append(function(task))
             except Exception as error:
-                raise PluginError(name, "task_order", problem_of(error)) from error
+                raise PluginError(name, "task_order_key", problem_of(error)) from error
             key.append(task.info.creation_time)
             key.append(task.uid)
             task.order_key = tuple(key)
@@ -341,8 +341,8 @@ def _check_points(name: str, opened: object, points: frozenset[str]) -> None:
         raise PluginError(name, "open", problem)
 
 
-@lru_cache(maxsize=256)
-def _misspelled(kind: type) -> tuple[str, str] | None:
+@cache
+def _misspelled(kind: type[object]) -> tuple[str, str] | None:
     for method in dir(kind):
         if not method.startswith("_") and method not in POINTS and callable(getattr(kind, method)):
             close = get_close_matches(method, POINTS, n=1, cutoff=0.85)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sybil import Sybil
+from sybil.example import SybilFailure
 from sybil.parsers.myst import PythonCodeBlockParser
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,26 +24,29 @@ def examples_of(page: Path) -> Sybil:
     return Sybil([PythonCodeBlockParser()], path=str(page.parent), filenames=[page.name])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_examples_give_what_the_page_says(page: Path) -> None:
-    document = examples_of(page).parse(page)
-    for example in document.examples():
+def run(page: Path) -> None:
+    for example in examples_of(page).parse(page).examples():
         example.evaluate()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_examples_give_what_the_page_says(page: Path) -> None:
+    run(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_example_is_hidden_from_the_tests(page: Path) -> None:
-    fences = [match[2] for match in FENCE.finditer(page.read_text(encoding="utf-8"))]
-    assert not set(fences) & set(PYTHON_LIKE), "name the language of examples `python`"
-    parsed = sum(
-        1 for _ in re.finditer(r"^```python$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    )
-    assert fences.count("python") == parsed, "examples stand at the left margin"
+    text = page.read_text(encoding="utf-8")
+    languages = [match[2] for match in FENCE.finditer(text)]
+    assert not set(languages) & set(PYTHON_LIKE), "name the language of examples `python`"
+    found = list(examples_of(page).parse(page).examples())
+    assert bool(found) == ("python" in languages)
+    at_the_margin = re.findall(r"^```python$", text, re.MULTILINE)
+    assert languages.count("python") == len(at_the_margin), "examples stand at the left margin"
 
 
 def test_an_example_that_gives_something_else_fails(tmp_path: Path) -> None:
     page = tmp_path / "wrong.md"
     page.write_text("```python\n>>> 1 + 1\n3\n```\n", encoding="utf-8")
-    with pytest.raises(Exception, match=r"(?s)Expected:.*3.*Got:.*2"):
-        for example in examples_of(page).parse(page).examples():
-            example.evaluate()
+    with pytest.raises(SybilFailure, match=r"(?s)Expected:.*3.*Got:.*2"):
+        run(page)

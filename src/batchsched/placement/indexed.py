@@ -10,7 +10,7 @@ answers is always what a plain loop over all nodes would answer; see
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import merge
 
 from batchsched.ledger import Ledger
@@ -29,6 +29,10 @@ __all__ = ["IndexedPlacement"]
 
 MAX_KEPT_ENTRIES = 2_000_000
 """How many entries of tables are kept at most, of all kinds together: some 300 MB."""
+
+
+FEW = 8
+"""So many nodes are looked at one by one; more, through the columns."""
 
 
 class IndexedPlacement:
@@ -140,7 +144,10 @@ class IndexedPlacement:
         return self._choose([(raw, score, index) for raw, (score, index) in best.items()], kind)
 
     def _best_of(self, ranking: Ranking, kind: Kind) -> NodeState | None:
-        return self._choose(ranking.tops(), kind)
+        if kind.normalised:
+            return self._choose(ranking.tops(), kind)
+        best = ranking.best()
+        return None if best is None else self._nodes[best[1]]
 
     def _choose(self, tops: list[tuple[Raw, float, int]], kind: Kind) -> NodeState | None:
         """Return the best node, given the best of each group."""
@@ -209,12 +216,23 @@ class IndexedPlacement:
                     kind, self._special_where(among, kind.request, NodeState.fits_conditionally)
                 )
 
-    def _fitting_now(self, kind: Kind, among: Iterable[int] | None) -> list[Scored]:
+    def _fitting_now(self, kind: Kind, among: Collection[int] | None) -> list[Scored]:
+        nodes = self._nodes
+        if among is not None and len(among) <= FEW:
+            fits_idle, feasible, request = kind.fits_idle, kind.is_feasible, kind.request
+            return kind.score_of(
+                [
+                    node
+                    for node in [nodes[index] for index in among]
+                    if fits_idle(node.idle)
+                    and (not node.special or node.fits_now(request))
+                    and feasible(node)
+                ]
+            )
         columns = self._columns
         found = columns.fitting(kind.request, among)
         special = columns.special
         if special:
-            nodes = self._nodes
             request = kind.request
             found = [i for i in found if i not in special or nodes[i].fits_now(request)]
         return self._score_feasible(kind, found)

@@ -127,6 +127,10 @@ class Ranking:
             if group is not None:
                 group.score_of.pop(index, None)
 
+    def best(self) -> tuple[float, int] | None:
+        """Return the best node where no scores are normalised: its score and index."""
+        return self._only.best()
+
     def tops(self) -> list[tuple[Raw, float, int]]:
         """Return the best of each group: raw scores, the sum of the other scores, index."""
         tops: list[tuple[Raw, float, int]] = []

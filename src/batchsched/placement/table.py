@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from batchsched.placement.ranking import Scored
@@ -10,7 +10,7 @@ from batchsched.watch import Watch
 
 __all__ = ["Evaluate", "Table"]
 
-Evaluate = Callable[[Iterable[int] | None], list[Scored]]
+Evaluate = Callable[[Collection[int] | None], list[Scored]]
 """Scores those of some nodes (None: of all) that are feasible and where the task fits."""
 
 

@@ -1,0 +1,96 @@
+"""Invariants: what must be true of every cycle, whatever the configuration.
+
+They are written from the specification over snapshot and result, and share no code with what
+they check: no session, no plugin, no action. A violation says what is wrong in a line, and
+carries the cycle to paste into a test.
+
+An invariant says nothing of what cannot be told from snapshot and result alone; it never
+raises falsely. Of plugins and actions that are not the specification's it assumes nothing.
+"""
+
+from collections.abc import Sequence
+
+from batchsched.config import SchedulerConfig
+from batchsched.registry import Registry
+from batchsched.result import CycleResult
+from batchsched.snapshot import Snapshot
+from batchsched.testing.invariants.base import Invariant, invariant
+from batchsched.testing.invariants.capacity import check_capacity
+from batchsched.testing.invariants.claims import check_claims, check_sparing
+from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.decisions import check_decisions
+from batchsched.testing.invariants.gangs import check_gangs
+from batchsched.testing.invariants.outcomes import check_outcomes
+from batchsched.testing.invariants.permutation import check_permutation
+from batchsched.testing.invariants.placements import check_placements
+from batchsched.testing.invariants.queues import check_swaps
+from batchsched.testing.invariants.reasons import check_reasons
+from batchsched.testing.invariants.reservations import check_reservations
+from batchsched.testing.invariants.victims import check_protection
+from batchsched.testing.invariants.violation import InvariantViolation
+
+__all__ = [
+    "INVARIANTS",
+    "Cycle",
+    "Invariant",
+    "InvariantViolation",
+    "check_capacity",
+    "check_claims",
+    "check_cycle",
+    "check_decisions",
+    "check_gangs",
+    "check_outcomes",
+    "check_permutation",
+    "check_placements",
+    "check_protection",
+    "check_reasons",
+    "check_reservations",
+    "check_sparing",
+    "check_swaps",
+    "invariant",
+]
+
+INVARIANTS: Sequence[Invariant] = (
+    check_decisions,
+    check_capacity,
+    check_placements,
+    check_gangs,
+    check_protection,
+    check_claims,
+    check_sparing,
+    check_swaps,
+    check_reservations,
+    check_outcomes,
+    check_reasons,
+    check_permutation,
+)
+"""All invariants, in the order in which `check_cycle` checks them."""
+
+
+def check_cycle(
+    snapshot: Snapshot,
+    result: CycleResult,
+    config: SchedulerConfig | None = None,
+    *,
+    registry: Registry | None = None,
+    invariants: Sequence[Invariant] = INVARIANTS,
+) -> None:
+    """Check one cycle for everything that must be true of it.
+
+    Args:
+        snapshot: what was scheduled.
+        result: what came out.
+        config: the configuration; None: the default.
+        registry: where the configuration's names come from; None: the default registry.
+        invariants: what to check; all that there are by default.
+
+    Raises:
+        InvariantViolation: the first thing that is wrong.
+
+    >>> from batchsched import NodeInfo, Resource, schedule
+    >>> snapshot = Snapshot(nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))])
+    >>> check_cycle(snapshot, schedule(snapshot))
+    """
+    cycle = Cycle(snapshot, result, SchedulerConfig() if config is None else config, registry)
+    for law in invariants:
+        law.check(cycle)

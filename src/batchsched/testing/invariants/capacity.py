@@ -1,0 +1,61 @@
+"""No node is over-committed, now or in the future."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.amounts import EPS, of, shown, wanting
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import Cycle
+
+__all__ = ["check_capacity"]
+
+
+@invariant
+def check_capacity(cycle: Cycle) -> Iterator[str]:
+    """No node is over-committed, now or in the future (specification, section 3).
+
+    What is idle, will be idle, is accessible and will be left in the end is not negative on
+    any node; reservations are not larger than their node; and no task came to a node that
+    had as many tasks as it may.
+    """
+    new = set(cycle.new)
+    for name, accounts in cycle.accounts.items():
+        for account, amounts in accounts.derived.items():
+            for dimension, amount in sorted(amounts.items()):
+                if amount <= -EPS:
+                    yield (
+                        f"node {name!r} is over-committed: its {account} is "
+                        f"{shown({dimension: amount})}; on it are {_tasks_on(cycle, name)}"
+                    )
+        for dimension in wanting(accounts.reserved, of(cycle.nodes[name].allocatable)):
+            yield (
+                f"node {name!r}: more {dimension} is reserved than it has; on it are "
+                f"{_tasks_on(cycle, name)}"
+            )
+        limit = cycle.nodes[name].max_tasks
+        there = [
+            uid
+            for uid in cycle.on_node[name]
+            if cycle.after[uid].status is not TaskStatus.RESERVED
+        ]
+        came = [uid for uid in there if uid in new]
+        if (
+            limit is not None
+            and len(there) > limit
+            and came
+            and cycle.policy.has("predicates", "enablePredicate")
+        ):
+            yield (
+                f"node {name!r} may have {limit} tasks and has {len(there)}, "
+                f"and {', '.join(came)} came in this cycle"
+            )
+
+
+def _tasks_on(cycle: Cycle, name: str) -> str:
+    return "; ".join(
+        f"{uid} {cycle.after[uid].status.value}"
+        f"{' (backfill)' if cycle.after[uid].is_backfill else ''}: {shown(cycle.resreq[uid])}"
+        for uid in cycle.on_node[name]
+    )

@@ -1,0 +1,132 @@
+"""Evictions are for somebody, and are no more than is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from batchsched.result import Eviction
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.amounts import Amounts, add, fits, sub, total
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import Cycle
+
+__all__ = ["check_claims", "check_sparing"]
+
+
+@invariant
+def check_claims(cycle: Cycle) -> Iterator[str]:
+    """Tasks are evicted only for a task that is then promised their place.
+
+    The claimant asks for something and is Pipelined on the victim's node; both belong to jobs
+    of the session, and stand to each other as the action demands: of the same queue for
+    preempt, of different ones for reclaim, and a backfill task for allocate. Other actions
+    evict nobody.
+    """
+    configured = {action.name for action in cycle.config.actions}
+    for eviction in cycle.result.evictions:
+        victim, claimant = eviction.task_uid, eviction.for_task_uid
+        what = f"task {victim!r} is evicted from {eviction.node_name!r} by {eviction.action}"
+        if eviction.action not in configured:
+            yield f"{what}, which is not configured"
+        if victim not in cycle.result.tasks:
+            yield f"{what}, but it belongs to no job of the session"
+            continue
+        if claimant not in cycle.result.tasks:
+            yield f"{what} for {claimant!r}, which belongs to no job of the session"
+            continue
+        place = cycle.after[claimant]
+        if place.status is not TaskStatus.PIPELINED or place.node_name != eviction.node_name:
+            yield (
+                f"{what} for {claimant!r}, which is {place.status.value} on "
+                f"{place.node_name!r} afterwards"
+            )
+        if cycle.is_best_effort(claimant):
+            yield f"{what} for {claimant!r}, which asks for nothing"
+        yield from _relation(cycle, eviction, what)
+
+
+def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
+    theirs, mine = cycle.job_of[eviction.task_uid], cycle.job_of[eviction.for_task_uid]
+    match eviction.action:
+        case "preempt":
+            if theirs.queue != mine.queue:
+                yield f"{what} for {eviction.for_task_uid!r}, which is of another queue"
+        case "reclaim":
+            if theirs.queue == mine.queue:
+                yield f"{what} for {eviction.for_task_uid!r}, which is of the same queue"
+        case "allocate":
+            if not cycle.policy.evicts_backfill:
+                yield f"{what}, which evicts nobody without evictBackfill"
+            elif not cycle.tasks[eviction.task_uid].is_backfill:
+                yield f"{what}, but it is not marked as backfill"
+        case "backfill" | "reserve":
+            yield f"{what}, which never evicts"
+        case _:
+            pass
+
+
+@invariant
+def check_sparing(cycle: Cycle) -> Iterator[str]:
+    """No eviction could have been spared (specification, section 7, `make_room`).
+
+    For each claimant: without any one of its victims there would not have been enough room
+    on the node. What was there at the time is not known, but that there was at least so much:
+    what is there in the end, with the claimant's own promise, without what was evicted later.
+    """
+    if cycle.policy.takes_back:
+        return  # there may be more room in the end than there ever was before
+    by_claimant: dict[str, list[int]] = {}
+    for position, eviction in enumerate(cycle.result.evictions):
+        by_claimant.setdefault(eviction.for_task_uid, []).append(position)
+    for claimant, positions in by_claimant.items():
+        victims = [cycle.result.evictions[position] for position in positions]
+        if claimant in cycle.tasks and cycle.after[claimant].node_name in cycle.nodes:
+            yield from _spared(cycle, claimant, victims, last=positions[-1])
+
+
+def _spared(
+    cycle: Cycle, claimant: str, victims: Sequence[Eviction], *, last: int
+) -> Iterator[str]:
+    node_name = cycle.after[claimant].node_name
+    assert node_name is not None
+    accounts = cycle.accounts[node_name]
+    request = cycle.start_request[claimant]
+    later = [
+        eviction.task_uid
+        for eviction in cycle.result.evictions[last + 1 :]
+        if eviction.node_name == node_name
+    ]
+    future = sub(add(accounts.future_idle, cycle.resreq[claimant]), _held(cycle, later))
+    eventual = sub(
+        add(accounts.eventual, cycle.resreq[claimant]),
+        _held(cycle, [uid for uid in later if not cycle.after[uid].is_backfill]),
+    )
+    for victim in victims:
+        uid = victim.task_uid
+        if victim.node_name != node_name or uid not in cycle.tasks:
+            continue
+        share = cycle.resreq[uid]
+        others = _held(cycle, [e.task_uid for e in victims if e is not victim])
+        for_good = {} if cycle.after[uid].is_backfill else share
+        if (
+            fits(request, sub(future, share))
+            and fits(request, sub(eventual, for_good))
+            and (_may_grow(cycle, victim) or fits(request, others))
+        ):
+            yield (
+                f"task {uid!r} is evicted from {node_name!r} by {victim.action} for "
+                f"{claimant!r}, which would have fitted there without that"
+            )
+
+
+def _held(cycle: Cycle, uids: Sequence[str]) -> Amounts:
+    return total(cycle.resreq[uid] for uid in uids if uid in cycle.resreq)
+
+
+def _may_grow(cycle: Cycle, eviction: Eviction) -> bool:
+    """Return whether the claimant certainly could take idle resources, too."""
+    if eviction.action != "preempt":
+        return True
+    if cycle.job_of[eviction.task_uid].uid == cycle.job_of[eviction.for_task_uid].uid:
+        return False
+    return not cycle.policy.has("proportion") and cycle.policy.knows_plugins

@@ -1,0 +1,136 @@
+"""The result agrees with the snapshot and with itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from batchsched.model import JobInfo
+from batchsched.result import Promise
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import PLACED, Cycle
+
+__all__ = ["check_decisions"]
+
+_MAY_BE_PLACED = (TaskStatus.PENDING, TaskStatus.RESERVED)
+_FROM_WAITING = (*_MAY_BE_PLACED, *PLACED)
+
+
+@invariant
+def check_decisions(cycle: Cycle) -> Iterator[str]:
+    """Every decision shows in the outcomes, and no task changed but by a decision.
+
+    Each job is in the session or left out; only Pending and Reserved tasks are placed, only
+    Running ones are evicted, nothing else moves, and a task is bound once.
+    """
+    result = cycle.result
+    for uid in cycle.jobs:
+        if (uid in result.jobs) == (uid in result.left_out):
+            yield f"job {uid!r} must be either in the session or left out"
+    expected = {t.uid for job in cycle.jobs.values() if cycle.is_in_session(job) for t in job.tasks}
+    for uid in sorted(expected ^ result.tasks.keys()):
+        yield f"task {uid!r} must have an outcome if, and only if, its job was in the session"
+        return
+    for job in cycle.jobs.values():
+        yield from _moves(cycle, job)
+    yield from _binds(cycle)
+    yield from _evictions(cycle)
+    yield from _promises(cycle)
+
+
+def _moves(cycle: Cycle, job: JobInfo) -> Iterator[str]:
+    evicted = {eviction.task_uid for eviction in cycle.result.evictions}
+    for task in job.tasks:
+        before, after = cycle.before(task.uid), cycle.after[task.uid]
+        moved = f"task {task.uid!r} was {before.status.value} and is {after.status.value}"
+        if before.status in _MAY_BE_PLACED:
+            if after.status not in _FROM_WAITING:
+                yield f"{moved}, which no decision can bring about"
+            elif after.status is TaskStatus.PENDING:
+                if after.node_name is not None:
+                    yield f"{moved}, but on node {after.node_name!r}"
+            elif after.node_name not in cycle.nodes:
+                yield f"{moved} on {after.node_name!r}, which is no node"
+            if after.is_backfill and not before.is_backfill and after.status not in PLACED:
+                yield f"{moved}, but is marked as backfill now"
+            continue
+        if task.uid in evicted:
+            continue
+        if before != after:
+            yield f"{moved} on {after.node_name!r}; it was not evicted, so it must not change"
+
+
+def _binds(cycle: Cycle) -> Iterator[str]:
+    bound = Counter(bind.task_uid for bind in cycle.result.binds)
+    for uid, times in bound.items():
+        if times > 1:
+            yield f"task {uid!r} is bound {times} times"
+    for bind in cycle.result.binds:
+        outcome = cycle.after.get(bind.task_uid)
+        if outcome is None:
+            yield f"task {bind.task_uid!r} is bound, and not in the snapshot"
+            continue
+        said = (TaskStatus.BINDING, bind.node_name, bind.is_backfill)
+        if (outcome.status, outcome.node_name, outcome.is_backfill) != said:
+            yield (
+                f"task {bind.task_uid!r} is bound to {bind.node_name!r}, but its outcome is "
+                f"{outcome.status.value} on {outcome.node_name!r}"
+            )
+    for uid in cycle.new:
+        if cycle.after[uid].status is TaskStatus.BINDING and uid not in bound:
+            yield f"task {uid!r} is Binding, and there is no bind for it"
+
+
+def _evictions(cycle: Cycle) -> Iterator[str]:
+    seen: set[str] = set()
+    for eviction in cycle.result.evictions:
+        uid = eviction.task_uid
+        if uid in seen:
+            yield f"task {uid!r} is evicted twice"
+        seen.add(uid)
+        if uid not in cycle.tasks:
+            yield f"task {uid!r} is evicted, and not in the snapshot"
+            continue
+        before, after = cycle.before(uid), cycle.after[uid]
+        if before.status is not TaskStatus.RUNNING or before.node_name != eviction.node_name:
+            yield (
+                f"task {uid!r} is evicted from {eviction.node_name!r}, but it was "
+                f"{before.status.value} on {before.node_name!r}"
+            )
+        elif after.status is not TaskStatus.RELEASING or after.node_name != eviction.node_name:
+            yield (
+                f"task {uid!r} is evicted from {eviction.node_name!r}, but its outcome is "
+                f"{after.status.value} on {after.node_name!r}"
+            )
+        elif after.is_backfill is not before.is_backfill:
+            yield f"task {uid!r} is evicted, and its backfill mark changed"
+
+
+def _promises(cycle: Cycle) -> Iterator[str]:
+    result = cycle.result
+    for name, status, listed in (
+        ("pipelined", TaskStatus.PIPELINED, result.pipelined),
+        ("conditional", TaskStatus.CONDITIONAL, result.conditional),
+        ("reserved", TaskStatus.RESERVED, result.reserved),
+    ):
+        expected = tuple(
+            Promise(task_uid=uid, node_name=outcome.node_name or "")
+            for uid, outcome in sorted(result.tasks.items())
+            if outcome.status is status
+        )
+        if listed != expected:
+            yield f"{name} must list the tasks that are {status.value}: {list(expected)}"
+    dropped = set(result.dropped_reservations)
+    for uid, task in sorted(cycle.tasks.items()):
+        if task.status is TaskStatus.RESERVED:
+            promise = Promise(task_uid=uid, node_name=task.node_name or "")
+            # One that was dropped may still have been placed on its node, or reserved it again.
+            if cycle.after[uid].node_name != task.node_name and promise not in dropped:
+                yield f"task {uid!r}: dropped_reservations must list its reservation, which ended"
+            dropped.discard(promise)
+    for promise in dropped:
+        yield f"dropped_reservations lists {promise}, which the snapshot does not have"
+    pending = {uid for uid in cycle.job_of if cycle.after[uid].status is TaskStatus.PENDING}
+    for uid in sorted(pending ^ result.pending.keys()):
+        yield f"task {uid!r} must have a reason if, and only if, it was left pending"

@@ -1,0 +1,84 @@
+"""Gangs start whole and stay whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from batchsched.model import JobInfo
+from batchsched.result import Eviction
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import Cycle
+
+__all__ = ["check_gangs"]
+
+
+@invariant
+def check_gangs(cycle: Cycle) -> Iterator[str]:
+    """Tasks are bound only for jobs that are ready, and no gang is broken by evictions.
+
+    If gang decides: a job with a bind has at least `min_available` tasks that are ready, a
+    ready job has no task left that is placed and not bound, a gang that lost tasks to preempt
+    or reclaim still has enough, and tasks are evicted only for gangs that will be complete.
+    """
+    evicted: defaultdict[str, list[Eviction]] = defaultdict(list)
+    for eviction in cycle.result.evictions:
+        if eviction.task_uid in cycle.job_of:
+            evicted[cycle.job_of[eviction.task_uid].uid].append(eviction)
+    bound = {
+        cycle.job_of[bind.task_uid].uid
+        for bind in cycle.result.binds
+        if bind.task_uid in cycle.job_of
+    }
+    for uid, job in cycle.jobs.items():
+        if not cycle.is_in_session(job):
+            continue
+        yield from _whole(cycle, job, evicted[uid])
+        if cycle.policy.gang_decides_ready:
+            yield from _ready(cycle, job, evicted[uid], has_bind=uid in bound)
+    yield from _complete(cycle, evicted)
+
+
+def _counts(cycle: Cycle, job: JobInfo) -> str:
+    return f"job {job.uid!r} needs {job.min_available} tasks and has {cycle.ready(job)} ready"
+
+
+def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction]) -> Iterator[str]:
+    # After the last eviction that gang had to allow nothing else can have made the job smaller.
+    if (
+        lost
+        and cycle.policy.protects("gang", lost[-1].action)
+        and not cycle.is_gang_ready(job)
+    ):
+        names = ", ".join(eviction.task_uid for eviction in lost)
+        yield f"{_counts(cycle, job)} after {names} were evicted, which gang protects"
+
+
+def _ready(
+    cycle: Cycle, job: JobInfo, lost: list[Eviction], *, has_bind: bool
+) -> Iterator[str]:
+    unprotected = sum(not cycle.policy.protects("gang", eviction.action) for eviction in lost)
+    if has_bind and cycle.ready(job) + unprotected < job.min_available:
+        yield f"{_counts(cycle, job)}, and a task of it is bound"
+    held = cycle.count(job, TaskStatus.ALLOCATED)
+    if held and cycle.is_gang_ready(job) and cycle.policy.knows_plugins:
+        yield f"{_counts(cycle, job)}, but {held} tasks that have a place are not bound"
+
+
+def _complete(cycle: Cycle, evicted: dict[str, list[Eviction]]) -> Iterator[str]:
+    policy = cycle.policy
+    if not policy.has("gang", "enableJobPipelined") or not policy.knows_plugins:
+        return
+    for eviction in cycle.result.evictions:
+        claimant = cycle.job_of.get(eviction.for_task_uid)
+        victim = cycle.job_of.get(eviction.task_uid)
+        if claimant is None or claimant is victim or not policy.knows_actions:
+            continue
+        lost = len(evicted.get(claimant.uid, []))
+        coming = cycle.ready(claimant) + cycle.count(claimant, TaskStatus.PIPELINED)
+        if coming + lost < claimant.min_available:
+            yield (
+                f"task {eviction.task_uid!r} is evicted for job {claimant.uid!r}, which needs "
+                f"{claimant.min_available} tasks and will have {coming}"
+            )

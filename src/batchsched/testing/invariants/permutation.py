@@ -1,0 +1,81 @@
+"""The order in which things are given does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from attrs import evolve
+
+from batchsched.model import JobInfo, NodeInfo, TaskInfo
+from batchsched.resources import Resource
+from batchsched.scheduler import Scheduler
+from batchsched.snapshot import Snapshot
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import Cycle
+
+__all__ = ["check_permutation", "permuted"]
+
+ValueT = TypeVar("ValueT")
+
+
+@invariant
+def check_permutation(cycle: Cycle) -> Iterator[str]:
+    """The result is the same if everything is given in another order.
+
+    This schedules once more: the snapshot with nodes, queues, jobs, tasks, labels, scalars,
+    taints, tolerations and ports the other way round.
+    """
+    scheduler = Scheduler(cycle.config, cycle.registry)
+    other = scheduler.schedule(permuted(cycle.snapshot))
+    if other == cycle.result:
+        return
+    expected, got = cycle.result.to_dict(), other.to_dict()
+    for name, content in expected.items():
+        if got[name] != content:
+            yield f"given in reverse order, {name} is {got[name]}, and was {content}"
+
+
+def permuted(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot with the same content, all of it given the other way round."""
+    return Snapshot(
+        nodes=[_node(node) for node in reversed(snapshot.nodes)],
+        jobs=[_job(job) for job in reversed(snapshot.jobs)],
+        queues=tuple(reversed(snapshot.queues)),
+        other_tasks=[_task(task) for task in reversed(snapshot.other_tasks)],
+        now=snapshot.now,
+    )
+
+
+def _reversed(content: Mapping[str, ValueT]) -> dict[str, ValueT]:
+    return dict(reversed(list(content.items())))
+
+
+def _resource(resource: Resource) -> Resource:
+    return evolve(resource, scalars=_reversed(resource.scalars))
+
+
+def _node(node: NodeInfo) -> NodeInfo:
+    return evolve(
+        node,
+        allocatable=_resource(node.allocatable),
+        labels=_reversed(node.labels),
+        taints=tuple(reversed(node.taints)),
+        conditions=_reversed(node.conditions),
+    )
+
+
+def _job(job: JobInfo) -> JobInfo:
+    return evolve(job, tasks=[_task(task) for task in reversed(job.tasks)])
+
+
+def _task(task: TaskInfo) -> TaskInfo:
+    return evolve(
+        task,
+        resreq=_resource(task.resreq),
+        init_resreq=None if task.init_resreq is None else _resource(task.init_resreq),
+        labels=_reversed(task.labels),
+        node_selector=_reversed(task.node_selector),
+        tolerations=tuple(reversed(task.tolerations)),
+        host_ports=tuple(reversed(task.host_ports)),
+    )

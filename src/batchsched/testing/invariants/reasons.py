@@ -1,0 +1,151 @@
+"""Every pending task has a reason, and it is true."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from batchsched.model import JobInfo, TaskInfo
+from batchsched.reasons import NodeTally, PendingReason, WhyPending
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import PLACED, Cycle
+from batchsched.testing.invariants.judging import tally
+from batchsched.testing.invariants.shares import certainly_has_less, deserved
+
+__all__ = ["check_reasons"]
+
+_STUCK = (WhyPending.NO_NODE, WhyPending.GANG_INCOMPLETE)
+
+
+@invariant
+def check_reasons(cycle: Cycle) -> Iterator[str]:
+    """Every task that was left pending has a reason, and the reason is true.
+
+    The tally of nodes is counted again as things stand at the end of the cycle: the named
+    number of nodes do lack cpu, refuse the task, or are reserved.
+    """
+    for uid, reason in cycle.result.pending.items():
+        if uid not in cycle.job_of:
+            continue
+        job, task = cycle.job_of[uid], cycle.tasks[uid]
+        what = f"task {uid!r} was left pending as {reason.why.value} ({reason.text})"
+        if cycle.policy.knows_plugins and reason.tally is not None:
+            for problem in _tally(cycle, task, reason.tally):
+                yield f"{what}, but {problem}"
+        for problem in _why(cycle, job, task, reason):
+            yield f"{what}, but {problem}"
+
+
+def _tally(cycle: Cycle, task: TaskInfo, given: NodeTally) -> Iterator[str]:
+    available, unfit = tally(cycle, task)
+    if given.total != len(cycle.nodes):
+        yield f"there are {len(cycle.nodes)} nodes"
+    if given.available != available:
+        yield f"{available} nodes are available"
+    if Counter(given.unfit) != unfit:
+        counted = NodeTally(len(cycle.nodes), available, dict(unfit))
+        yield f"counted again it is: {counted}"
+
+
+def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+    why = reason.why
+    left_out = cycle.result.left_out.get(job.uid)
+    if left_out is not None:
+        queues = {queue.name for queue in cycle.snapshot.queues}
+        known = job.queue in queues
+        if why is not (WhyPending.JOB_INVALID if known else WhyPending.QUEUE_UNKNOWN):
+            yield f"its job was left out: {left_out}"
+        return
+    match why:
+        case WhyPending.JOB_INVALID | WhyPending.QUEUE_UNKNOWN:
+            yield "its job was not left out"
+        case WhyPending.NO_NODE:
+            yield from _no_node(cycle, task, reason)
+        case WhyPending.GANG_INCOMPLETE:
+            if cycle.policy.knows_plugins and _is_ready(cycle, job):
+                yield f"its job is ready: {cycle.ready(job)} of {job.min_available}"
+        case WhyPending.NOT_REACHED:
+            yield from _not_reached(cycle, job, task, reason)
+        case WhyPending.QUEUE_OVERUSED:
+            yield from _overused(cycle, job)
+        case WhyPending.NOT_CONSIDERED:
+            yield from _not_considered(cycle, task)
+
+
+def _is_ready(cycle: Cycle, job: JobInfo) -> bool:
+    return not cycle.policy.has("gang", "enableJobReady") or cycle.is_gang_ready(job)
+
+
+def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+    if reason.tally is None:
+        yield "it does not say what the nodes have to say"
+    large = any(
+        fits(cycle.start_request[task.uid], of(node.allocatable)) for node in cycle.nodes.values()
+    )
+    if large and reason.detail == "no node is large enough":
+        yield "a node is"
+
+
+def _not_reached(
+    cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
+) -> Iterator[str]:
+    stuck = [
+        other
+        for other in job.tasks
+        if other.uid != task.uid
+        and other.uid in cycle.result.pending
+        and cycle.result.pending[other.uid].why in _STUCK
+    ]
+    if not stuck:
+        yield "no other task of its job is stuck"
+        return
+    named = [other for other in stuck if repr(other.uid) in reason.detail]
+    if not named:
+        yield f"the tasks of its job that are stuck are {', '.join(o.uid for o in stuck)}"
+        return
+    if cycle.policy.knows_plugins and not any(
+        _turn(cycle, other) < _turn(cycle, task) for other in named
+    ):
+        yield f"{named[0].uid!r} does not come before it"
+
+
+def _turn(cycle: Cycle, task: TaskInfo) -> tuple[int, float, str]:
+    """Return a task's key under task_order."""
+    counts = cycle.policy.has("priority", "enableTaskOrder")
+    return (-task.priority if counts else 0, task.creation_time, task.uid)
+
+
+def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
+    if not cycle.policy.knows_plugins:
+        return
+    if not cycle.policy.has("proportion"):
+        yield "nothing says what its queue deserves"
+        return
+    most: Amounts = add(
+        cycle.charged_before(job.queue),
+        total(
+            cycle.resreq[task.uid]
+            for other in cycle.snapshot.jobs
+            if other.queue == job.queue
+            for task in other.tasks
+            if not task.is_backfill
+            and (
+                (cycle.is_new(task.uid) and cycle.after[task.uid].status in PLACED)
+                or (
+                    cycle.policy.takes_back and cycle.after[task.uid].status is TaskStatus.PENDING
+                )
+            )
+        ),
+    )
+    if certainly_has_less(deserved(cycle)[job.queue], most):
+        yield "its queue never had all that it deserves"
+
+
+def _not_considered(cycle: Cycle, task: TaskInfo) -> Iterator[str]:
+    if task.status is not TaskStatus.PENDING:
+        return
+    action = "backfill" if cycle.is_best_effort(task.uid) else "allocate"
+    if cycle.policy.actions(action):
+        yield f"{action} comes to every such task"

@@ -1,0 +1,113 @@
+"""Reserved nodes are closed, and only the starving close them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.amounts import fits, is_nothing, of, total
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+
+__all__ = ["check_reservations"]
+
+_PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+
+
+@invariant
+def check_reservations(cycle: Cycle) -> Iterator[str]:
+    """Closed nodes are respected (specification, section 11).
+
+    Where a reservation of the snapshot still stands, no task came that asks for anything, but
+    those for which the node was reserved; where there is any reservation, nothing is promised
+    to other jobs. New reservations are for jobs old enough to starve, and no more than the
+    allowed part of the nodes is reserved. Jobs that are ready hold no reservations.
+    """
+    if not cycle.policy.knows_actions:
+        return
+    reserved = {
+        name: [
+            uid
+            for uid in uids
+            if cycle.after[uid].status is TaskStatus.RESERVED and uid in cycle.job_of
+        ]
+        for name, uids in cycle.on_node.items()
+    }
+    for name, uids in reserved.items():
+        if uids:
+            yield from _closed(cycle, name, uids)
+    yield from _new(cycle, reserved)
+
+
+def _closed(cycle: Cycle, name: str, reserved: list[str]) -> Iterator[str]:
+    stood = [uid for uid in reserved if _stood(cycle, uid, name)]
+    if all(is_nothing(cycle.start_request[uid]) for uid in reserved):
+        return
+    closed_at_first = any(not is_nothing(cycle.start_request[uid]) for uid in stood)
+    holders = {cycle.job_of[uid].uid for uid in reserved}
+    for uid in cycle.on_node[name]:
+        after, before = cycle.after[uid], cycle.before(uid)
+        if not cycle.is_new(uid) or cycle.is_best_effort(uid):
+            continue
+        what = f"task {uid!r} is {after.status.value} on node {name!r}"
+        was_its_own = before.status is TaskStatus.RESERVED and before.node_name == name
+        if closed_at_first and not was_its_own:
+            yield f"{what}, which is reserved for {', '.join(stood)}"
+        if after.status in _PROMISED and holders - {cycle.job_of[uid].uid}:
+            yield f"{what}, which is reserved for {', '.join(reserved)} of another job"
+
+
+def _stood(cycle: Cycle, uid: str, name: str) -> bool:
+    """Return whether a reservation was there from the beginning to the end of the cycle.
+
+    Not if it can have been dropped when the session opened, or ended for a job that started,
+    and was made again.
+    """
+    if cycle.before(uid) != cycle.after[uid] or not cycle.policy.gang_decides_ready:
+        return False
+    asked = total(
+        cycle.start_request[task.uid]
+        for task in cycle.tasks.values()
+        if task.status is TaskStatus.RESERVED and task.node_name == name
+    )
+    if not fits(asked, of(cycle.nodes[name].allocatable)):
+        return False
+    job = cycle.job_of[uid]
+    ready = sum(task.status in (*OCCUPYING, TaskStatus.SUCCEEDED) for task in job.tasks)
+    has_bind = any(cycle.job_of.get(bind.task_uid) is job for bind in cycle.result.binds)
+    return ready < job.min_available and not has_bind
+
+
+def _new(cycle: Cycle, reserved: dict[str, list[str]]) -> Iterator[str]:
+    policy = cycle.policy
+    thresholds = [*policy.allocate_thresholds, *policy.reserve_thresholds]
+    new_nodes: list[str] = []
+    for name, uids in reserved.items():
+        for uid in uids:
+            if cycle.before(uid) == cycle.after[uid]:
+                continue
+            job = cycle.job_of[uid]
+            age = cycle.snapshot.now - job.creation_time
+            if not thresholds:
+                yield f"task {uid!r} is Reserved on {name!r}, but no action reserves"
+            elif age <= min(thresholds):
+                yield (
+                    f"task {uid!r} is Reserved on {name!r}, but its job has waited {age} "
+                    f"seconds, and starves after {min(thresholds)}"
+                )
+        was_reserved = any(
+            task.status is TaskStatus.RESERVED and task.node_name == name
+            for task in cycle.tasks.values()
+        )
+        if uids and not was_reserved:
+            new_nodes.append(name)
+    percentages = policy.reserve_percentages
+    if new_nodes and percentages and not policy.allocate_thresholds:
+        limit = ceil(max(percentages) * len(cycle.nodes) / 100)
+        count = sum(bool(uids) for uids in reserved.values())
+        if count > limit:
+            yield (
+                f"{count} of {len(cycle.nodes)} nodes are reserved, {', '.join(new_nodes)} in "
+                f"this cycle, and {limit} may be"
+            )

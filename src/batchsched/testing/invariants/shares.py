@@ -1,0 +1,75 @@
+"""What queues deserve (specification, section 6, proportion), written anew."""
+
+from __future__ import annotations
+
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.amounts import Amounts, Number, add, total
+from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+
+__all__ = ["certainly_has_all", "certainly_has_less", "deserved"]
+
+_EPS = 0.1
+_WANTING = (TaskStatus.PENDING, TaskStatus.RESERVED)
+
+
+def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
+    """Return what each queue that has jobs deserves, by dimension."""
+    weight = {queue.name: queue.weight for queue in cycle.snapshot.queues}
+    request: dict[str, Amounts] = {}
+    for job in cycle.snapshot.jobs:
+        if job.queue in weight:
+            wanted = total(
+                cycle.resreq[task.uid]
+                for task in job.tasks
+                if not task.is_backfill and (task.status in OCCUPYING or task.status in _WANTING)
+            )
+            request[job.queue] = add(request.get(job.queue, {}), wanted)
+    dimensions = sorted(
+        {name for amounts in request.values() for name in amounts} | cycle.cluster.keys()
+    )
+    remaining: dict[str, Number | float] = {d: cycle.cluster.get(d, 0) for d in dimensions}
+    share: dict[str, dict[str, float]] = {
+        name: dict.fromkeys(dimensions, 0.0) for name in sorted(request)
+    }
+    unmet = sorted(request)
+    while unmet and any(amount >= _EPS for amount in remaining.values()):
+        weights = sum(weight[name] for name in unmet)
+        taken: dict[str, float] = dict.fromkeys(dimensions, 0.0)
+        given: dict[str, float] = dict.fromkeys(dimensions, 0.0)
+        for name in list(unmet):
+            ratio = weight[name] / weights
+            wish = {d: float(request[name].get(d, 0)) for d in dimensions}
+            now = {d: share[name][d] + float(remaining[d]) * ratio for d in dimensions}
+            if all(wish[d] - now[d] < _EPS for d in dimensions):
+                now = {d: min(now[d], wish[d]) for d in dimensions}
+                unmet.remove(name)
+            for d in dimensions:
+                change = now[d] - share[name][d]
+                if change > 0:
+                    taken[d] += change
+                else:
+                    given[d] -= change
+            share[name] = now
+        remaining = {d: float(remaining[d]) - taken[d] + given[d] for d in dimensions}
+    return share
+
+
+def _tolerance(amount: float) -> float:
+    """Return by how much a deserved amount may be off, for the order of its additions."""
+    return 1e-3 + 1e-11 * abs(amount)
+
+
+def certainly_has_all(share: dict[str, float], allocated: Amounts) -> bool:
+    """Return whether a queue with at least this much allocated certainly has what it deserves."""
+    return all(
+        amount - float(allocated.get(name, 0)) < _EPS - _tolerance(amount)
+        for name, amount in share.items()
+    )
+
+
+def certainly_has_less(share: dict[str, float], allocated: Amounts) -> bool:
+    """Return whether a queue with at most this much allocated certainly lacks something."""
+    return any(
+        amount - float(allocated.get(name, 0)) >= _EPS + _tolerance(amount)
+        for name, amount in share.items()
+    )

@@ -1,0 +1,105 @@
+"""Nobody is evicted whom a plugin protects, or whom no plugin would have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from batchsched.model import JobInfo, TaskInfo
+from batchsched.result import Eviction
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants.amounts import Amounts, add, shown, sub, total
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import PLACED, Cycle
+from batchsched.testing.invariants.shares import certainly_has_less, deserved
+
+__all__ = ["check_protection"]
+
+_CRITICAL = ("system-cluster-critical", "system-node-critical")
+
+
+@invariant
+def check_protection(cycle: Cycle) -> Iterator[str]:
+    """Nothing is evicted that a plugin protects, whatever its tier (specification, section 5).
+
+    That is told from the tasks for conformance and priority, and from what queues deserve for
+    proportion; for gang see `check_gangs`. And some tier must have had reason to name the task.
+    """
+    for eviction in cycle.result.evictions:
+        victim = cycle.tasks.get(eviction.task_uid)
+        claimant = cycle.tasks.get(eviction.for_task_uid)
+        if victim is None or claimant is None:
+            continue
+        if {victim.uid, claimant.uid} - cycle.job_of.keys():
+            continue
+        yield from _protected(cycle, eviction, victim, claimant)
+    if cycle.policy.protects("proportion", "reclaim"):
+        yield from _below_share(cycle)
+
+
+def _rank(cycle: Cycle, victim: TaskInfo, claimant: TaskInfo) -> tuple[int, int, str]:
+    """Return the priorities to compare, and of what they are."""
+    theirs, mine = cycle.job_of[victim.uid], cycle.job_of[claimant.uid]
+    if theirs.uid == mine.uid:
+        return victim.priority, claimant.priority, "task"
+    return theirs.priority, mine.priority, "job"
+
+
+def _protected(
+    cycle: Cycle, eviction: Eviction, victim: TaskInfo, claimant: TaskInfo
+) -> Iterator[str]:
+    action = eviction.action
+    what = f"task {victim.uid!r} is evicted by {action} for {claimant.uid!r}"
+    is_critical = victim.namespace == "kube-system" or victim.priority_class_name in _CRITICAL
+    if is_critical and cycle.policy.protects("conformance", action):
+        yield f"{what}, but it is the system's own, which conformance protects"
+    rank, against, kind = _rank(cycle, victim, claimant)
+    if rank > against and cycle.policy.protects("priority", action):
+        yield f"{what}, but its {kind} has priority {rank}, and the claimant's {against}"
+    if action not in ("preempt", "reclaim"):
+        return
+    for tier in cycle.policy.tiers_asked(action):
+        # gang, drf, proportion and plugins of one's own may call anybody a victim.
+        if tier and all(
+            (name != "conformance" or not is_critical)
+            and (name != "priority" or rank < against)
+            for name in tier
+        ):
+            return
+    yield f"{what}, but no tier's plugins can have called it a victim"
+
+
+def _below_share(cycle: Cycle) -> Iterator[str]:
+    shares = deserved(cycle)
+    upper: dict[str, Amounts] = {}
+    for eviction in cycle.result.evictions:
+        job = cycle.job_of.get(eviction.task_uid)
+        if job is None or cycle.after[eviction.task_uid].is_backfill:
+            continue
+        name = job.queue
+        if name not in upper:
+            upper[name] = add(cycle.charged_before(name), _may_be_charged(cycle, name))
+        upper[name] = sub(upper[name], cycle.resreq[eviction.task_uid])
+        if eviction.action == "reclaim" and certainly_has_less(shares[name], upper[name]):
+            wanted = {dimension: round(amount) for dimension, amount in shares[name].items()}
+            yield (
+                f"task {eviction.task_uid!r} is evicted by reclaim, which leaves queue {name!r} "
+                f"with {shown(upper[name])} at most, and it deserves {shown(wanted)}"
+            )
+
+
+def _may_be_charged(cycle: Cycle, queue: str) -> Amounts:
+    """Return the most that a cycle can have added to what a queue has at any time."""
+
+    def counts(job: JobInfo, uid: str) -> bool:
+        place = cycle.after[uid]
+        if job.queue != queue or cycle.tasks[uid].is_backfill:
+            return False
+        was_waiting = cycle.before(uid).status in (TaskStatus.PENDING, TaskStatus.RESERVED)
+        return was_waiting and (place.status in PLACED or cycle.policy.takes_back)
+
+    return total(
+        cycle.resreq[task.uid]
+        for job in cycle.snapshot.jobs
+        for task in job.tasks
+        if counts(job, task.uid)
+    )

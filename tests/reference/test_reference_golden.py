@@ -1,0 +1,32 @@
+"""The reference scheduler decides the golden cases as they were decided."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from batchsched.testing.reference import reference_schedule
+
+_specification = importlib.util.spec_from_file_location(
+    "golden_check_for_reference", Path(__file__).parents[1] / "golden" / "check.py"
+)
+assert _specification is not None
+assert _specification.loader is not None
+check = importlib.util.module_from_spec(_specification)
+_specification.loader.exec_module(check)
+
+EVERY = 10  # All cases pass; a sample keeps the tests short.
+IN_ORDER_OF_BINDING = ("backfill.jsonl.gz", "reserve.jsonl.gz")
+
+
+@pytest.mark.parametrize("path", check.golden_files(), ids=lambda path: path.name)
+def test_the_reference_decides_as_the_golden_cases_do(path):
+    for case in list(check.load_cases(path))[::EVERY]:
+        snapshot = check.snapshot_of(case)
+        result = reference_schedule(snapshot, case["conf"])
+        assert check.differences(case, result, snapshot) == [], case["name"]
+        if path.name in IN_ORDER_OF_BINDING:
+            names = {task.uid: task.full_name for job in snapshot.jobs for task in job.tasks}
+            assert [names[bind.task_uid] for bind in result.binds] == list(
+                case["expected"]["binds"]
+            ), case["name"]

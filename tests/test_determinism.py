@@ -1,0 +1,75 @@
+"""The same snapshot gives the same result in every process and on every Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TESTS = Path(__file__).parent
+THIS_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@lru_cache
+def tasks() -> ModuleType:
+    """Return the project's commands, which know how to find Pythons."""
+    specification = importlib.util.spec_from_file_location(
+        "project_tasks", TESTS.parent / "tasks.py"
+    )
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def digest_in_a_process(python: str, hash_seed: str) -> str:
+    """Return the digest of what a process of its own decides; see `golden/digest.py`."""
+    # All that is needed is pure Python, so that another Python can import it from here.
+    places: list[str] = []
+    for name in ("batchsched", "attrs", "sortedcontainers"):
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        places.append(str(Path(found.origin).parent.parent))
+    done = subprocess.run(
+        [python, "-B", str(TESTS / "golden" / "digest.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(places)),
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@lru_cache
+def expected() -> str:
+    """Return the digest in a process of this Python where hashes are not made random."""
+    digest = digest_in_a_process(sys.executable, "0")
+    cases, _ = digest.split()
+    assert int(cases) >= 300
+    return digest
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "4711", "random"])
+def test_results_do_not_depend_on_the_hashes_of_texts(hash_seed: str) -> None:
+    assert digest_in_a_process(sys.executable, hash_seed) == expected()
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_results_do_not_depend_on_the_version_of_python(version: str) -> None:
+    python = sys.executable if version == THIS_VERSION else tasks().find_python(version)
+    if python is None:
+        pytest.skip(f"Python {version} was not found")
+    assert digest_in_a_process(python, "2") == expected()
