@@ -341,7 +341,7 @@ def _check_points(name: str, opened: object, points: frozenset[str]) -> None:
         raise PluginError(name, "open", problem)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _misspelled(kind: type[object]) -> tuple[str, str] | None:
     for method in dir(kind):
         if not method.startswith("_") and method not in POINTS and callable(getattr(kind, method)):
