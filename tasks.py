@@ -71,7 +71,7 @@ def variables() -> dict[str, str]:
     return {**kept, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
-def run(command: Sequence[Argument], folder: Path = ROOT, extra: Mapping[str, str] = {}) -> int:  # noqa: B006 - never changed
+def run(command: Sequence[Argument], folder: Path = ROOT, extra: Mapping[str, str] = {}) -> int:
     """Run a command without standard input and return its exit status."""
     sys.stdout.flush()
     return subprocess.run(

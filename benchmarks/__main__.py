@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from attrs import asdict
+from attrs import asdict, evolve
 
 from benchmarks.catalogue import WORKLOADS
 from benchmarks.measurement import Options
@@ -32,15 +32,17 @@ def main() -> int:
     given = _arguments()
     names = _names(given.only)
     options = QUICK if given.quick else Options()
-    if given.scale is not None:
-        options = Options(**{**asdict(options), "scale": given.scale})
+    chosen = {
+        name: getattr(given, name) for name in asdict(options) if getattr(given, name) is not None
+    }
+    options = evolve(options, **chosen)
     if given.update_digests:
         for name in names:
             _say(f"{name}: storing digests")
             _worker("digests", name, "--update-digests")
         return 0
     output: Path = given.output or HERE / "results" / (
-        "latest.json" if options == Options() else "quick.json"
+        "latest.json" if options.scale == 1 else "quick.json"
     )
     raw: dict[str, dict[str, object]] = {}
     if given.only and output.exists():
@@ -69,6 +71,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", help="names of workloads, with commas between them")
     parser.add_argument("--quick", action="store_true", help="an eighth of the size, few rounds")
     parser.add_argument("--scale", type=float, help="the part of the full size, 0 to 1")
+    parser.add_argument("--rounds", type=int, help="how often runs that are compared alternate")
+    parser.add_argument("--plain-rounds", type=int, help="the same, for the plain loop")
+    parser.add_argument("--plain-limit", type=float, help="seconds the plain loop may take")
     parser.add_argument("--output", type=Path, help="where the raw results go; tables beside it")
     parser.add_argument(
         "--update-digests", action="store_true", help="only store what is decided now as right"

@@ -58,15 +58,19 @@ class Clock:
         """The seconds that the garbage collector took, in all parts."""
         self._since = 0.0
         self._garbage_since = 0.0
+        self._garbage_in_part = 0.0
 
     def begin(self) -> None:
         """Begin a part; what came since the last part ended counts for nothing."""
+        self._garbage_in_part = 0.0
         self._since = _seconds()
 
     def end(self, part: str) -> None:
         """End the part that was begun last, and begin the next."""
         time = _seconds()
         self.parts[part] = self.parts.get(part, 0.0) + time - self._since
+        self.garbage += self._garbage_in_part
+        self._garbage_in_part = 0.0
         self._since = time
 
     @contextmanager
@@ -82,7 +86,7 @@ class Clock:
         if phase == "start":
             self._garbage_since = _seconds()
         else:
-            self.garbage += _seconds() - self._garbage_since
+            self._garbage_in_part += _seconds() - self._garbage_since
 
 
 @frozen(kw_only=True)

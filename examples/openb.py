@@ -481,14 +481,16 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     tiers = " | ".join(" ".join(tier) for tier in summary.tiers)
     yield "openb: one scheduling cycle on an empty cluster"
     yield ""
-    yield f"  {summary.nodes:,} nodes with {amount(summary.use[GPU].capacity)} GPUs; " + (
+    yield (
+        f"  {summary.nodes:,} nodes with {amount(summary.use[GPU].capacity)} GPUs; "
         f"{summary.tasks:,} tasks, one job each; {len(summary.queues)} queues"
     )
     if summary.tasks_with_affinity:
         yield f"  {summary.tasks_with_affinity:,} tasks accept some GPU models only"
     else:
         yield "  every task accepts every GPU model (this task list restricts none)"
-    yield f"  actions: {', '.join(summary.actions)}; plugins: {tiers}"
+    yield f"  actions: {', '.join(summary.actions)}"
+    yield f"  plugins, by tier: {tiers}"
     yield ""
     yield f"Decisions: {bound:,} tasks bound ({percent(bound / max(summary.tasks, 1))})"
     yield f"  {', '.join(others)}"
@@ -544,8 +546,8 @@ def summary_lines(summary: Summary) -> Iterator[str]:
         ],
     )
     if all(use.requested <= use.capacity for use in summary.use.values()):
-        yield "  Together the queues request less than the cluster has, so each deserves all that it"
-        yield "  requests, and weights only decide whose turn comes first."
+        yield "  Together the queues request less than the cluster has, so each deserves all that"
+        yield "  it requests, and weights only decide whose turn comes first."
     yield ""
     yield from pending_lines(summary)
     yield ""
@@ -592,8 +594,8 @@ def pending_lines(summary: Summary) -> Iterator[str]:
         reasons = Counter[str]()
         for group in groups:
             reasons[group.reason] += group.count
-        reason, count = reasons.most_common(1)[0]
-        yield f"    most frequent reason, of {len(reasons)} ({count} tasks):"
+        reason, times = reasons.most_common(1)[0]
+        yield f"    most frequent reason, of {len(reasons)} ({times} tasks):"
         yield from (f"      {part}" for part in wrapped(reason, 92))
     gpus = summary.use[GPU]
     idle = gpus.capacity - gpus.allocated

@@ -295,9 +295,7 @@ class _CarryOver:
         changed: list[TaskInfo | None] | None = None
         for position, task in enumerate(tasks):
             uid = task.uid
-            if not (
-                nodes_changed or uid in events or uid in places or task.status in _MOVING
-            ):
+            if not (nodes_changed or uid in events or uid in places or task.status in _MOVING):
                 continue
             after = self._after(task, replacement)
             if after is not task:
@@ -362,9 +360,7 @@ class _CarryOver:
             if status not in _TO_START:
                 self._refuse(event, task, "is bound has yet to start")
                 return task
-            return _evolved(
-                task, TaskStatus.BOUND, task.node_name, is_backfill=task.is_backfill
-            )
+            return _evolved(task, TaskStatus.BOUND, task.node_name, is_backfill=task.is_backfill)
         if status is not TaskStatus.RELEASING:
             self._refuse(event, task, "is Releasing has yet to leave")
         return task
@@ -377,10 +373,6 @@ class _CarryOver:
 def _evolved(
     task: TaskInfo, status: TaskStatus, node_name: str | None, *, is_backfill: bool
 ) -> TaskInfo:
-    if (
-        task.status is status
-        and task.node_name == node_name
-        and task.is_backfill is is_backfill
-    ):
+    if task.status is status and task.node_name == node_name and task.is_backfill is is_backfill:
         return task
     return evolve(task, status=status, node_name=node_name, is_backfill=is_backfill)

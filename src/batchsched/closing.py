@@ -86,7 +86,8 @@ class _Reasons:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._of_tally: dict[int, PendingReason] = {}
+        # By identity: the tally is kept with its reason, so that its identity stays taken.
+        self._of_tally: dict[int, tuple[NodeTally, PendingReason]] = {}
 
     def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
         """Add to a gang's condition what the nodes had to say of its first unplaced task."""
@@ -151,9 +152,9 @@ class _Reasons:
             request = task.init_resreq
             large_enough = any(fits(request, node.allocatable) for node in self._session.nodes)
             detail = "" if large_enough else "no node is large enough"
-            known = PendingReason(WhyPending.NO_NODE, tally, detail)
+            known = tally, PendingReason(WhyPending.NO_NODE, tally, detail)
             self._of_tally[id(tally)] = known
-        return known
+        return known[1]
 
     def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
         detail = f"fewer than the {job.min_available} tasks that must start together fit at once"

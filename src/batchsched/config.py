@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from typing import cast
 
 from attrs import field, frozen
 
@@ -33,12 +34,35 @@ ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
 _NO_ARGUMENTS: Mapping[str, ArgumentValue] = FrozenMap()
 
 
+# Converters of one type each: type checkers do not see through generic ones.
+
+
+def _arguments(given: Mapping[str, ArgumentValue]) -> Mapping[str, ArgumentValue]:
+    return frozen_map(given)
+
+
+def _flags(given: Mapping[str, bool]) -> Mapping[str, bool]:
+    return frozen_map(given)
+
+
+def _actions(given: Iterable[ActionOption]) -> tuple[ActionOption, ...]:
+    return tuple(given)
+
+
+def _plugins(given: Iterable[PluginOption]) -> tuple[PluginOption, ...]:
+    return tuple(given)
+
+
+def _tiers(given: Iterable[Tier]) -> tuple[Tier, ...]:
+    return tuple(given)
+
+
 @frozen(kw_only=True)
 class ActionOption:
     """An action in a configuration."""
 
     name: str
-    arguments: Mapping[str, ArgumentValue] = field(default=_NO_ARGUMENTS, converter=frozen_map)
+    arguments: Mapping[str, ArgumentValue] = field(default=_NO_ARGUMENTS, converter=_arguments)
 
 
 @frozen(kw_only=True)
@@ -46,16 +70,16 @@ class PluginOption:
     """A plugin in a configuration."""
 
     name: str
-    flags: Mapping[str, bool] = field(default=FrozenMap(), converter=frozen_map)
+    flags: Mapping[str, bool] = field(default=FrozenMap(), converter=_flags)
     """Which of its extension points are on, by the names in `ENABLE_FLAGS`; all by default."""
-    arguments: Mapping[str, ArgumentValue] = field(default=_NO_ARGUMENTS, converter=frozen_map)
+    arguments: Mapping[str, ArgumentValue] = field(default=_NO_ARGUMENTS, converter=_arguments)
 
 
 @frozen(kw_only=True)
 class Tier:
     """Plugins that are asked together; see section 5 of the specification."""
 
-    plugins: tuple[PluginOption, ...] = field(default=(), converter=tuple)
+    plugins: tuple[PluginOption, ...] = field(default=(), converter=_plugins)
 
 
 def _tier(*names: str) -> Tier:
@@ -71,14 +95,14 @@ class SchedulerConfig:
     """
 
     actions: tuple[ActionOption, ...] = field(
-        default=(ActionOption(name="allocate"), ActionOption(name="backfill")), converter=tuple
+        default=(ActionOption(name="allocate"), ActionOption(name="backfill")), converter=_actions
     )
     tiers: tuple[Tier, ...] = field(
         default=(
             _tier("priority", "gang", "conformance"),
             _tier("drf", "predicates", "proportion", "nodeorder"),
         ),
-        converter=tuple,
+        converter=_tiers,
     )
 
     @classmethod
@@ -106,11 +130,13 @@ class SchedulerConfig:
         ... })
         >>> [action.name for action in config.actions]
         ['reclaim', 'allocate']
-        >>> SchedulerConfig.from_mapping({"actions": [{"name": "allocate", "arguments": {"unredy": 1}}]})
+        >>> wrong = {"name": "allocate", "arguments": {"unredy": 1}}
+        >>> SchedulerConfig.from_mapping({"actions": [wrong]})
         Traceback (most recent call last):
         ...
         batchsched.errors.ConfigError: actions[0].arguments['unredy']: unknown argument; \
 did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
+
         """
         reader = _Reader()
         config = reader.config(mapping)
@@ -175,9 +201,7 @@ class _Reader:
         content = self._mapping("", mapping)
         for key in content:
             if key not in ("actions", "tiers", "configurations"):
-                self._fault(
-                    str(key), _unknown_key(key, ("actions", "tiers", "configurations"))
-                )
+                self._fault(str(key), _unknown_key(key, ("actions", "tiers", "configurations")))
         default = SchedulerConfig()
         actions, tiers = default.actions, default.tiers
         if content.get("actions") is not None:
@@ -290,13 +314,14 @@ class _Reader:
 
     def _mapping(self, path: str, given: object) -> Mapping[str, object]:
         if isinstance(given, Mapping):
-            return {str(key): value for key, value in given.items()}
+            content = cast("Mapping[object, object]", given)
+            return {str(key): value for key, value in content.items()}
         self._fault(path, f"{given!r} is no mapping")
         return {}
 
     def _list(self, path: str, given: object) -> Sequence[object]:
         if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-            return list(given)
+            return list(cast("Sequence[object]", given))
         self._fault(path, f"{given!r} is no list")
         return []
 

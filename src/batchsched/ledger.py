@@ -107,11 +107,15 @@ class Ledger:
 
         Raises:
             InvariantError: an account would become negative. The books are then of no use.
+
         """
         old = task.status
         old_node = task.node
         same_accounts = (
-            old_node is node and old.occupies and status.occupies and task.is_backfill is is_backfill
+            old_node is node
+            and old.occupies
+            and status.occupies
+            and task.is_backfill is is_backfill
         )
         if not same_accounts and old_node is not None:
             self._take_off(task, old_node)
@@ -245,6 +249,7 @@ class Ledger:
 
         Raises:
             InvariantError: an account is wrong or negative; the message lists all that are.
+
         """
         wrong = [*self._node_faults(), *self._job_faults()]
         if wrong:

@@ -67,6 +67,7 @@ class LiveQueue(Generic[WaitingT]):
 
         Raises:
             IndexError: nothing waits.
+
         """
         if self._touched:
             self._settle()

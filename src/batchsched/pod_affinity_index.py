@@ -110,17 +110,17 @@ def _meaning(term: PodAffinityTerm, own_namespace: str) -> _Meaning:
 class AffinityProfile:
     """What the index knows of all tasks with the same namespace, labels and terms."""
 
-    required: list[DomainCount] = field(factory=list)
+    required: list[DomainCount] = field(factory=list[DomainCount])
     """Of each required affinity term: the tasks that all such terms together mean."""
     meets_itself: bool = True
     """Whether the task meets its own required affinity terms."""
-    repelled: list[DomainCount] = field(factory=list)
+    repelled: list[DomainCount] = field(factory=list[DomainCount])
     """Of each required anti-affinity term: the tasks that it means."""
-    repelling: list[DomainCount] = field(factory=list)
+    repelling: list[DomainCount] = field(factory=list[DomainCount])
     """Other tasks' required anti-affinity terms that mean this task: those who carry them."""
-    attracting: list[tuple[DomainCount, int]] = field(factory=list)
+    attracting: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
     """What adds to the score of a domain, and how much a count of one adds."""
-    counted: list[tuple[DomainCount, int]] = field(factory=list)
+    counted: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
     """What changes when such a task comes to a node, and by how much."""
 
     @property

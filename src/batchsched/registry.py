@@ -52,6 +52,7 @@ class Registry:
 
         Raises:
             RegistryError: the name is taken or no name, or `factory` cannot be called.
+
         """
         self._check("plugin", name, factory, self._plugins)
         self._plugins[name] = factory
@@ -61,6 +62,7 @@ class Registry:
 
         Raises:
             RegistryError: the name is taken or no name, or `factory` cannot be called.
+
         """
         self._check("action", name, factory, self._actions)
         self._actions[name] = factory
@@ -82,7 +84,7 @@ class Registry:
 
     @staticmethod
     def _check(what: str, name: str, factory: FactoryT, taken: dict[str, FactoryT]) -> None:
-        if not isinstance(name, str) or not name.strip() or "," in name:
+        if not name.strip() or "," in name:
             raise RegistryError(f"{name!r} is no name for {what}; use a text without commas")
         if name in taken:
             raise RegistryError(f"{what} {name!r} is registered already; choose another name")

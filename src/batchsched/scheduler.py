@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from batchsched.actions.action import Action
 from batchsched.arguments import Arguments
 from batchsched.closing import close
 from batchsched.config import ENABLE_FLAGS, SchedulerConfig, config_faults
@@ -32,6 +33,7 @@ class Scheduler:
     ...
     batchsched.errors.ConfigError: tiers[0].plugins[0]: plugin 'drff' is not registered; \
 did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priority, proportion
+
     """
 
     def __init__(
@@ -56,10 +58,8 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
                     ENABLE_FLAGS[flag] for flag, is_on in option.flags.items() if not is_on
                 )
                 plugin = plugin_factory(Arguments(option.arguments))
-                self._plugins.append(
-                    ConfiguredPlugin(option.name, position, plugin, disabled)
-                )
-        self._actions = []
+                self._plugins.append(ConfiguredPlugin(option.name, position, plugin, disabled))
+        self._actions: list[tuple[str, Action]] = []
         for action in self.config.actions:
             action_factory = known.action_factory(action.name)
             assert action_factory is not None
@@ -71,6 +71,7 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         Raises:
             PluginError: a plugin raised, or answered what it must not.
             ActionError: an action raised.
+
         """
         session = self.open(snapshot)
         for name, action in self._actions:
@@ -88,9 +89,7 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         return Session(snapshot, self._plugins, self._placement)
 
 
-def schedule(
-    snapshot: Snapshot, config: SchedulerConfig | None = None
-) -> CycleResult:
+def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> CycleResult:
     """Run one cycle on a snapshot and return what it decided.
 
     A shorthand for ``Scheduler(config).schedule(snapshot)``.

@@ -135,6 +135,7 @@ class Session:
 
         Raises:
             UnknownNameError: there is no such task.
+
         """
         try:
             return self.ledger.tasks[uid]
@@ -146,6 +147,7 @@ class Session:
 
         Raises:
             UnknownNameError: there is no such node.
+
         """
         try:
             return self.ledger.node_named[name]
@@ -226,6 +228,7 @@ class Session:
 
         Raises:
             StatementError: another statement has not ended yet.
+
         """
         if self._statement is not None:
             raise StatementError("a statement is open already; statements do not nest")
@@ -287,6 +290,7 @@ class Session:
 
         Raises:
             StatementError: the operation does not apply to the task.
+
         """
         if task.status not in statuses:
             wanted = " or ".join(status.value for status in statuses)

@@ -24,8 +24,7 @@ def dominant_share(allocated: Iterable[float], total: Iterable[float], /) -> flo
     for part, whole in zip(allocated, total, strict=False):
         if whole:
             share = part / whole
-            if share > largest:
-                largest = share
+            largest = max(largest, share)
         elif part:
             largest = max(largest, 1.0)
     return largest

@@ -89,6 +89,7 @@ class Statement:
 
         Raises:
             StatementError: it was committed or discarded before.
+
         """
         self._end()
         for task, node, claimant in self._claims:
@@ -105,6 +106,7 @@ class Statement:
 
         Raises:
             StatementError: it was committed or discarded before.
+
         """
         self._end()
         for task, status, node, is_backfill in reversed(self._journal):

@@ -143,7 +143,8 @@ class TaskState:
         """Its key under `task_order`, once it was asked for."""
 
     def __repr__(self) -> str:
-        return f"<task {self.uid} {self.status.value}{f' on {self.node.name}' if self.node else ''}>"
+        where = "" if self.node is None else f" on {self.node.name}"
+        return f"<task {self.uid} {self.status.value}{where}>"
 
 
 class NodeState:

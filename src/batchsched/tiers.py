@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import TypeVar
 
 from attrs import frozen
@@ -103,6 +102,7 @@ class Tiers:
     Raises:
         PluginError: a plugin raised when it was opened, or gave an object that
             implements no extension point.
+
     """
 
     def __init__(self, plugins: Sequence[ConfiguredPlugin], view: SessionView) -> None:
@@ -273,15 +273,11 @@ class Tiers:
 
     # Victims
 
-    def preemptable(
-        self, claimant: TaskState, candidates: Sequence[TaskState]
-    ) -> list[TaskState]:
+    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of their own queue."""
         return _victims(self._preemptable, "preemptable", claimant, candidates)
 
-    def reclaimable(
-        self, claimant: TaskState, candidates: Sequence[TaskState]
-    ) -> list[TaskState]:
+    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of another queue."""
         return _victims(self._reclaimable, "reclaimable", claimant, candidates)
 
@@ -328,27 +324,25 @@ class Tiers:
         return conditions
 
 
+_spelled_right: set[type[object]] = set()
+"""The classes of plugins' objects that were found to misspell no extension point."""
+
+
 def _check_points(name: str, opened: object, points: frozenset[str]) -> None:
-    misspelled = _misspelled(type(opened))
-    if misspelled is not None:
-        method, close = misspelled
-        raise PluginError(
-            name, "open", f"{method!r} is no extension point; did you mean {close!r}?"
-        )
-    if not points:
-        known = ", ".join(POINTS)
-        problem = f"{type(opened).__name__} implements no extension point; known: {known}"
-        raise PluginError(name, "open", problem)
-
-
-@lru_cache(maxsize=256)
-def _misspelled(kind: type[object]) -> tuple[str, str] | None:
-    for method in dir(kind):
-        if not method.startswith("_") and method not in POINTS and callable(getattr(kind, method)):
+    kind = opened.__class__
+    if kind not in _spelled_right:
+        for method in dir(kind):
+            if method.startswith("_") or method in POINTS or not callable(getattr(kind, method)):
+                continue
             close = get_close_matches(method, POINTS, n=1, cutoff=0.85)
             if close:
-                return method, close[0]
-    return None
+                problem = f"{method!r} is no extension point; did you mean {close[0]!r}?"
+                raise PluginError(name, "open", problem)
+        _spelled_right.add(kind)
+    if not points:
+        known = ", ".join(POINTS)
+        problem = f"{kind.__name__} implements no extension point; known: {known}"
+        raise PluginError(name, "open", problem)
 
 
 def _listed(
@@ -440,5 +434,3 @@ def _guarded(
             raise PluginError(name, point, problem_of(error)) from error
 
     return tell
-
-

@@ -36,7 +36,7 @@ def fits(request: Iterable[float], capacity: Iterable[float], /) -> bool:
     >>> fits((500, 10), (500, 20)), fits((501, 10), (500, 20))
     (True, False)
     """
-    for wanted, there in zip(request, capacity, strict=True):
+    for wanted, there in zip(request, capacity, strict=True):  # noqa: SIM110 - twice as fast
         if wanted - there >= EPSILON:
             return False
     return True
@@ -115,8 +115,6 @@ class Dimensions:
             milli_cpu=milli_cpu,
             memory=memory,
             scalars={
-                name: amount
-                for name, amount in zip(self.names[2:], scalars, strict=True)
-                if amount
+                name: amount for name, amount in zip(self.names[2:], scalars, strict=True) if amount
             },
         )

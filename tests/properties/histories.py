@@ -28,10 +28,11 @@ from batchsched import (
 )
 from batchsched.closing import close
 from batchsched.placement import Fit
-from batchsched.states import JobState, NodeState, TaskState
+from batchsched.states import NodeState, TaskState
 from batchsched.vectors import fits
 
 GIB = 1 << 30
+EVENTS = (*["succeeded"] * 6, "failed", "gone", "not_started", *[""] * 11)
 HELD = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 
 
@@ -184,10 +185,9 @@ class History:
                     if random.random() < 0.3:
                         events["still_releasing"].append(task.uid)
                 elif status in HELD:
-                    event = random.choices(
-                        ("succeeded", "failed", "gone", "not_started", ""),
-                        (30, 3, 3, 5 if status is not TaskStatus.RUNNING else 0, 59),
-                    )[0]
+                    event = random.choice(EVENTS)
+                    if event == "not_started" and status is TaskStatus.RUNNING:
+                        event = ""
                     if event:
                         events[event].append(task.uid)
                 elif status in (TaskStatus.SUCCEEDED, TaskStatus.FAILED):
@@ -313,23 +313,3 @@ def discarding_leaves_no_trace() -> Iterator[list[int]]:
         patch.object(Statement, "discard", discarded),
     ):
         yield counted
-
-
-def places_by_status(session: Session, status: TaskStatus) -> dict[str, NodeState | None]:
-    return {
-        task.uid: task.node
-        for job in session.jobs.values()
-        for task in job.tasks
-        if task.status is status
-    }
-
-
-def promised(session: Session) -> dict[str, JobState]:
-    """The jobs that are not ready and have all that they need, some of it promised."""
-    return {
-        uid: job
-        for uid, job in session.jobs.items()
-        if not session.job_ready(job)
-        and session.job_condition_ready(job)
-        and (job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.PIPELINED))
-    }

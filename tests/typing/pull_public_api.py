@@ -140,7 +140,7 @@ def written(asked: Sequence[tuple[str, str]]) -> str:
 
 def answers(command: Sequence[str], pattern: re.Pattern[str]) -> tuple[dict[int, str], list[str]]:
     """Return a checker's answers by line, and its complaints."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     found: dict[int, str] = {}
     complaints: list[str] = []
     for line in done.stdout.splitlines():

@@ -76,7 +76,7 @@ def _best_to_displace_on(
     for node in session.nodes:
         if node.is_closed and not task.is_best_effort:
             continue
-        releasable = [other for other in node.tasks.values() if _is_releasable(session, other, task)]
+        releasable = [t for t in node.tasks.values() if _is_releasable(session, t, task)]
         if not releasable:
             continue
         victims = _enough(task, node, session.in_victim_order(releasable))

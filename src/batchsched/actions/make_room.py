@@ -43,6 +43,7 @@ def make_room(
 
     Returns:
         Whether room was made. If not, nothing was changed.
+
     """
     for node in nodes:
         candidates = session.in_victim_order(running_tasks(node, is_candidate))
@@ -61,9 +62,7 @@ def make_room(
     return False
 
 
-def running_tasks(
-    node: NodeState, is_candidate: Callable[[TaskState], bool]
-) -> list[TaskState]:
+def running_tasks(node: NodeState, is_candidate: Callable[[TaskState], bool]) -> list[TaskState]:
     """Return the Running tasks on a node that pass a filter."""
     return [
         task

@@ -89,9 +89,7 @@ def _take_turn(
 
 def _is_of_other_job(task: TaskState, queue: QueueState, job: JobState) -> bool:
     owner = task.job
-    return (
-        owner is not None and owner is not job and owner.queue is queue and owner.in_session
-    )
+    return owner is not None and owner is not job and owner.queue is queue and owner.in_session
 
 
 def _within_job(session: Session, job: JobState) -> None:

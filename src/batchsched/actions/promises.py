@@ -22,6 +22,7 @@ def make_promises_real(session: Session, job: JobState) -> bool:
 
     Returns:
         Whether the promises are real now. If not, nothing was changed.
+
     """
     promised = [
         (task, task.node) for task in session.in_task_order(job.having(TaskStatus.CONDITIONAL))
@@ -45,9 +46,7 @@ def _evict_backfill(
 ) -> bool:
     def is_candidate(other: TaskState) -> bool:
         owner = other.job
-        return (
-            other.is_backfill and owner is not None and owner.in_session and not owner.has_bind
-        )
+        return other.is_backfill and owner is not None and owner.in_session and not owner.has_bind
 
     def is_enough(taken: Sequence[TaskState]) -> bool:
         future = node.future_idle

@@ -32,9 +32,7 @@ class ReclaimAction:
     def execute(self, session: Session, /) -> None:
         """Serve queue after queue, the next queue and its next job first."""
         collected = [job for job in session.jobs.values() if has_task_to_place(job)]
-        jobs = {
-            queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()
-        }
+        jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
         left: dict[str, deque[TaskState]] = {}
         queues = session.live_queues(jobs)
         while queues:

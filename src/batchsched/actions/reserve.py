@@ -86,9 +86,7 @@ class ReserveAction:
             session.note_undone(statement)
         return False
 
-    def _waits_for_other_reservations(
-        self, session: Session, job: JobState, limit: int
-    ) -> bool:
+    def _waits_for_other_reservations(self, session: Session, job: JobState, limit: int) -> bool:
         """Return whether the job could be reserved for if no other job had reservations."""
         with session.statement() as statement:
             for other in session.jobs.values():
@@ -97,9 +95,7 @@ class ReserveAction:
                         statement.take_back(task)
             return len(statement) > 0 and self._reserve(session, statement, job, limit)
 
-    def _reserve(
-        self, session: Session, statement: Statement, job: JobState, limit: int
-    ) -> bool:
+    def _reserve(self, session: Session, statement: Statement, job: JobState, limit: int) -> bool:
         if self.in_order:
             for task in job.having(TaskStatus.ALLOCATED):
                 if task.node is not None and task.node.reserved_tasks:
@@ -163,5 +159,3 @@ def _most_room(
             if best is None or score > highest:
                 best, highest = node, score
     return best
-
-

@@ -123,9 +123,7 @@ class IndexedPlacement:
     @property
     def _columns(self) -> Columns:
         if self._columns_or_none is None:
-            self._columns_or_none = Columns(
-                self._nodes, self._changes, len(self._dimensions.names)
-            )
+            self._columns_or_none = Columns(self._nodes, self._changes, len(self._dimensions.names))
         return self._columns_or_none
 
     def _best_now(self, number: int, kind: Kind) -> NodeState | None:
@@ -250,7 +248,7 @@ class IndexedPlacement:
 
     def _score_feasible(self, kind: Kind, among: Iterable[int] | None) -> list[Scored]:
         nodes = self._nodes
-        looked_at = nodes if among is None else [nodes[index] for index in among]
+        looked_at = list(nodes) if among is None else [nodes[index] for index in among]
         self._columns.refresh()
         if kind.accepts_by_description is not None or kind.live_checks or self._columns.reserved:
             feasible = kind.is_feasible

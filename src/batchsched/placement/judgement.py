@@ -83,9 +83,7 @@ class Judgement:
         return totals
 
     @staticmethod
-    def normalised(
-        name: str, score: NodeScore, raw: float, lowest: float, highest: float
-    ) -> float:
+    def normalised(name: str, score: NodeScore, raw: float, lowest: float, highest: float) -> float:
         """Return what a raw score comes to among nodes with these extremes, times its weight."""
         assert score.normalise is not None
         try:

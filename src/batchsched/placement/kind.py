@@ -256,4 +256,3 @@ def fit_check(request: Vector) -> FitCheck:
         return all(amount - there[dimension] < EPSILON for dimension, amount in others)
 
     return check
-

@@ -99,9 +99,7 @@ class _NodeOrder:
             for required, idle in zip(task.init_resreq, node.idle, strict=True)
         )
         asked = [
-            score
-            for score, required in zip(scalars, task.init_resreq[2:], strict=True)
-            if required
+            score for score, required in zip(scalars, task.init_resreq[2:], strict=True) if required
         ]
         scalar = sum(asked) / len(asked) if asked else 0.0
         return ((cpu + memory) / 2 + 2 * scalar) / 3

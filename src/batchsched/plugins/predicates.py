@@ -164,9 +164,7 @@ def _selection(task: TaskState) -> Hashable:
 
 def _selects(task: TaskState) -> bool:
     affinity = task.info.node_affinity
-    return bool(task.info.node_selector) or (
-        affinity is not None and affinity.required is not None
-    )
+    return bool(task.info.node_selector) or (affinity is not None and affinity.required is not None)
 
 
 def _selector(task: TaskState, node: NodeState) -> Unfit | None:

@@ -55,7 +55,7 @@ def water_fill(
     """
     remaining: Amounts = tuple(total)
     nothing: Amounts = (0,) * len(remaining)
-    deserved = dict.fromkeys(sorted(weights), nothing)
+    deserved: dict[str, Amounts] = dict.fromkeys(sorted(weights), nothing)
     unmet = list(deserved)
     while unmet and not is_empty(remaining):
         all_weights = sum(weights[name] for name in unmet)

@@ -122,7 +122,7 @@ def print_examples_as_code() -> None:
         for_type_by_name(kind.__module__, kind.__name__, _print)
 
 
-def _print(value: object, printer: RepresentationPrinter, _cycle: bool) -> None:  # noqa: FBT001
+def _print(value: object, printer: RepresentationPrinter, _cycle: bool) -> None:
     first, *rest = as_code(value).splitlines()
     printer.text(first)
     for line in rest:

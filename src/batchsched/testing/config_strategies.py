@@ -133,6 +133,7 @@ def configs(
     >>> config = find(configs(), lambda config: len(config.actions) > 1)
     >>> [action.name for action in config.actions]
     ['allocate', 'backfill']
+
     """
     allowed = tuple(_ACTIONS) if actions is None else tuple(actions)
     sequences = [

@@ -55,8 +55,8 @@ NOW = 100.0
 
 TaskDraft = tuple[int, int, int, int]
 """Shape, status, node, trait."""
-JobDraft = tuple[int, int, int, int, int, list[TaskDraft]]
-"""Queue, gang, shape, priority, trait, tasks."""
+JobDraft = tuple[int, int, int, int, int, int, list[TaskDraft]]
+"""Queue, gang, shape, priority, trait, state, tasks."""
 NodeDraft = tuple[int, int, int, int]
 """Size, labels, trouble, devices."""
 QueueDraft = tuple[int, int]
@@ -97,6 +97,8 @@ _STATUSES = (
     *(TaskStatus.RUNNING,) * 8,
     *(TaskStatus.BOUND, TaskStatus.PENDING, TaskStatus.BINDING),
 )
+_WAITS, _RUNS = 0, 9
+"""Positions in it."""
 _ENDINGS = {
     1: TaskStatus.SUCCEEDED,
     2: TaskStatus.RELEASING,
@@ -111,6 +113,7 @@ _NODE_NEEDED = (
     TaskStatus.UNKNOWN,
 )
 _GONE = "gone"
+_SMALL_GANG = 6
 
 _AGES = (0.0, 90.0, 40.0, 99.0)
 
@@ -307,7 +310,7 @@ def build_job(
     rooms: Rooms | None = None,
 ) -> JobInfo:
     """Return the job that a draft describes."""
-    queue, gang, shape, priority, trait, tasks = draft
+    queue, gang, shape, priority, trait, state, tasks = draft
     namespace = "default"
     if features.critical and trait % 8 == 7:  # noqa: PLR2004
         namespace = "kube-system"
@@ -325,7 +328,7 @@ def build_job(
         creation_time=_AGES[trait % len(_AGES)] if features.ages else 0.0,
         tasks=[
             build_task(
-                task,
+                _in_state(task, state),
                 f"{name}-{number}",
                 features,
                 shapes=shapes,
@@ -345,7 +348,17 @@ def _min_available(gang: int, tasks: int, features: Features) -> int:
         return tasks + 1 if features.invalid_jobs else tasks
     if gang == HIGHEST - 1:
         return 0
-    return 1 + gang % max(tasks, 1)
+    return 1 if gang < _SMALL_GANG else 1 + gang % max(tasks, 1)
+
+
+def _in_state(task: TaskDraft, state: int) -> TaskDraft:
+    """Let the tasks of most jobs be alike: all of them waiting, or all of them running."""
+    which, own_state, where, trait = task
+    if state in range(1, 6):
+        own_state = _WAITS
+    elif state in range(6, 12):
+        own_state = _RUNS
+    return which, own_state, where, trait
 
 
 def _numbered(letter: str) -> Iterator[str]:

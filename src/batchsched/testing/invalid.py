@@ -62,6 +62,7 @@ class InvalidSnapshot:
 
         Raises:
             SnapshotError: always, with `fault` alone.
+
         """
         return Snapshot(
             nodes=self.nodes,

@@ -72,12 +72,12 @@ REQUESTS = (
 
 NODE_SIZES = (
     _size(2000, 4),
-    _size(4000, 8),
+    _size(3000, 8),
     _size(1000, 2),
-    _size(3000, 16),
-    _size(8000, 4),
-    _size(2000, 2),
-    _size(500, 8),
+    _size(2000, 3),
+    _size(4000, 4),
+    _size(2500, 16),
+    _size(3000, 2),
     _size(3500, 0),
 )
 """What nodes have: room for few of the tasks, so that they compete."""

@@ -43,6 +43,9 @@ ValueT = TypeVar("ValueT")
 
 __all__ = ["jobs", "nodes", "queues", "resources", "snapshots", "tasks"]
 
+_OFTEN = ("running", "queues", "gangs")
+"""Features that most examples use, because most situations of interest need them."""
+
 _SMALL: SearchStrategy[int] = st.integers(0, HIGHEST)
 _TASK: SearchStrategy[TaskDraft] = st.tuples(_SMALL, _SMALL, _SMALL, _SMALL)
 _NODE: SearchStrategy[NodeDraft] = st.tuples(_SMALL, _SMALL, _SMALL, _SMALL)
@@ -58,10 +61,19 @@ def built(
     return build(draw(drafts))
 
 
+def _some(items: SearchStrategy[DraftT], least: int, most: int) -> SearchStrategy[list[DraftT]]:
+    """Draw a list that is long as often as it is short."""
+    many = (least + most + 1) // 2
+    return st.one_of(
+        st.lists(items, min_size=least, max_size=most),
+        st.lists(items, min_size=many, max_size=most),
+    )
+
+
 @lru_cache
 def _job_drafts(least: int, most: int) -> SearchStrategy[JobDraft]:
-    tasks = st.lists(_TASK, min_size=least, max_size=most)
-    return st.tuples(_SMALL, _SMALL, _SMALL, _SMALL, _SMALL, tasks)
+    tasks = _some(_TASK, least, most)
+    return st.tuples(_SMALL, _SMALL, _SMALL, _SMALL, _SMALL, _SMALL, tasks)
 
 
 def resources(
@@ -211,7 +223,7 @@ def snapshots(
     max_nodes: int = 4,
     max_queues: int = 3,
     min_jobs: int = 1,
-    max_jobs: int = 5,
+    max_jobs: int = 6,
     min_tasks: int = 1,
     max_tasks: int = 4,
     gangs: bool = True,
@@ -290,9 +302,9 @@ def snapshots(
     )
     content: SearchStrategy[SnapshotDraft] = st.tuples(
         st.lists(_NODE, min_size=min_nodes, max_size=max_nodes),
-        st.lists(_QUEUE, min_size=1, max_size=max_queues if queues else 1),
-        st.lists(_SHAPE, min_size=1, max_size=3),
-        st.lists(_job_drafts(min_tasks, max_tasks), min_size=min_jobs, max_size=max_jobs),
+        _some(_QUEUE, 1, max_queues if queues else 1),
+        _some(_SHAPE, 1, 3),
+        _some(_job_drafts(min_tasks, max_tasks), min_jobs, max_jobs),
         st.lists(_TASK, max_size=2) if other_tasks else st.just([]),
     )
     return built(
@@ -303,6 +315,9 @@ def snapshots(
 def _used(features: Features) -> SearchStrategy[Features]:
     """Draw which of the features that are switched on an example uses."""
     flags: dict[str, bool] = asdict(features)
-    choices = {name: st.booleans() for name, is_on in flags.items() if is_on}
+    often = st.integers(0, 7).map(bool)
+    choices = {
+        name: often if name in _OFTEN else st.booleans() for name, is_on in flags.items() if is_on
+    }
     off = {name: st.just(False) for name, is_on in flags.items() if not is_on}
     return st.builds(Features, **choices, **off)

@@ -90,6 +90,7 @@ def check_cycle(
     >>> from batchsched import NodeInfo, Resource, schedule
     >>> snapshot = Snapshot(nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))])
     >>> check_cycle(snapshot, schedule(snapshot))
+
     """
     cycle = Cycle(snapshot, result, SchedulerConfig() if config is None else config, registry)
     for law in invariants:

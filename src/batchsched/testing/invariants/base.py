@@ -43,6 +43,7 @@ class Invariant:
 
         Raises:
             InvariantViolation: the first thing that is wrong.
+
         """
         used = SchedulerConfig() if config is None else config
         self.check(Cycle(snapshot, result, used, registry))
@@ -52,6 +53,7 @@ class Invariant:
 
         Raises:
             InvariantViolation: the first thing that is wrong.
+
         """
         problem = next(self.problems(cycle), None)
         if problem is not None:

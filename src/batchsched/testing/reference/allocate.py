@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from attrs import frozen
 
 from batchsched.model import JobInfo, TaskInfo
@@ -30,7 +32,7 @@ class _Options:
     discards: bool
     """Whether each turn is a statement, discarded if the job is not ready at its end."""
     evict_backfill: bool
-    starvation_threshold: float | None
+    starvation_threshold: float
 
 
 def allocate(session: Session, arguments: Arguments) -> None:
@@ -38,7 +40,7 @@ def allocate(session: Session, arguments: Arguments) -> None:
     options = _Options(
         discards=arguments.word("unready", ("hold", "discard")) == "discard",
         evict_backfill=arguments.boolean("evictBackfill"),
-        starvation_threshold=arguments.number("starvationThreshold"),
+        starvation_threshold=arguments.number("starvationThreshold", inf),
     )
     serve_reserved_jobs(session)
     waiting = {

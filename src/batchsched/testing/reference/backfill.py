@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from batchsched.status import TaskStatus
 from batchsched.testing.reference.choose import best, feasible_nodes
 from batchsched.testing.reference.conf import Arguments
@@ -16,7 +18,7 @@ def backfill(session: Session, arguments: Arguments) -> None:
     """Place every best-effort task, then do what the strategy says."""
     strategy = arguments.word("strategy", ("best-effort", "release", "displace"))
     takes_best = arguments.word("nodeChoice", ("first", "best")) == "best"
-    threshold = arguments.number("starvationThreshold")
+    threshold = arguments.number("starvationThreshold", inf)
     for job in session.tiers.jobs_in_order(session.jobs):
         for task in session.tasks_with(job, TaskStatus.PENDING):
             feasible = feasible_nodes(session, task) if task.is_best_effort else []

@@ -53,7 +53,7 @@ def feasible_nodes(session: Session, task: TaskInfo, *, own_job: bool = False) -
 
 def by_score(session: Session, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
     """Return nodes by descending score; ties by node order."""
-    scores = session.tiers.scores(task, nodes)
+    scores = session.tiers.scores(session.tiers.raw_scores(task, nodes))
     return sorted(nodes, key=lambda node: (-scores[node.name], node.name))
 
 
@@ -88,7 +88,7 @@ def place_conditionally(session: Session, task: TaskInfo, feasible: Iterable[Nod
     """Ladder step 3: Conditional on the best node where the task fits conditionally."""
     job = session.job_of(task)
     has_backfill = any(
-        session.state.is_backfill(other) and session.state.node_name(other) is not None
+        session.state.is_backfill(other) and session.state.status(other).holds
         for other in job.tasks
     )
     if has_backfill or session.tiers.job_ready(job):

@@ -26,10 +26,9 @@ class Arguments:
         """Return an argument that is a whole number."""
         return int(str(self.values.get(name, default)))
 
-    def number(self, name: str) -> float | None:
-        """Return an argument that is a number, or None if it is not given."""
-        value = self.values.get(name)
-        return None if value is None else float(str(value))
+    def number(self, name: str, default: float) -> float:
+        """Return an argument that is a number."""
+        return float(str(self.values.get(name, default)))
 
     def word(self, name: str, choices: Sequence[str]) -> str:
         """Return an argument that is one of `choices`; the first of them if it is not given."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.status import TaskStatus
 from batchsched.testing.reference.choose import best, feasible_nodes
 from batchsched.testing.reference.make_room import enough_victims
+from batchsched.testing.reference.plugins import RawScore
 from batchsched.testing.reference.session import Session
 
 __all__ = ["displace"]
@@ -15,11 +18,11 @@ __all__ = ["displace"]
 
 @frozen
 class _Chance:
-    """A node where a task can start once these tasks are off, and its score then."""
+    """A node where a task can start once these tasks are off, and what it counts then."""
 
     node: NodeInfo
     taken_off: list[TaskInfo]
-    score: int
+    raw_scores: Mapping[str, list[RawScore]]
 
 
 def displace(session: Session) -> None:
@@ -30,7 +33,9 @@ def displace(session: Session) -> None:
         for queue in session.queues.values()
         if any(session.queue_of(job) is queue for job in jobs)
     ]
-    for queue in session.tiers.queues_in_order(queues):
+    while queues:
+        queue = session.tiers.next_queue(queues)
+        queues.remove(queue)
         waiting = [job for job in jobs if session.queue_of(job) is queue]
         while waiting:
             job = session.tiers.next_job(waiting)
@@ -70,7 +75,9 @@ def _displace_for(session: Session, queue: Queue, task: TaskInfo) -> bool:
     ]
     if not chances:
         return False
-    chosen = max(chances, key=lambda chance: chance.score)  # the first of equals
+    raw = {name: scores for chance in chances for name, scores in chance.raw_scores.items()}
+    scores = session.tiers.scores(raw)
+    chosen = max(chances, key=lambda chance: scores[chance.node.name])  # the first of equals
     for victim in chosen.taken_off:
         session.state.take_off(victim)
     session.place(task, TaskStatus.ALLOCATED, chosen.node)
@@ -100,7 +107,7 @@ def _chance(session: Session, queue: Queue, task: TaskInfo, node: NodeInfo) -> _
         session.state.take_off(victim)
     chance = None
     if node in feasible_nodes(session, task):
-        chance = _Chance(node, taken_off, session.tiers.scores(task, [node])[node.name])
+        chance = _Chance(node, taken_off, session.tiers.raw_scores(task, [node]))
     session.state.restore(saved)
     return chance
 

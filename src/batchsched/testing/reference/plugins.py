@@ -6,8 +6,10 @@ are those of a plugin that has no such function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
+
+from attrs import frozen
 
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.reasons import ConditionReason, JobCondition
@@ -19,6 +21,7 @@ __all__ = [
     "Gang",
     "Plugin",
     "Priority",
+    "RawScore",
     "Verdict",
     "compare",
     "ready_count",
@@ -50,6 +53,16 @@ class Verdict(Enum):
     VICTIM = "it may be evicted"
     PASS = "not for this plugin's reason"  # noqa: S105 - no password
     PROTECTED = "it must not be evicted"
+
+
+@frozen
+class RawScore:
+    """What one node counts for one task, before it is compared with others."""
+
+    by_itself: int = 0
+    """The weighted sum of the scores that do not depend on other nodes."""
+    node_affinity: int = 0
+    pod_affinity: int = 0
 
 
 def compare(left: float, right: float) -> int:
@@ -91,8 +104,12 @@ class Plugin:
         """Return those of the nodes that the plugin's predicate accepts."""
         return list(nodes)
 
-    def scores(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """Return the score of each of the nodes compared; what is missing is 0."""
+    def raw_scores(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> dict[str, RawScore]:
+        """Return what each node counts, by itself; what is missing is 0."""
+        return {}
+
+    def scores(self, _raw: Mapping[str, RawScore]) -> dict[str, int]:
+        """Return the scores of all nodes that are compared; what is missing is 0."""
         return {}
 
     def resource_scores(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> dict[str, float]:

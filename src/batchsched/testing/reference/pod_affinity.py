@@ -11,7 +11,7 @@ from batchsched.constraints import PodAffinity, PodAffinityTerm, WeightedPodTerm
 from batchsched.model import NodeInfo, TaskInfo
 from batchsched.testing.reference.state import State
 
-__all__ = ["AffinityRule", "affinity_scores"]
+__all__ = ["AffinityRule", "affinity_counts"]
 
 
 def _means(term: PodAffinityTerm, owner: TaskInfo, other: TaskInfo) -> bool:
@@ -71,8 +71,8 @@ class AffinityRule:
         )
 
 
-def affinity_scores(state: State, task: TaskInfo, nodes: Iterable[NodeInfo]) -> dict[str, int]:
-    """Return each compared node's score for inter-pod affinity, 0 to 10."""
+def affinity_counts(state: State, task: TaskInfo, nodes: Iterable[NodeInfo]) -> dict[str, int]:
+    """Return each node's signed count of the preferences that it meets, either way."""
     weights: dict[tuple[str, str], int] = {}
 
     def count(owner: TaskInfo, meant: TaskInfo, place: NodeInfo) -> None:
@@ -89,13 +89,9 @@ def affinity_scores(state: State, task: TaskInfo, nodes: Iterable[NodeInfo]) -> 
         if other is not task:
             count(task, other, place)
             count(other, task, place)
-    counts = {
+    return {
         node.name: sum(
             weight for (key, value), weight in weights.items() if node.labels.get(key) == value
         )
         for node in nodes
     }
-    most, least = max(0, *counts.values(), 0), min(0, *counts.values(), 0)
-    if most == least:
-        return dict.fromkeys(counts, 0)
-    return {name: int(10 * ((n - least) / (most - least))) for name, n in counts.items()}

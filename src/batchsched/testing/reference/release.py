@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchsched.model import JobInfo
+from batchsched.model import JobInfo, NodeInfo
 from batchsched.status import TaskStatus
 from batchsched.testing.reference.choose import feasible_nodes, place_now
 from batchsched.testing.reference.session import Session
@@ -12,7 +12,7 @@ from batchsched.testing.reference.session import Session
 __all__ = ["release"]
 
 
-def release(session: Session, starvation_threshold: float | None) -> None:
+def release(session: Session, starvation_threshold: float) -> None:
     """Take back what unready jobs hold, and start whole jobs in it, marked as backfill."""
     candidates = [
         job
@@ -27,13 +27,24 @@ def release(session: Session, starvation_threshold: float | None) -> None:
         ):
             for task in session.tasks_with(job, TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
                 session.state.take_off(task)
-    for job in session.tiers.jobs_in_order(candidates):
+    while candidates:
+        job = session.tiers.next_job(candidates)
+        candidates.remove(job)
         if not session.tiers.job_ready(job):
             session.statement(job, partial(_start_as_backfill, session, job))
 
 
+def _has_promises(session: Session, node: NodeInfo) -> bool:
+    """Return whether nothing may be backfilled into a node, for it would delay a promise."""
+    return any(
+        session.state.status(task) is TaskStatus.CONDITIONAL
+        for task in session.state.tasks_on(node)
+    )
+
+
 def _start_as_backfill(session: Session, job: JobInfo) -> bool:
     for task in session.to_place(job):
-        if place_now(session, task, feasible_nodes(session, task)):
+        nodes = [node for node in feasible_nodes(session, task) if not _has_promises(session, node)]
+        if place_now(session, task, nodes):
             session.state.mark_backfill(task)
     return session.tiers.job_ready(job)

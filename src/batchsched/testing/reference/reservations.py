@@ -36,7 +36,9 @@ def is_promised_to_others(session: Session, task: TaskInfo, node: NodeInfo) -> b
 def serve_reserved_jobs(session: Session) -> None:
     """Let each job with Reserved tasks start, if it is ready then; one statement a job."""
     jobs = [job for job in session.jobs if session.tasks_with(job, TaskStatus.RESERVED)]
-    for job in session.tiers.jobs_in_order(jobs):
+    while jobs:
+        job = session.tiers.next_job(jobs)
+        jobs.remove(job)
         if session.statement(job, partial(_use_reservations, session, job)):
             for task in session.tasks_with(job, TaskStatus.RESERVED):
                 session.state.take_off(task)

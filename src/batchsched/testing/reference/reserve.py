@@ -15,21 +15,21 @@ from batchsched.testing.reference.session import Session
 __all__ = ["reserve"]
 
 DEFAULT_THRESHOLD = 172800.0
-DEFAULT_PERCENT = 50
+DEFAULT_PERCENT = 50.0
 
 
 def reserve(session: Session, arguments: Arguments) -> None:
     """Reserve for starving jobs, down to the first other job that could be scheduled now."""
-    threshold = arguments.number("starvingJobTimeThreshold")
-    percent = arguments.integer("reservedNodePercent", DEFAULT_PERCENT)
+    threshold = arguments.number("starvingJobTimeThreshold", DEFAULT_THRESHOLD)
+    percent = arguments.number("reservedNodePercent", DEFAULT_PERCENT)
     limit = ceil(percent * len(session.nodes) / 100)
     waiting = [job for job in session.jobs if session.to_place(job)]
     while waiting:
         job = session.tiers.next_job(waiting)
         waiting.remove(job)
-        if session.is_starving(job, DEFAULT_THRESHOLD if threshold is None else threshold):
-            if job.queue not in session.overused_at_open:
-                session.statement(job, partial(_try_to_reserve, session, job, limit))
+        is_starving = session.is_starving(job, threshold)
+        if is_starving and job.queue not in session.overused_at_open:
+            session.statement(job, partial(_try_to_reserve, session, job, limit))
         elif not session.tiers.overused(session.queue_of(job)) and _could_be_scheduled(
             session, job
         ):

@@ -66,7 +66,10 @@ def _result(session: Session) -> CycleResult:
         pipelined=_promises(outcomes, TaskStatus.PIPELINED),
         conditional=_promises(outcomes, TaskStatus.CONDITIONAL),
         reserved=_promises(outcomes, TaskStatus.RESERVED),
-        dropped_reservations=_dropped(session, outcomes),
+        dropped_reservations=tuple(
+            Promise(task_uid=uid, node_name=session.state.tasks[uid].node_name or "")
+            for uid in sorted(session.state.dropped_reservations)
+        ),
         tasks={uid: outcome for uid, outcome in outcomes.items() if uid in in_session},
         jobs={job.uid: _job_outcome(session, job) for job in session.jobs},
         left_out=session.left_out,
@@ -78,15 +81,6 @@ def _promises(outcomes: Mapping[str, TaskOutcome], status: TaskStatus) -> tuple[
         Promise(task_uid=uid, node_name=outcome.node_name or "")
         for uid, outcome in outcomes.items()
         if outcome.status is status
-    )
-
-
-def _dropped(session: Session, outcomes: Mapping[str, TaskOutcome]) -> tuple[Promise, ...]:
-    """Return the snapshot's reservations whose task has not come to, or kept, its node."""
-    return tuple(
-        Promise(task_uid=uid, node_name=task.node_name or "")
-        for uid, task in sorted(session.state.tasks.items())
-        if task.status is TaskStatus.RESERVED and outcomes[uid].node_name != task.node_name
     )
 
 

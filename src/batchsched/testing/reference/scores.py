@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from batchsched.model import NodeInfo, TaskInfo
 from batchsched.resources import Amount, Resource
 from batchsched.status import TaskStatus
 from batchsched.testing.reference.conf import Arguments
-from batchsched.testing.reference.plugins import Plugin
-from batchsched.testing.reference.pod_affinity import affinity_scores
+from batchsched.testing.reference.plugins import Plugin, RawScore
+from batchsched.testing.reference.pod_affinity import affinity_counts
 from batchsched.testing.reference.state import State
 
 __all__ = ["NodeOrder"]
@@ -26,12 +26,11 @@ class NodeOrder(Plugin):
         self._pod_affinity = arguments.integer("podaffinity.weight", 1)
         self._balanced = arguments.integer("balancedresource.weight", 1)
 
-    def scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """Return the score of each of the nodes compared."""
+    def raw_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, RawScore]:
+        """Return what each node counts, by itself."""
         by_node = self._state.tasks_by_node()
-        node_affinity = _node_affinity_scores(task, nodes)
-        pod_affinity = affinity_scores(self._state, task, nodes)
-        scores = {}
+        pod_affinity = affinity_counts(self._state, task, nodes)
+        raw = {}
         for node in nodes:
             counted = [
                 other
@@ -41,14 +40,27 @@ class NodeOrder(Plugin):
             requests = [other.counts_in_scores() for other in [*counted, task]]
             cpu = sum(request.milli_cpu for request in requests), node.allocatable.milli_cpu
             memory = sum(request.memory for request in requests), node.allocatable.memory
-            scores[node.name] = (
-                self._least * ((_least_requested(*cpu) + _least_requested(*memory)) // 2)
+            raw[node.name] = RawScore(
+                by_itself=self._least * ((_least_requested(*cpu) + _least_requested(*memory)) // 2)
                 + self._most * ((_most_requested(*cpu) + _most_requested(*memory)) // 2)
-                + self._balanced * _balanced(_fraction(*cpu), _fraction(*memory))
-                + self._node_affinity * node_affinity[node.name]
-                + self._pod_affinity * pod_affinity[node.name]
+                + self._balanced * _balanced(_fraction(*cpu), _fraction(*memory)),
+                node_affinity=_node_affinity_weight(task, node),
+                pod_affinity=pod_affinity[node.name],
             )
-        return scores
+        return raw
+
+    def scores(self, raw: Mapping[str, RawScore]) -> dict[str, int]:
+        """Return the scores of all nodes that are compared."""
+        most = max((score.node_affinity for score in raw.values()), default=0)
+        counts = [0, *(score.pod_affinity for score in raw.values())]
+        high, low = max(counts), min(counts)
+        return {
+            name: score.by_itself
+            + self._node_affinity * (0 if most == 0 else 10 * score.node_affinity // most)
+            + self._pod_affinity
+            * (0 if high == low else int(10 * ((score.pod_affinity - low) / (high - low))))
+            for name, score in raw.items()
+        }
 
     def resource_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, float]:
         """Return how well each node's idle resources suit the task (section 11)."""
@@ -81,14 +93,8 @@ def _balanced(cpu: float, memory: float) -> int:
     return 0 if cpu >= 1 or memory >= 1 else int((1 - abs(cpu - memory)) * 10)
 
 
-def _node_affinity_scores(task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-    affinity = task.node_affinity
-    weights = {
-        node.name: 0 if affinity is None else affinity.weight_of(node.labels, node.name)
-        for node in nodes
-    }
-    most = max(weights.values(), default=0)
-    return {name: 0 if most == 0 else 10 * n // most for name, n in weights.items()}
+def _node_affinity_weight(task: TaskInfo, node: NodeInfo) -> int:
+    return 0 if task.node_affinity is None else task.node_affinity.weight_of(node.labels, node.name)
 
 
 def _dimension_score(required: Amount, idle: Amount) -> float:

@@ -93,11 +93,10 @@ class Session:
         tasks = self.state.tasks_on(node)
         return [task for task in tasks if self.state.status(task) is TaskStatus.RESERVED]
 
-    def is_starving(self, job: JobInfo, threshold: float | None) -> bool:
-        """Return whether a job waits for too long (section 11); never, without a threshold."""
+    def is_starving(self, job: JobInfo, threshold: float) -> bool:
+        """Return whether a job waits for longer than it should (section 11)."""
         return (
-            threshold is not None
-            and not self.tiers.job_ready(job)
+            not self.tiers.job_ready(job)
             and not self.tiers.job_condition_ready(job)
             and self.now - job.creation_time > threshold
         )

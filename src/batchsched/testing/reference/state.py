@@ -94,6 +94,7 @@ class Saved:
     places: dict[str, Place]
     binds: tuple[Bind, ...]
     evictions: tuple[Eviction, ...]
+    dropped_reservations: frozenset[str]
 
 
 class State:
@@ -115,16 +116,24 @@ class State:
         }
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
+        self.dropped_reservations: set[str] = set()
+        """UIDs of the tasks whose reservations in the snapshot were given up."""
 
     def save(self) -> Saved:
         """Return a copy to go back to."""
-        return Saved(dict(self.places), tuple(self.binds), tuple(self.evictions))
+        return Saved(
+            dict(self.places),
+            tuple(self.binds),
+            tuple(self.evictions),
+            frozenset(self.dropped_reservations),
+        )
 
     def restore(self, saved: Saved) -> None:
         """Go back to a copy, as if nothing had happened since."""
         self.places = dict(saved.places)
         self.binds = list(saved.binds)
         self.evictions = list(saved.evictions)
+        self.dropped_reservations = set(saved.dropped_reservations)
 
     def status(self, task: TaskInfo) -> TaskStatus:
         """Return a task's status."""
@@ -140,11 +149,22 @@ class State:
 
     def put(self, task: TaskInfo, status: TaskStatus, node_name: str) -> None:
         """Put a task on a node; its mark stays."""
+        self._give_up_reservation(task, node_name)
         self.places[task.uid] = evolve(self.places[task.uid], status=status, node_name=node_name)
 
     def take_off(self, task: TaskInfo) -> None:
         """Make a task Pending; its mark becomes what it is in the snapshot."""
+        self._give_up_reservation(task, None)
         self.places[task.uid] = Place(TaskStatus.PENDING, None, task.is_backfill)
+
+    def _give_up_reservation(self, task: TaskInfo, new_node_name: str | None) -> None:
+        """Take note if a reservation of the snapshot ends in another place than on its node."""
+        if (
+            task.status is TaskStatus.RESERVED
+            and self.status(task) is TaskStatus.RESERVED
+            and self.node_name(task) == task.node_name != new_node_name
+        ):
+            self.dropped_reservations.add(task.uid)
 
     def mark_backfill(self, task: TaskInfo) -> None:
         """Mark a task as backfill."""

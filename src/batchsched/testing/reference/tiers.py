@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cmp_to_key
 
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
@@ -13,6 +13,7 @@ from batchsched.testing.reference.plugins import (
     Gang,
     Plugin,
     Priority,
+    RawScore,
     Verdict,
 )
 from batchsched.testing.reference.predicates import Predicates
@@ -114,10 +115,20 @@ class Tiers:
             left = plugin.accepted(task, left)
         return left
 
-    def scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """Return the sum of all plugins' scores for each of the nodes compared."""
-        answers = [plugin.scores(task, nodes) for plugin in self._all("enableNodeOrder")]
-        return {node.name: sum(scores.get(node.name, 0) for scores in answers) for node in nodes}
+    def raw_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, list[RawScore]]:
+        """Return what each node counts by itself, for every plugin."""
+        answers = [plugin.raw_scores(task, nodes) for plugin in self._all("enableNodeOrder")]
+        return {
+            node.name: [scores.get(node.name, RawScore()) for scores in answers] for node in nodes
+        }
+
+    def scores(self, raw: Mapping[str, list[RawScore]]) -> dict[str, int]:
+        """Return the sum of all plugins' scores for each of the nodes that are compared."""
+        answers = [
+            plugin.scores({name: scores[position] for name, scores in raw.items()})
+            for position, plugin in enumerate(self._all("enableNodeOrder"))
+        ]
+        return {name: sum(scores.get(name, 0) for scores in answers) for name in raw}
 
     def resource_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, float]:
         """Return the sum of all plugins' resource scores for each of the nodes."""
