@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from batchsched import validation
 from batchsched.constraints import (
     HostPort,
     LabelSelector,
@@ -345,3 +346,46 @@ class TestSharedValues:
                 expected.append(Fault(f"{at}.uid", message))
             seen.add(one.uid)
         assert faults_of({"nodes": [N1], "jobs": [job("j", *several)]}) == tuple(expected)
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            {},
+            {"status": TaskStatus.SUCCEEDED},
+            {"status": TaskStatus.RUNNING, "node_name": "n1"},
+            {"status": TaskStatus.BOUND, "node_name": "n1"},
+            {"status": TaskStatus.BINDING, "node_name": "n1"},
+            {"creation_time": 5},
+            {"creation_time": 5.5},
+            {"resreq": Resource(milli_cpu=0.5, memory=1, scalars={"x": 1})},
+            {"init_resreq": Resource(milli_cpu=1)},
+            {"scoring_request": ScoringRequest(milli_cpu=0, memory=1)},
+            {"labels": {"a": "b"}},
+            {"node_selector": {"a": "b"}},
+            {"tolerations": [Toleration(key="a"), Toleration(operator=TolerationOperator.EXISTS)]},
+            {"tolerations": [Toleration(key="a", effect=TaintEffect.NO_EXECUTE)]},
+        ],
+    )
+    def test_usual_tasks_are_checked_fast(
+        self, content: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """They do not take the long way, which finds words for what is wrong."""
+        Snapshot(**with_task(**content))
+        monkeypatch.setattr(validation, "task_problems", None)
+        Snapshot(**with_task(**content))
+        constraints = {"host_ports": (HostPort(port=1),), "pod_affinity": PodAffinity()}
+        tasks = [task(f"{i}", **constraints, **content) for i in range(3)]
+        others = [task(f"o{i}", **content) for i in range(3)]
+        calls = []
+
+        def counted(one: TaskInfo) -> list[object]:
+            calls.append(one)
+            return []
+
+        monkeypatch.setattr(validation, "constraint_problems", counted)
+        jobs = [
+            job(f"j{i}", one, other)
+            for i, (one, other) in enumerate(zip(tasks, others, strict=True))
+        ]
+        Snapshot(nodes=[N1], jobs=jobs)
+        assert len(calls) == 2

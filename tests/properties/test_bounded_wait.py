@@ -28,6 +28,7 @@ class Terms:
     gap: int = 0
     percent: int = 0
     sizes: tuple[int, ...] = ()
+    small: tuple[int, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         random = self.random
@@ -36,6 +37,7 @@ class Terms:
         self.gap = random.randint(1, 3)
         self.percent = random.choice((10, 25, 50, 75, 100))
         self.sizes = tuple(random.choice(SIZES) for _ in range(random.randint(1, 5)))
+        self.small = random.choice(((1, 1, 1, 2), (2, 2, 2, 1), (3, 2, 2, 2, 1)))
 
     @property
     def limit(self) -> int:
@@ -68,9 +70,9 @@ class Terms:
 
     def small_jobs(self, simulation: Simulation, serial: list[int], **more: Any) -> list[JobInfo]:
         jobs = []
-        for _ in range(self.random.randint(sum(self.sizes) // 2, sum(self.sizes) * 2)):
+        for _ in range(self.random.randint(1, sum(self.sizes))):
             serial[0] += 1
-            request = self.random.choice((1, 1, 1, 2))
+            request = self.random.choice(self.small)
             jobs.append(
                 job(
                     f"t{serial[0]:05}",
@@ -91,7 +93,7 @@ def check_one_starving_job(random: Random, *, in_order: bool) -> None:
     )
     if not most:
         return
-    tasks = random.randint(1, most)
+    tasks = random.choice((most, random.randint(1, most)))
     serial = [0]
     simulation = terms.simulation([])
     submitted: float | None = None
@@ -156,12 +158,12 @@ def test_the_only_starving_job_starts_within_the_bound_in_any_history(
 def check_large_among_small(random: Random) -> None:
     """Whole nodes are asked for again and again, by jobs that come later and starve as well."""
     terms = Terms(random, in_order=True)
-    request = random.choice([size for size in SIZES if size <= max(terms.sizes)])
-    most = max((tasks for tasks in range(1, 12) if terms.holds(tasks, request)), default=0)
-    if not most:
-        return
+    terms.threshold, terms.percent = random.randint(0, 2), 100
+    terms.sizes = (4,) * random.randint(2, 3)
+    request = 4
+    most = len(terms.sizes)
     simulation = terms.simulation([])
-    serial, submitted, deadline = 0, random.randint(0, 4), 200.0
+    serial, submitted, deadline = 0, random.randint(3, 8), 200.0
     while simulation.snapshot.now <= deadline:
         terms.run_cycle(simulation)
         if "s-1" in simulation.started:
@@ -176,9 +178,9 @@ def check_large_among_small(random: Random) -> None:
             rounds = len(waiting) + 2
             deadline = now + 0.1 + terms.threshold + terms.gap
             deadline += rounds * (terms.longest + terms.gap)
-        for _ in range(random.randint(1, 4) if len(waiting) < 20 else 0):
+        for _ in range(random.randint(1, 2) if len(waiting) < 20 else 0):
             serial += 1
-            units = random.choice((request, request, 1, max(terms.sizes)))
+            units = random.choice((4, 4, 4, 2))
             created = now + 0.25 + serial / 1e6
             more.append(job(f"t{serial:05}", f"{units}C{units}G", creation_time=created))
         gone = [
@@ -188,7 +190,7 @@ def check_large_among_small(random: Random) -> None:
             and one.tasks[0].uid not in simulation.ends
             and (
                 one.tasks[0].uid in simulation.started
-                or now - one.creation_time > terms.threshold + 10
+                or now - one.creation_time > terms.threshold + 15
             )
         ]
         simulation.step(now=now + random.randint(1, terms.gap), new_jobs=more, removed_jobs=gone)

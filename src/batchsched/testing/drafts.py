@@ -48,21 +48,24 @@ __all__ = [
 ]
 
 HIGHEST = 15
-"""The highest number in a draft."""
+"""The highest choice in a draft."""
 
 NOW = 100.0
 """The time of snapshots whose jobs have ages, in seconds."""
 
-TaskDraft = tuple[int, int, int, int]
-"""Shape, status, node, trait."""
-JobDraft = tuple[int, int, int, int, int, int, list[TaskDraft]]
-"""Queue, gang, shape, priority, trait, state, tasks."""
-NodeDraft = tuple[int, int, int, int]
-"""Size, labels, trouble, devices."""
-QueueDraft = tuple[int, int]
-"""Weight, age."""
-ShapeDraft = tuple[int, int, int, int, int]
-"""Request, devices and more to start, constraints, affinity, labels."""
+# A number of a draft holds two choices, to draw as little as possible: the one that matters
+# most is the remainder by 16.
+
+TaskDraft = tuple[int, int]
+"""Shape and status, trait and node."""
+JobDraft = tuple[int, int, int, list[TaskDraft]]
+"""Trait and state, shape and queue, priority and gang, tasks."""
+NodeDraft = tuple[int, int]
+"""Labels and size, devices and trouble."""
+QueueDraft = int
+"""Age and weight."""
+ShapeDraft = tuple[int, int, int]
+"""More to start and request, affinity and constraints, labels."""
 SnapshotDraft = tuple[
     list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
 ]
@@ -129,7 +132,9 @@ class Shape:
 
 
 def shape_of(draft: ShapeDraft, features: Features) -> Shape:
-    request, extra, constraints, affinity, labels = draft
+    extra, request = divmod(draft[0], 16)
+    affinity, constraints = divmod(draft[1], 16)
+    labels = draft[2]
     pool = REQUESTS if features.best_effort else REQUESTS[:-1]
     resreq = pool[request % len(pool)]
     init_resreq: Resource | None = None
@@ -152,7 +157,7 @@ def shape_of(draft: ShapeDraft, features: Features) -> Shape:
     )
 
 
-_SIMPLE = shape_of((0, 0, 0, 0, 0), Features())
+_SIMPLE = shape_of((0, 0, 0), Features())
 
 
 @define
@@ -212,7 +217,8 @@ class Rooms:
 
 def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
     """Return the node that a draft describes."""
-    size, labels, trouble, devices = draft
+    labels, size = divmod(draft[0], 16)
+    devices, trouble = divmod(draft[1], 16)
     allocatable = NODE_SIZES[size % len(NODE_SIZES)]
     if features.scalars:
         allocatable = with_devices(allocatable, (0, 2, 1, 4)[devices % 4], int(devices % 3 == 2))
@@ -235,10 +241,10 @@ def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
 
 def build_queue(draft: QueueDraft, name: str, features: Features) -> Queue:
     """Return the queue that a draft describes."""
-    weight, age = draft
+    age, weight = divmod(draft, 4)
     return Queue(
         name=name,
-        weight=1 + weight % 4 if features.queues else 1,
+        weight=1 + weight if features.queues else 1,
         creation_time=_AGES[age % len(_AGES)] if features.ages else 0.0,
     )
 
@@ -254,7 +260,8 @@ def build_task(
     rooms: Rooms | None = None,
 ) -> TaskInfo:
     """Return the task that a draft describes; where there is no room for it, it is Pending."""
-    which, state, where, trait = draft
+    which, state = divmod(draft[0], 16)
+    trait, where = divmod(draft[1], 16)
     shape = shapes[(job_shape + which // 4) % len(shapes)]
     status, node_name = _place(shape.resreq, state, where, features, rooms)
     constraints = CONSTRAINTS[shape.constraints % len(CONSTRAINTS)]
@@ -310,7 +317,10 @@ def build_job(
     rooms: Rooms | None = None,
 ) -> JobInfo:
     """Return the job that a draft describes."""
-    queue, gang, shape, priority, trait, state, tasks = draft
+    trait, state = divmod(draft[0], 16)
+    shape, queue = divmod(draft[1], 16)
+    priority, gang = divmod(draft[2], 16)
+    tasks = draft[3]
     namespace = "default"
     if features.critical and trait % 8 == 7:  # noqa: PLR2004
         namespace = "kube-system"
@@ -353,12 +363,12 @@ def _min_available(gang: int, tasks: int, features: Features) -> int:
 
 def _in_state(task: TaskDraft, state: int) -> TaskDraft:
     """Let the tasks of most jobs be alike: all of them waiting, or all of them running."""
-    which, own_state, where, trait = task
+    which, own_state = divmod(task[0], 16)
     if state in range(1, 6):
         own_state = _WAITS
     elif state in range(6, 12):
         own_state = _RUNS
-    return which, own_state, where, trait
+    return 16 * which + own_state, task[1]
 
 
 def _numbered(letter: str) -> Iterator[str]:

@@ -47,10 +47,11 @@ _OFTEN = ("running", "queues", "gangs")
 """Features that most examples use, because most situations of interest need them."""
 
 _SMALL: SearchStrategy[int] = st.integers(0, HIGHEST)
-_TASK: SearchStrategy[TaskDraft] = st.tuples(_SMALL, _SMALL, _SMALL, _SMALL)
-_NODE: SearchStrategy[NodeDraft] = st.tuples(_SMALL, _SMALL, _SMALL, _SMALL)
-_QUEUE: SearchStrategy[QueueDraft] = st.tuples(_SMALL, _SMALL)
-_SHAPE: SearchStrategy[ShapeDraft] = st.tuples(_SMALL, _SMALL, _SMALL, _SMALL, _SMALL)
+_TWO: SearchStrategy[int] = st.integers(0, 16 * HIGHEST + HIGHEST)
+_NODE: SearchStrategy[NodeDraft] = st.tuples(_TWO, _TWO)
+_QUEUE: SearchStrategy[QueueDraft] = _SMALL
+_SHAPE: SearchStrategy[ShapeDraft] = st.tuples(_TWO, _TWO, _SMALL)
+_TASK: SearchStrategy[TaskDraft] = st.tuples(_TWO, _TWO)
 
 
 @st.composite
@@ -73,7 +74,7 @@ def _some(items: SearchStrategy[DraftT], least: int, most: int) -> SearchStrateg
 @lru_cache
 def _job_drafts(least: int, most: int) -> SearchStrategy[JobDraft]:
     tasks = _some(_TASK, least, most)
-    return st.tuples(_SMALL, _SMALL, _SMALL, _SMALL, _SMALL, _SMALL, tasks)
+    return st.tuples(_TWO, _TWO, _TWO, tasks)
 
 
 def resources(

@@ -1,0 +1,115 @@
+"""What bad arguments of allocate, backfill and reserve, and bad reservations, get."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchsched import (
+    ActionOption,
+    ConfigError,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    SnapshotError,
+    TaskInfo,
+    TaskStatus,
+    schedule,
+)
+
+WRONG = [
+    ("reserve", "reservedNodePercent", -1, "-1 is less than 0"),
+    ("reserve", "reservedNodePercent", "100.5", "'100.5' is more than 100"),
+    ("reserve", "reservedNodePercent", "half", "'half' is no number"),
+    ("reserve", "starvingJobTimeThreshold", -0.5, "-0.5 is less than 0"),
+    ("reserve", "starvingJobTimeThreshold", "nan", "'nan' is no number"),
+    ("reserve", "inOrder", "perhaps", "'perhaps' is neither true nor false"),
+    ("allocate", "starvationThreshold", "-1", "'-1' is less than 0"),
+    ("allocate", "unready", "wait", "'wait' is none of hold, discard"),
+    ("allocate", "evictBackfill", 2, "2 is neither true nor false"),
+    ("backfill", "strategy", "steal", "'steal' is none of best-effort, release, displace"),
+    ("backfill", "nodeChoice", "any", "'any' is none of first, best"),
+    ("backfill", "starvationThreshold", -3, "-3 is less than 0"),
+]
+
+
+@pytest.mark.parametrize(("action", "argument", "value", "message"), WRONG)
+def test_a_wrong_argument_is_refused_when_the_configuration_is_read(
+    action: str, argument: str, value: float | str, message: str
+) -> None:
+    mapping = {"actions": ["allocate", {"name": action, "arguments": {argument: value}}]}
+    with pytest.raises(ConfigError) as caught:
+        SchedulerConfig.from_mapping(mapping)
+    assert [str(fault) for fault in caught.value.faults] == [
+        f"actions[1].arguments[{argument!r}]: {message}"
+    ]
+
+
+@pytest.mark.parametrize(("action", "argument", "value", "message"), WRONG)
+def test_a_wrong_argument_is_refused_when_the_scheduler_is_built(
+    action: str, argument: str, value: float | str, message: str
+) -> None:
+    config = SchedulerConfig(actions=[ActionOption(name=action, arguments={argument: value})])
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(config)
+    assert [str(fault) for fault in caught.value.faults] == [
+        f"actions[0].arguments[{argument!r}]: {message}"
+    ]
+
+
+def test_all_wrong_arguments_are_reported_at_once() -> None:
+    arguments = {"reservedNodePercent": 101, "starvingJobTimeThreshold": -1, "percent": 50}
+    with pytest.raises(ConfigError) as caught:
+        SchedulerConfig.from_mapping({"actions": [{"name": "reserve", "arguments": arguments}]})
+    assert [fault.path for fault in caught.value.faults] == [
+        "actions[0].arguments['starvingJobTimeThreshold']",
+        "actions[0].arguments['reservedNodePercent']",
+        "actions[0].arguments['percent']",
+    ]
+
+
+def test_the_limits_of_arguments_are_allowed() -> None:
+    for percent in (0, 100, "0", "100"):
+        arguments = {"reservedNodePercent": percent, "starvingJobTimeThreshold": 0}
+        SchedulerConfig.from_mapping({"actions": [{"name": "reserve", "arguments": arguments}]})
+
+
+def with_reservation(node_name: str | None, milli_cpu: int = 1000) -> Snapshot:
+    reserved = TaskInfo(
+        uid="s",
+        name="s",
+        status=TaskStatus.RESERVED,
+        node_name=node_name,
+        resreq=Resource(milli_cpu=milli_cpu),
+    )
+    return Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", tasks=[reserved])],
+    )
+
+
+def test_a_reserved_task_without_a_node_is_a_fault_of_the_snapshot() -> None:
+    with pytest.raises(SnapshotError) as caught:
+        with_reservation(None)
+    assert [str(fault) for fault in caught.value.faults] == [
+        "jobs['default/j'].tasks['s'].node_name: a task that is Reserved needs a node"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("node_name", "milli_cpu", "status"),
+    [("n2", 1000, TaskStatus.BINDING), ("n1", 3000, TaskStatus.PENDING)],
+    ids=["gone", "too small"],
+)
+def test_a_reservation_that_its_node_cannot_keep_is_dropped_and_the_result_says_so(
+    node_name: str, milli_cpu: int, status: TaskStatus
+) -> None:
+    result = schedule(with_reservation(node_name, milli_cpu))
+    dropped = [(promise.task_uid, promise.node_name) for promise in result.dropped_reservations]
+    assert dropped == [("s", node_name)]
+    assert result.tasks["s"].status is status
+    assert not result.reserved
