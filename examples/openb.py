@@ -183,18 +183,17 @@ def make_snapshot(shapes: Shapes, scale: float = 1.0) -> Snapshot:
     affinities = [affinity_of(shape.allowed_gpu_models) for shape in shapes.tasks]
     jobs: list[JobInfo] = []
     in_order = arrivals(scaled_counts([shape.count for shape in shapes.tasks], scale))
-    for number, shape in enumerate(in_order):
+    for number, kind in enumerate(in_order):
         name = f"task-{number:04}"
         task = TaskInfo(
             uid=name,
             name=name,
-            resreq=requests[shape],
-            node_affinity=affinities[shape],
+            resreq=requests[kind],
+            node_affinity=affinities[kind],
             creation_time=number,
         )
-        jobs.append(
-            JobInfo(name=name, queue=shapes.tasks[shape].qos, creation_time=number, tasks=[task])
-        )
+        queue = shapes.tasks[kind].qos
+        jobs.append(JobInfo(name=name, queue=queue, creation_time=number, tasks=[task]))
     return Snapshot(
         nodes=nodes,
         jobs=jobs,

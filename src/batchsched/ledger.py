@@ -8,7 +8,9 @@ back. It decides nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import add, sub
+from bisect import bisect_left
+from itertools import islice
+from operator import add, itemgetter, sub
 
 from batchsched.errors import InvariantError
 from batchsched.model import TaskInfo
@@ -56,6 +58,9 @@ class Ledger:
         """Tasks that were Reserved on a node that is gone, with the node's name."""
         self.changes: list[int] = []
         """The indices of the nodes that changed, in the order of the changes."""
+        self.job_changes: list[JobState] = []
+        """The jobs whose accounts changed, in the order of the changes."""
+        self._undone: list[tuple[int, int, int, int]] = []
         self.on_charge: tuple[TaskListener, ...] = ()
         """Told of every task that is charged: placed, or no longer evicted."""
         self.on_refund: tuple[TaskListener, ...] = ()
@@ -154,11 +159,42 @@ class Ledger:
             for tell in self.on_charge:
                 tell(task)
         if job is not None:
+            self.job_changes.append(job)
             if job.waits_in is not None:
                 job.waits_in.touch(job)
             queue = job.queue
             if queue is not None and queue.waits_in is not None:
                 queue.waits_in.touch(queue)
+
+    def position(self) -> tuple[int, int]:
+        """Return where the records of changes end now."""
+        return len(self.changes), len(self.job_changes)
+
+    def note_undone(self, since: tuple[int, int]) -> None:
+        """Take note that all that changed since a position has been undone again."""
+        undone = self._undone
+        while undone and undone[-1][0] >= since[0]:
+            undone.pop()
+        nodes, jobs = self.position()
+        if nodes > since[0]:
+            undone.append((since[0], nodes, since[1], jobs))
+
+    def changed_since(self, position: tuple[int, int]) -> tuple[set[int], set[JobState]]:
+        """Return the nodes and jobs that may differ from what they were at a position.
+
+        What changed and was undone since leaves no trace. O(changes since).
+        """
+        at_node, at_job = position
+        nodes: set[int] = set()
+        jobs: set[JobState] = set()
+        first = bisect_left(self._undone, at_node, key=itemgetter(0))
+        for begin, end, job_begin, job_end in islice(self._undone, first, None):
+            nodes.update(self.changes[at_node:begin])
+            jobs.update(self.job_changes[at_job:job_begin])
+            at_node, at_job = end, job_end
+        nodes.update(self.changes[at_node:])
+        jobs.update(self.job_changes[at_job:])
+        return nodes, jobs
 
     def bind(self, task: TaskState) -> None:
         """Let an Allocated task be Binding from now on; no account and no charge changes."""
@@ -171,11 +207,12 @@ class Ledger:
         counts[_ALLOCATED.index] -= 1
         counts[_BINDING.index] += 1
         del job.allocated[task.uid]
+        self.job_changes.append(job)
 
     def _put_on(self, task: TaskState, node: NodeState) -> None:
         status = task.status
         task.node = node
-        node.signature = -1
+        node.running = None
         self.changes.append(node.index)
         if status is _RESERVED:
             node.reserved_tasks[task.uid] = task
@@ -205,7 +242,7 @@ class Ledger:
     def _take_off(self, task: TaskState, node: NodeState) -> None:
         status = task.status
         task.node = None
-        node.signature = -1
+        node.running = None
         self.changes.append(node.index)
         if status is _RESERVED:
             del node.reserved_tasks[task.uid]

@@ -24,6 +24,7 @@ from batchsched.watch import Watch
 
 __all__ = [
     "AllocateEvents",
+    "ClaimantKey",
     "DeallocateEvents",
     "JobConditionReady",
     "JobOrder",
@@ -242,6 +243,22 @@ class Reclaimable(Protocol):
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         """Return a verdict on each candidate, in their order; see `Preemptable`."""
+        ...
+
+
+@runtime_checkable
+class ClaimantKey(Protocol):
+    """Says what verdicts depend on, so that searches in vain need not be made again."""
+
+    def claimant_key(self, claimant: TaskState, /) -> Hashable:
+        """Return what `preemptable` and `reclaimable` read of a claimant.
+
+        Claimants with equal keys must get equal verdicts on equal candidates. A plugin
+        that has this promises, besides, that `preemptable` reads of the cluster only the
+        candidates and the accounts of their jobs, and `reclaimable` also the accounts
+        of their queues. It is for speed: where any plugin with verdicts lacks it, every
+        search starts from the beginning.
+        """
         ...
 
 

@@ -6,7 +6,7 @@ the placement engine; actions act on the cluster through it alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.ledger import Ledger
@@ -14,6 +14,7 @@ from batchsched.live_queue import LiveQueue, SortKey
 from batchsched.placement import Placement
 from batchsched.placement.judgement import Judgement
 from batchsched.reasons import ConditionReason, JobCondition
+from batchsched.room_search import RoomSearch
 from batchsched.result import Bind, Eviction, Promise
 from batchsched.session_view import SessionView
 from batchsched.snapshot import Snapshot
@@ -61,6 +62,8 @@ class Session:
         """Queues that an action passed over because they were overused, by name."""
         self.jobs: dict[str, JobState] = {}
         """The jobs of the session by UID, in order of UID."""
+        self.searches: dict[Hashable, RoomSearch] = {}
+        """Searches for room that went before, by what they depend on."""
         self._statement: Statement | None = None
         self.ledger.on_charge = self.tiers.allocate_listeners()
         self.ledger.on_refund = self.tiers.deallocate_listeners()
@@ -212,6 +215,23 @@ class Session:
     def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in victim order, the least valuable first."""
         return sorted(tasks, key=self.tiers.task_key, reverse=True)
+
+    def running_on(self, node: NodeState) -> tuple[TaskState, ...]:
+        """Return the Running tasks of jobs in the session on a node, in victim order.
+
+        O(1) unless the node changed since it was last asked.
+        """
+        if node.running is None:
+            node.running = tuple(
+                self.in_victim_order(
+                    task
+                    for task in node.tasks.values()
+                    if task.status is TaskStatus.RUNNING
+                    and task.job is not None
+                    and task.job.in_session
+                )
+            )
+        return node.running
 
     def is_starving(self, job: JobState, threshold: float) -> bool:
         """Return whether the job has waited longer than `threshold` seconds to no avail."""

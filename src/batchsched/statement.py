@@ -19,19 +19,25 @@ if TYPE_CHECKING:
 __all__ = ["Statement"]
 
 
+_Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
+"""A task, and the status, node and mark that it had before."""
+
+
 class Statement:
     """A journal over the books of a session: `commit` decides it, `discard` undoes it.
 
     As a context manager it discards, at the end, what was not committed.
     """
 
-    __slots__ = ("_claims", "_is_open", "_journal", "_session")
+    __slots__ = ("_begin", "_claims", "_is_open", "_journal", "_positions", "_session")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._is_open = True
-        self._journal: list[tuple[TaskState, TaskStatus, NodeState | None, bool]] = []
+        self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
+        self._begin = session.ledger.position()
+        self._positions: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return len(self._journal)
@@ -109,18 +115,25 @@ class Statement:
 
         """
         self._end()
+        ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
-            self._session.ledger.move(task, status, node, is_backfill=is_backfill)
+            ledger.move(task, status, node, is_backfill=is_backfill)
+        ledger.note_undone(self._begin)
 
     def undo_to(self, length: int) -> None:
         """Undo the operations beyond the first `length`, and stay open."""
         if not self._is_open:
             raise StatementError("the statement was committed or discarded already")
+        if length >= len(self._journal):
+            return
+        begin = self._positions[length]
+        del self._positions[length:]
         while len(self._journal) > length:
             task, status, node, is_backfill = self._journal.pop()
             if self._claims and task is self._claims[-1][0] and status is TaskStatus.RUNNING:
                 self._claims.pop()
             self._session.ledger.move(task, status, node, is_backfill=is_backfill)
+        self._session.ledger.note_undone(begin)
 
     def _move(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
@@ -128,8 +141,10 @@ class Statement:
         if not self._is_open:
             raise StatementError("the statement was committed or discarded already")
         entry = (task, task.status, task.node, task.is_backfill)
+        position = self._session.ledger.position()
         self._session.ledger.move(task, status, node, is_backfill=is_backfill)
         self._journal.append(entry)
+        self._positions.append(position)
 
     def _end(self) -> None:
         if not self._is_open:

@@ -154,7 +154,6 @@ class NodeState:
         "allocatable",
         "backfilled",
         "conditional",
-        "description",
         "idle",
         "index",
         "info",
@@ -165,9 +164,9 @@ class NodeState:
         "releasing",
         "reserved",
         "reserved_tasks",
+        "running",
         "scoring_memory",
         "scoring_milli_cpu",
-        "signature",
         "special",
         "tasks",
     )
@@ -204,10 +203,8 @@ class NodeState:
         """The sum of the tasks' scoring requests, in bytes."""
         self.ports = 0
         """How many of its tasks have host ports."""
-        self.description = -1
-        """Nodes with the same number here are described alike; kept by the placement engine."""
-        self.signature = -1
-        """Nodes with the same number here are in the same state; -1: changed since it was made."""
+        self.running: tuple[TaskState, ...] | None = None
+        """Its Running tasks of jobs in the session, in victim order, once they were asked for."""
 
     @property
     def future_idle(self) -> Vector:

@@ -7,7 +7,7 @@ on that point's list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from batchsched.errors import BatchschedError, PluginError
 from batchsched.live_queue import SortKey
 from batchsched.plugin import (
     AllocateEvents,
+    ClaimantKey,
     DeallocateEvents,
     JobConditionReady,
     JobOrder,
@@ -50,6 +51,10 @@ PointT = TypeVar("PointT")
 Named = tuple[str, FunctionT]
 """A plugin's name and one of its functions."""
 
+_VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+
+_VICTIM, _PASS, _PROTECTED = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
+
 POINTS = (
     "job_order_key",
     "queue_order_key",
@@ -67,6 +72,7 @@ POINTS = (
     "on_allocate",
     "on_deallocate",
     "close",
+    "claimant_key",
 )
 """The extension points, by the name of the method that a plugin's object has for each."""
 
@@ -281,6 +287,21 @@ class Tiers:
         """Return the candidates that may be evicted for a task of another queue."""
         return _victims(self._reclaimable, "reclaimable", claimant, candidates)
 
+    def claimant_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...] | None:
+        """Return what verdicts read of a claimant; None if a plugin does not say.
+
+        `point` is ``preemptable`` or ``reclaimable``.
+        """
+        keys: list[Hashable] = []
+        for name, _, opened in self._on(point):
+            if not isinstance(opened, ClaimantKey):
+                return None
+            try:
+                keys.append(opened.claimant_key(claimant))
+            except Exception as error:
+                raise PluginError(name, "claimant_key", problem_of(error)) from error
+        return tuple(keys)
+
     # Nodes
 
     def node_order_on_resource(self, task: TaskState, node: NodeState) -> float:
@@ -391,36 +412,46 @@ def _elect(
 
 
 def _victims(
-    tiers: list[list[Named[Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]]]],
+    tiers: list[list[Named[_VerdictFunction]]],
     point: str,
     claimant: TaskState,
     candidates: Sequence[TaskState],
 ) -> list[TaskState]:
     # Every plugin is asked, of all tiers: what any of them protects is out, wherever it stands.
-    protected: set[int] = set()
-    wanted_by_tier: list[set[int]] = []
-    for tier in tiers:
-        wanted = set(range(len(candidates)))
-        for name, function in tier:
-            try:
-                verdicts = function(claimant, candidates)
-            except Exception as error:
-                raise PluginError(name, point, problem_of(error)) from error
+    # By tier, the candidates that a plugin of it passes over: for each, whether any does.
+    answers: list[list[Sequence[Verdict]]] = []
+    name = ""
+    try:
+        for tier in tiers:
+            of_tier: list[Sequence[Verdict]] = []
+            for name, function in tier:
+                of_tier.append(function(claimant, candidates))
+            answers.append(of_tier)
+    except Exception as error:
+        raise PluginError(name, point, problem_of(error)) from error
+    protected = [False] * len(candidates)
+    for tier, of_tier in zip(tiers, answers, strict=True):
+        for (name, _), verdicts in zip(tier, of_tier, strict=True):
             if len(verdicts) != len(candidates):
                 problem = f"{len(verdicts)} verdicts on {len(candidates)} candidates"
                 raise PluginError(name, point, problem)
             for position, verdict in enumerate(verdicts):
-                if verdict is Verdict.PROTECTED:
-                    protected.add(position)
-                elif verdict is Verdict.PASS:
-                    wanted.discard(position)
-                elif verdict is not Verdict.VICTIM:
+                if verdict is _PROTECTED:
+                    protected[position] = True
+                elif verdict is not _VICTIM and verdict is not _PASS:
                     raise PluginError(name, point, f"{verdict!r} is no Verdict")
-        wanted_by_tier.append(wanted)
-    for wanted in wanted_by_tier:
-        chosen = wanted - protected
+    if all(protected):
+        return []
+    for of_tier in answers:
+        chosen = [
+            candidate
+            for candidate, is_protected, *verdicts in zip(
+                candidates, protected, *of_tier, strict=True
+            )
+            if not is_protected and _PASS not in verdicts
+        ]
         if chosen:
-            return [candidates[position] for position in sorted(chosen)]
+            return chosen
     return []
 
 

@@ -6,17 +6,28 @@ Specification: section 7, "Evicting for a task", and section 10, conditional pla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Literal
 
+from batchsched.room_search import RoomSearch
 from batchsched.session import Session
 from batchsched.statement import Statement
 from batchsched.states import NodeState, TaskState
 from batchsched.status import TaskStatus
-from batchsched.vectors import Vector, fits, plus
+from batchsched.vectors import Vector, fits, minus
 
-__all__ = ["make_room", "running_tasks", "spare", "take_until"]
+__all__ = ["Among", "make_room", "running_tasks", "spare", "take_until"]
 
-VictimsFunction = Callable[[TaskState, Sequence[TaskState]], list[TaskState]]
-"""From a claimant and candidates in victim order, the candidates that may be evicted."""
+Point = Literal["preemptable", "reclaimable"]
+"""Which verdicts count: those on tasks of the claimant's queue, or of other queues."""
+
+
+class Among(Enum):
+    """Which Running tasks may be evicted for a claimant, before any plugin is asked."""
+
+    OTHER_JOBS = "other jobs of the same queue"
+    SAME_JOB = "the same job"
+    OTHER_QUEUES = "other queues"
 
 
 def make_room(
@@ -24,42 +35,138 @@ def make_room(
     statement: Statement,
     task: TaskState,
     *,
-    nodes: Iterable[NodeState],
+    among: Among,
     may_grow: bool,
-    is_candidate: Callable[[TaskState], bool],
-    victims_of: VictimsFunction,
 ) -> bool:
-    """Evict on the first of `nodes` where that is enough, and promise the task its place there.
+    """Evict on the first node where that is enough, and promise the task its place there.
+
+    Nodes are tried the best first; in node order where room is made among other queues.
 
     Args:
         session: where this happens.
         statement: what records it.
         task: the claimant, Pending.
-        nodes: feasible nodes, in the order in which to try them.
+        among: which Running tasks may be evicted, if plugins agree.
         may_grow: whether the task may take idle resources too; if not, it must find
             room in what its victims hold alone.
-        is_candidate: which Running tasks may be considered.
-        victims_of: which of those may be evicted.
 
     Returns:
         Whether room was made. If not, nothing was changed.
 
     """
+    search = _search_for(session, task, among, may_grow)
+    placement = session.placement
+    still_open = None if search is None else search.open_nodes
+    if still_open is not None and not still_open:
+        return False
+    if among is Among.OTHER_QUEUES:
+        nodes: Iterable[NodeState] = placement.feasible(task, still_open)
+    else:
+        nodes = placement.ranked(task, still_open)
+    asked: list[int] = []
     for node in nodes:
-        candidates = session.in_victim_order(running_tasks(node, is_candidate))
-        if not candidates:
-            continue
-        victims = victims_of(task, candidates)
-        if not victims:
-            continue
-        chosen = take_until(victims, lambda taken: _is_enough(task, node, taken, may_grow))  # noqa: B023
-        if chosen is None:
-            continue
-        for victim in chosen:
-            statement.evict(victim, claimant=task)
-        statement.pipeline(task, node)
-        return True
+        chosen = _victims_on(session, node, task, among, may_grow)
+        if chosen is not None:
+            if search is not None:
+                search.open_nodes.difference_update(asked)
+            for victim in chosen:
+                statement.evict(victim, claimant=task)
+            statement.pipeline(task, node)
+            return True
+        asked.append(node.index)
+    if search is not None:
+        # What is not feasible is closed too: it opens again when it changes.
+        search.open_nodes.clear()
     return False
+
+
+def _search_for(
+    session: Session, task: TaskState, among: Among, may_grow: bool
+) -> RoomSearch | None:
+    """Return what is known from searches for claimants like this one, brought up to date."""
+    point: Point = "reclaimable" if among is Among.OTHER_QUEUES else "preemptable"
+    claimant_key = session.tiers.claimant_key(point, task)
+    kind = session.placement.kind(task)
+    job = task.job
+    assert job is not None
+    assert job.queue is not None
+    if claimant_key is None or kind is None:
+        return None
+    own = job.uid if among is Among.SAME_JOB or job.count(TaskStatus.RUNNING) else None
+    key = (among, may_grow, kind, job.queue.name, own, claimant_key)
+    search = session.searches.get(key)
+    ledger = session.ledger
+    if search is None:
+        search = session.searches[key] = RoomSearch(
+            ledger.position(), set(range(len(session.nodes)))
+        )
+        return search
+    if among is Among.OTHER_QUEUES:
+        search.catch_up_with_queues(ledger, job.queue)
+    else:
+        search.catch_up(ledger)
+    return search
+
+
+def _victims_on(
+    session: Session, node: NodeState, task: TaskState, among: Among, may_grow: bool
+) -> list[TaskState] | None:
+    """Return whom to evict on a node, or None if that cannot be enough."""
+    request = task.init_resreq
+    if not fits(request, node.allocatable):
+        return None
+    job = task.job
+    assert job is not None
+    queue = job.queue
+    running = session.running_on(node)
+    if among is Among.OTHER_QUEUES:
+        candidates = [t for t in running if t.job is not None and t.job.queue is not queue]
+    elif among is Among.SAME_JOB:
+        candidates = [t for t in running if t.job is job]
+    else:
+        candidates = [
+            t for t in running if t.job is not None and t.job is not job and t.job.queue is queue
+        ]
+    if not candidates:
+        return None
+    room = _Room(request, node, may_grow=may_grow)
+    if not room.is_enough_with(candidates):
+        return None
+    if among is Among.OTHER_QUEUES:
+        victims = session.reclaimable(task, candidates)
+    else:
+        victims = session.preemptable(task, candidates)
+    return take_until(victims, room.is_enough_with) if victims else None
+
+
+class _Room:
+    """What a request needs on a node beyond what is there, and whether victims give it."""
+
+    __slots__ = ("_missing", "_missing_for_good", "_request")
+
+    def __init__(self, request: Vector, node: NodeState, *, may_grow: bool) -> None:
+        self._missing = minus(request, node.future_idle if node.special else node.idle)
+        self._missing_for_good = (
+            minus(request, node.eventual) if node.special else self._missing
+        )
+        self._request = None if may_grow else request
+
+    def is_enough_with(self, victims: Sequence[TaskState]) -> bool:
+        """Return whether there is room once `victims` are gone. O(victims x dimensions)."""
+        freed = _sum_of([victim.resreq for victim in victims], self._missing)
+        if not fits(self._missing, freed):
+            return False
+        if self._request is not None and not fits(self._request, freed):
+            return False
+        # What a backfill task holds is part of `eventual` already.
+        for_good = [victim.resreq for victim in victims if not victim.is_backfill]
+        if len(for_good) < len(victims):
+            freed = _sum_of(for_good, self._missing)
+        return fits(self._missing_for_good, freed)
+
+
+def _sum_of(vectors: list[Vector], like: Vector) -> Vector:
+    return tuple(map(sum, zip(*vectors, strict=True))) if vectors else (0,) * len(like)
 
 
 def running_tasks(node: NodeState, is_candidate: Callable[[TaskState], bool]) -> list[TaskState]:
@@ -98,21 +205,3 @@ def spare(
         if is_enough(without):
             kept = without
     return kept
-
-
-def _is_enough(
-    task: TaskState, node: NodeState, victims: Sequence[TaskState], may_grow: bool
-) -> bool:
-    request = task.init_resreq
-    zero: Vector = (0,) * len(request)
-    freed = freed_for_good = zero
-    for victim in victims:
-        freed = plus(freed, victim.resreq)
-        if not victim.is_backfill:
-            # What a backfill task holds is part of `eventual` already.
-            freed_for_good = plus(freed_for_good, victim.resreq)
-    return (
-        fits(request, plus(node.future_idle, freed))
-        and fits(request, plus(node.eventual, freed_for_good))
-        and (may_grow or fits(request, freed))
-    )

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.ladder import place_now_or_later
-from batchsched.actions.make_room import make_room
+from batchsched.actions.make_room import Among, make_room
 from batchsched.arguments import Arguments
 from batchsched.session import Session
 from batchsched.statement import Statement
@@ -74,10 +74,8 @@ def _take_turn(
             session,
             statement,
             task,
-            nodes=session.placement.ranked(task),
+            among=Among.OTHER_JOBS,
             may_grow=may_grow,
-            is_candidate=lambda other: _is_of_other_job(other, queue, job),
-            victims_of=session.preemptable,
         ):
             placed = True
         else:
@@ -87,11 +85,6 @@ def _take_turn(
     return placed
 
 
-def _is_of_other_job(task: TaskState, queue: QueueState, job: JobState) -> bool:
-    owner = task.job
-    return owner is not None and owner is not job and owner.queue is queue and owner.in_session
-
-
 def _within_job(session: Session, job: JobState) -> None:
     for task in tasks_to_place(session, job):
         with session.statement() as statement:
@@ -99,10 +92,8 @@ def _within_job(session: Session, job: JobState) -> None:
                 session,
                 statement,
                 task,
-                nodes=session.placement.ranked(task),
+                among=Among.SAME_JOB,
                 may_grow=False,
-                is_candidate=lambda other: other.job is job,
-                victims_of=session.preemptable,
             ):
                 session.unplaced[task.uid] = task
                 return

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.ladder import place_now_or_later
-from batchsched.actions.make_room import make_room
+from batchsched.actions.make_room import Among, make_room
 from batchsched.arguments import Arguments
 from batchsched.session import Session
 from batchsched.statement import Statement
@@ -72,10 +72,8 @@ def _take_turn(
             session,
             statement,
             task,
-            nodes=session.placement.feasible(task),
+            among=Among.OTHER_QUEUES,
             may_grow=True,
-            is_candidate=lambda other: _is_of_other_queue(other, queue),
-            victims_of=session.reclaimable,
         ):
             session.unplaced[task.uid] = task
             break
@@ -83,8 +81,3 @@ def _take_turn(
         if session.job_pipelined(job):
             break
     return placed
-
-
-def _is_of_other_queue(task: TaskState, queue: QueueState) -> bool:
-    owner = task.job
-    return owner is not None and owner.queue is not queue and owner.in_session

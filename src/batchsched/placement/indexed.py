@@ -54,6 +54,11 @@ class IndexedPlacement:
 
     # What is asked
 
+    def kind(self, task: TaskState, /) -> int | None:
+        """Return a number that tasks share which get the same answers; None: cannot be told."""
+        kind = self._kinds.kind_of(task)
+        return task.kind if kind.is_watched and not kind.watches else None
+
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
         kind = self._kinds.kind_of(task)
@@ -82,19 +87,33 @@ class IndexedPlacement:
         """Return the first feasible node in node order."""
         return self._plain.first_feasible(task)
 
-    def feasible(self, task: TaskState, /) -> Sequence[NodeState]:
-        """Return all feasible nodes in node order."""
+    def feasible(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Sequence[NodeState]:
+        """Return all feasible nodes in node order; `among` these, if given."""
         kind = self._kinds.kind_of(task)
         if not kind.is_watched:
-            return self._plain.feasible(task)
-        return [self._nodes[index] for index in self._order(task.kind, kind).indices()]
+            return self._plain.feasible(task, among)
+        nodes = self._nodes
+        if among is not None and len(among) < len(nodes):
+            return [nodes[i] for i in sorted(among) if kind.is_feasible(nodes[i])]
+        return [nodes[index] for index in self._order(task.kind, kind).indices()]
 
-    def ranked(self, task: TaskState, /) -> Iterable[NodeState]:
-        """Return all feasible nodes, the best first."""
+    def ranked(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Iterable[NodeState]:
+        """Return all feasible nodes, the best first; `among` these, if given."""
         kind = self._kinds.kind_of(task)
         if not kind.is_watched:
-            return self._plain.ranked(task)
-        return self._ranked(kind, self._order(task.kind, kind))
+            return self._plain.ranked(task, among)
+        if among is None or len(among) == len(self._nodes):
+            return self._ranked(kind, self._order(task.kind, kind))
+        if kind.normalised:
+            ranked = self._ranked(kind, self._order(task.kind, kind))
+            return (node for node in ranked if node.index in among)
+        scored = self._score_feasible(kind, among)
+        scored.sort(key=lambda entry: (-entry[2], entry[0]))
+        return [self._nodes[index] for index, _, _ in scored]
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
         """Return why the predicates refuse the node, or None."""

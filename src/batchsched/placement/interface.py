@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -32,6 +32,13 @@ class Placement(Protocol):
     the nodes that take part in the choice.
     """
 
+    def kind(self, task: TaskState, /) -> int | None:
+        """Return a number that tasks share which get the same answers; None: cannot be told.
+
+        For tasks with a number, answers about a node change only when the node does.
+        """
+        ...
+
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
         ...
@@ -44,12 +51,16 @@ class Placement(Protocol):
         """Return the first feasible node in node order."""
         ...
 
-    def feasible(self, task: TaskState, /) -> Sequence[NodeState]:
-        """Return all feasible nodes in node order."""
+    def feasible(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Sequence[NodeState]:
+        """Return all feasible nodes in node order; `among` these, if given."""
         ...
 
-    def ranked(self, task: TaskState, /) -> Iterable[NodeState]:
-        """Return all feasible nodes, the best first."""
+    def ranked(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Iterable[NodeState]:
+        """Return all feasible nodes, the best first; `among` these, if given."""
         ...
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:

@@ -6,7 +6,7 @@ It is what every other engine is compared with; it is right by its simplicity.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from batchsched.ledger import Ledger
 from batchsched.placement.interface import Fit
@@ -24,6 +24,9 @@ class PlainPlacement:
         self._nodes: Sequence[NodeState] = ledger.nodes
         self._judgement = judgement
 
+    def kind(self, _task: TaskState, /) -> None:
+        """Return None: the plain loop tells every task from every other."""
+
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
         return self._best(task, [n for n in self.feasible(task) if _fits(task, n, fit)])
@@ -39,16 +42,26 @@ class PlainPlacement:
                 return node
         return None
 
-    def feasible(self, task: TaskState, /) -> Sequence[NodeState]:
-        """Return all feasible nodes in node order."""
-        return [node for node in self._nodes if self._judgement.infeasible(task, node) is None]
+    def feasible(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Sequence[NodeState]:
+        """Return all feasible nodes in node order; `among` these, if given."""
+        return [
+            node
+            for node in self._nodes
+            if (among is None or node.index in among)
+            and self._judgement.infeasible(task, node) is None
+        ]
 
-    def ranked(self, task: TaskState, /) -> Iterable[NodeState]:
-        """Return all feasible nodes, the best first."""
+    def ranked(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Iterable[NodeState]:
+        """Return all feasible nodes, the best first; `among` these, if given."""
         nodes = self.feasible(task)
         totals = self._totals(task, nodes)
         order = sorted(range(len(nodes)), key=lambda position: (-totals[position], position))
-        return [nodes[position] for position in order]
+        ranked = [nodes[position] for position in order]
+        return ranked if among is None else [node for node in ranked if node.index in among]
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
         """Return why the predicates refuse the node, or None."""

@@ -32,6 +32,9 @@ class ConformancePlugin:
 
 
 class _Conformance:
+    def claimant_key(self, _claimant: TaskState, /) -> None:
+        return None
+
     def preemptable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:

@@ -68,13 +68,16 @@ class _Drf:
             uid = task.job.uid
             self._set(uid, minus(self._allocated[uid], task.resreq))
 
+    def claimant_key(self, claimant: TaskState, /) -> float:
+        assert claimant.job is not None
+        return dominant_share(
+            plus(self._allocated[claimant.job.uid], claimant.resreq), self._total
+        )
+
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        mine = claimant.job
-        assert mine is not None
-        with_claim = plus(self._allocated[mine.uid], claimant.resreq)
-        claimant_share = dominant_share(with_claim, self._total)
+        claimant_share = self.claimant_key(claimant)
         running: dict[str, Vector] = {}
         verdicts: list[Verdict] = []
         for candidate in candidates:

@@ -51,6 +51,9 @@ class _Gang:
     def job_condition_ready(self, job: JobState, /) -> bool:
         return job.conditionally_ready_count >= job.min_available
 
+    def claimant_key(self, _claimant: TaskState, /) -> None:
+        return None
+
     def preemptable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:

@@ -35,6 +35,10 @@ class _Priority:
     def job_order_key(self, job: JobState, /) -> int:
         return -job.info.priority
 
+    def claimant_key(self, claimant: TaskState, /) -> tuple[int, int]:
+        assert claimant.job is not None
+        return claimant.job.info.priority, claimant.info.priority
+
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:

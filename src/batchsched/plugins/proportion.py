@@ -146,6 +146,9 @@ class _Proportion:
             return None
         return self._accounts[task.job.queue.name]
 
+    def claimant_key(self, _claimant: TaskState, /) -> None:
+        return None
+
     def reclaimable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
