@@ -32,9 +32,7 @@ ONE = Resource(milli_cpu=1000)
 def task(
     uid: str, status: TaskStatus = TaskStatus.PENDING, node: str | None = None, mark: bool = False
 ) -> TaskInfo:
-    return TaskInfo(
-        uid=uid, name=uid, status=status, node_name=node, is_backfill=mark, resreq=ONE
-    )
+    return TaskInfo(uid=uid, name=uid, status=status, node_name=node, is_backfill=mark, resreq=ONE)
 
 
 def snapshot_of(*tasks: TaskInfo, other_tasks: tuple[TaskInfo, ...] = ()) -> Snapshot:

@@ -14,6 +14,7 @@ from batchsched.frozen import (
     EMPTY,
     FrozenMap,
     frozen_map,
+    kept_in_order,
     kept_map,
     kept_text_map,
     kept_texts,
@@ -180,10 +181,24 @@ class TestKeeping:
         items = (1, 2)
         assert kept_tuple(items) is items
 
-    def test_an_error_in_a_generator_is_not_swallowed(self) -> None:
+    @pytest.mark.parametrize("keep", [kept_tuple, lambda items: kept_in_order(items, str)])
+    def test_an_error_in_a_generator_is_not_swallowed(self, keep) -> None:
         def failing():
             yield 1
             raise TypeError("from inside")
 
         with pytest.raises(TypeError, match="from inside"):
-            kept_tuple(failing())
+            keep(failing())
+
+    @given(st.lists(st.text(max_size=2)))
+    def test_items_are_put_in_order(self, items: list[str]) -> None:
+        assert kept_in_order(items, str) == tuple(sorted(items))
+        assert kept_in_order(iter(items), len) == tuple(sorted(items, key=len))
+
+    @pytest.mark.parametrize("wrong", [None, 5, "", "ba", {}, {"b": 1}])
+    def test_what_is_no_collection_of_items_is_not_put_in_order(self, wrong: object) -> None:
+        assert kept_in_order(wrong, str) is wrong
+
+    @pytest.mark.parametrize("items", [("b", None, "a"), (3, "a", 2), (1j, 0)])
+    def test_items_that_have_no_order_stay_as_they_are(self, items: tuple[object, ...]) -> None:
+        assert kept_in_order(list(items), lambda item: item) == items

@@ -238,6 +238,9 @@ class TestJob:
         assert attrs.evolve(job, name="k").uid == "default/k"
         assert copy.deepcopy(job).uid == pickle.loads(pickle.dumps(job)).uid == "default/j"
 
+    def test_its_uid_is_not_told_twice(self) -> None:
+        assert "uid" not in repr(JobInfo(name="j", queue="q"))
+
     def test_its_uid_cannot_be_given(self) -> None:
         with pytest.raises(TypeError):
             JobInfo(name="j", queue="q", uid="x")

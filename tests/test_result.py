@@ -239,6 +239,14 @@ class TestPrinting:
             "  left out: b/z: QueueUnknown: 'x' is not a queue",
         ]
 
+    def test_the_most_frequent_reason_comes_first_then_the_alphabet(self) -> None:
+        pending = {
+            f"u{i}": PendingReason(WhyPending.NO_NODE, detail=detail)
+            for i, detail in enumerate(["b", "c", "a", "c"])
+        }
+        lines = str(CycleResult(pending=pending)).splitlines()[1:]
+        assert lines == ["  pending: 2 x c", "  pending: 1 x a", "  pending: 1 x b"]
+
     def test_an_empty_one_is_one_line(self) -> None:
         expected = "0 bound, 0 evicted, 0 pipelined, 0 conditional, 0 reserved, 0 pending"
         assert str(CycleResult()) == expected

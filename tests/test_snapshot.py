@@ -52,7 +52,9 @@ def job(name: str = "j", *tasks: TaskInfo, **content: object) -> JobInfo:
 
 
 def with_task(**content: object) -> dict[str, object]:
-    return {"nodes": [N1], "queues": [Q], "jobs": [job("j", task(**content))]}
+    """A snapshot's content with one task, after a sound one: what it shares is known by then."""
+    tasks = task("a", labels={"a": "b"}), task(**content)
+    return {"nodes": [N1], "queues": [Q], "jobs": [job("j", *tasks)]}
 
 
 def faults_of(content: dict[str, object]) -> list[str]:
@@ -417,6 +419,10 @@ class TestPlainFaults:
             (
                 {"scoring_request": ScoringRequest(milli_cpu=-1, memory=0)},
                 "scoring_request.milli_cpu: -1 is no scoring amount; use an integer, 0 or more",
+            ),
+            (
+                {"scoring_request": ScoringRequest(milli_cpu=0, memory=-1)},
+                "scoring_request.memory: -1 is no scoring amount; use an integer, 0 or more",
             ),
             (
                 {"scoring_request": ScoringRequest(milli_cpu=0, memory=0.5)},

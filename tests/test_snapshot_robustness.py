@@ -50,7 +50,9 @@ def job(name: str = "j", *tasks: TaskInfo, **content: object) -> JobInfo:
 
 
 def with_task(**content: object) -> dict[str, object]:
-    return {"nodes": [N1], "queues": [Q], "jobs": [job("j", task(**content))]}
+    """A snapshot's content with one task, after a sound one: what it shares is known by then."""
+    tasks = task("a", labels={"a": "b"}), task(**content)
+    return {"nodes": [N1], "queues": [Q], "jobs": [job("j", *tasks)]}
 
 
 def faults_of(content: dict[str, object]) -> tuple[Fault, ...]:
@@ -109,6 +111,7 @@ JUNK = [
     {},
     {"a": "b"},
     {1: 2},
+    {1: "b"},
     {"a": None},
     {"a", "b"},
     set(),

@@ -20,7 +20,7 @@ from batchsched.states import JobState, NodeState, QueueState, TaskState
 from batchsched.status import TaskStatus
 from batchsched.vectors import Dimensions, Vector, plus
 
-__all__ = ["Ledger", "TaskListener"]
+__all__ = ["Ledger", "Position", "TaskListener"]
 
 TaskListener = Callable[[TaskState], None]
 """Called after a task was charged, or given back what it was charged."""
@@ -28,6 +28,10 @@ TaskListener = Callable[[TaskState], None]
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
+
+
+Position = tuple[int, int, int]
+"""A position in the records of changes: of nodes, of jobs, of jobs that were charged."""
 
 
 class Ledger:
@@ -60,7 +64,9 @@ class Ledger:
         """The indices of the nodes that changed, in the order of the changes."""
         self.job_changes: list[JobState] = []
         """The jobs whose accounts changed, in the order of the changes."""
-        self._undone: list[tuple[int, int, int, int]] = []
+        self.charged_jobs: list[JobState] = []
+        """The jobs that were charged more, in the order in which they were."""
+        self._undone: list[tuple[Position, Position]] = []
         self.on_charge: tuple[TaskListener, ...] = ()
         """Told of every task that is charged: placed, or no longer evicted."""
         self.on_refund: tuple[TaskListener, ...] = ()
@@ -156,6 +162,8 @@ class Ledger:
         if not same_accounts and node is not None:
             self._put_on(task, node)
         if status.charged and not old.charged:
+            if job is not None:
+                self.charged_jobs.append(job)
             for tell in self.on_charge:
                 tell(task)
         if job is not None:
@@ -166,35 +174,36 @@ class Ledger:
             if queue is not None and queue.waits_in is not None:
                 queue.waits_in.touch(queue)
 
-    def position(self) -> tuple[int, int]:
+    def position(self) -> Position:
         """Return where the records of changes end now."""
-        return len(self.changes), len(self.job_changes)
+        return len(self.changes), len(self.job_changes), len(self.charged_jobs)
 
-    def note_undone(self, since: tuple[int, int]) -> None:
+    def note_undone(self, since: Position) -> None:
         """Take note that all that changed since a position has been undone again."""
         undone = self._undone
-        while undone and undone[-1][0] >= since[0]:
+        while undone and undone[-1][0] >= since:
             undone.pop()
-        nodes, jobs = self.position()
-        if nodes > since[0]:
-            undone.append((since[0], nodes, since[1], jobs))
+        now = self.position()
+        if now != since:
+            undone.append((since, now))
 
-    def changed_since(self, position: tuple[int, int]) -> tuple[set[int], set[JobState]]:
-        """Return the nodes and jobs that may differ from what they were at a position.
+    def changed_since(
+        self, position: Position
+    ) -> tuple[set[int], set[JobState], set[JobState]]:
+        """Return what may differ from what it was at a position: nodes, jobs, jobs charged more.
 
         What changed and was undone since leaves no trace. O(changes since).
         """
-        at_node, at_job = position
         nodes: set[int] = set()
         jobs: set[JobState] = set()
-        first = bisect_left(self._undone, at_node, key=itemgetter(0))
-        for begin, end, job_begin, job_end in islice(self._undone, first, None):
-            nodes.update(self.changes[at_node:begin])
-            jobs.update(self.job_changes[at_job:job_begin])
-            at_node, at_job = end, job_end
-        nodes.update(self.changes[at_node:])
-        jobs.update(self.job_changes[at_job:])
-        return nodes, jobs
+        charged: set[JobState] = set()
+        first = bisect_left(self._undone, position, key=itemgetter(0))
+        for begin, end in [*islice(self._undone, first, None), (self.position(), position)]:
+            nodes.update(self.changes[position[0] : begin[0]])
+            jobs.update(self.job_changes[position[1] : begin[1]])
+            charged.update(self.charged_jobs[position[2] : begin[2]])
+            position = end
+        return nodes, jobs, charged
 
     def bind(self, task: TaskState) -> None:
         """Let an Allocated task be Binding from now on; no account and no charge changes."""
@@ -300,6 +309,7 @@ class Ledger:
         accounts = (
             *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional"),
             *("reserved", "special", "ports", "scoring_milli_cpu", "scoring_memory"),
+            *("tasks", "reserved_tasks"),
         )
         for node in self.nodes:
             counted = NodeState(node.info, node.index, node.allocatable, zero)

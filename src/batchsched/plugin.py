@@ -31,6 +31,7 @@ __all__ = [
     "JobPipelined",
     "JobReady",
     "JobValid",
+    "MayGive",
     "NodeOrder",
     "NodeOrderOnResource",
     "NodeScore",
@@ -256,8 +257,22 @@ class ClaimantKey(Protocol):
         Claimants with equal keys must get equal verdicts on equal candidates. A plugin
         that has this promises, besides, that `preemptable` reads of the cluster only the
         candidates and the accounts of their jobs, and `reclaimable` also the accounts
-        of their queues. It is for speed: where any plugin with verdicts lacks it, every
-        search starts from the beginning.
+        of their queues; and that no candidate becomes a victim because such an account
+        becomes smaller. It is for speed: where any plugin with verdicts lacks it, every
+        search starts from the beginning. None stands for a plugin that does not care
+        who claims.
+        """
+        ...
+
+
+@runtime_checkable
+class MayGive(Protocol):
+    """Says which queues have nothing to give, so that their tasks need not be looked at."""
+
+    def may_give(self, queue: QueueState, /) -> bool:
+        """Return False if `reclaimable` would protect every task of the queue now.
+
+        It is for speed, for plugins with a `ClaimantKey`.
         """
         ...
 

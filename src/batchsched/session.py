@@ -14,7 +14,7 @@ from batchsched.live_queue import LiveQueue, SortKey
 from batchsched.placement import Placement
 from batchsched.placement.judgement import Judgement
 from batchsched.reasons import ConditionReason, JobCondition
-from batchsched.room_search import RoomSearch
+from batchsched.room_search import Claims
 from batchsched.result import Bind, Eviction, Promise
 from batchsched.session_view import SessionView
 from batchsched.snapshot import Snapshot
@@ -62,8 +62,8 @@ class Session:
         """Queues that an action passed over because they were overused, by name."""
         self.jobs: dict[str, JobState] = {}
         """The jobs of the session by UID, in order of UID."""
-        self.searches: dict[Hashable, RoomSearch] = {}
-        """Searches for room that went before, by what they depend on."""
+        self.claims: dict[Hashable, Claims] = {}
+        """What searches for room have found out, by what plugins read of claimants."""
         self._statement: Statement | None = None
         self.ledger.on_charge = self.tiers.allocate_listeners()
         self.ledger.on_refund = self.tiers.deallocate_listeners()

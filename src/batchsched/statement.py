@@ -14,6 +14,7 @@ from batchsched.states import JobState, NodeState, TaskState
 from batchsched.status import TaskStatus
 
 if TYPE_CHECKING:
+    from batchsched.ledger import Position
     from batchsched.session import Session
 
 __all__ = ["Statement"]
@@ -37,7 +38,7 @@ class Statement:
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
         self._begin = session.ledger.position()
-        self._positions: list[tuple[int, int]] = []
+        self._positions: list[Position] = []
 
     def __len__(self) -> int:
         return len(self._journal)

@@ -24,6 +24,7 @@ from batchsched.plugin import (
     JobPipelined,
     JobReady,
     JobValid,
+    MayGive,
     NodeOrder,
     NodeOrderOnResource,
     NodeScore,
@@ -73,6 +74,7 @@ POINTS = (
     "on_deallocate",
     "close",
     "claimant_key",
+    "may_give",
 )
 """The extension points, by the name of the method that a plugin's object has for each."""
 
@@ -286,6 +288,47 @@ class Tiers:
     def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of another queue."""
         return _victims(self._reclaimable, "reclaimable", claimant, candidates)
+
+    def never_victims(
+        self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> bool:
+        """Return whether all candidates are protected by plugins that care for no claimant.
+
+        `point` is ``preemptable`` or ``reclaimable``. True then holds for every claimant;
+        False says nothing.
+        """
+        protected = [False] * len(candidates)
+        tiers = self._preemptable if point == "preemptable" else self._reclaimable
+        careless = {
+            name
+            for name, _, opened in self._on(point)
+            if isinstance(opened, ClaimantKey) and opened.claimant_key(claimant) is None
+        }
+        for tier in tiers:
+            for name, function in tier:
+                if name not in careless:
+                    continue
+                try:
+                    verdicts = function(claimant, candidates)
+                except Exception as error:
+                    raise PluginError(name, point, problem_of(error)) from error
+                for position, verdict in enumerate(verdicts):
+                    if verdict is _PROTECTED:
+                        protected[position] = True
+                if all(protected):
+                    return True
+        return False
+
+    def may_give(self, queue: QueueState) -> bool:
+        """Return False if no task of the queue can be reclaimed now, whoever claims it."""
+        for name, _, opened in self._on("may_give"):
+            assert isinstance(opened, MayGive)
+            try:
+                if not opened.may_give(queue):
+                    return False
+            except Exception as error:
+                raise PluginError(name, "may_give", problem_of(error)) from error
+        return True
 
     def claimant_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...] | None:
         """Return what verdicts read of a claimant; None if a plugin does not say.

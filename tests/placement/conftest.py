@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-_TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(_TESTS / "core"), str(_TESTS / "scenarios")]
+_HERE = Path(__file__).parent
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "core"), str(_HERE.parent / "scenarios")]

@@ -5,11 +5,11 @@ Specification: section 7, "Evicting for a task", and section 10, conditional pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from enum import Enum
 from typing import Literal
 
-from batchsched.room_search import RoomSearch
+from batchsched.room_search import Claims, RoomSearch
 from batchsched.session import Session
 from batchsched.statement import Statement
 from batchsched.states import NodeState, TaskState
@@ -54,18 +54,28 @@ def make_room(
         Whether room was made. If not, nothing was changed.
 
     """
-    search = _search_for(session, task, among, may_grow)
-    placement = session.placement
-    still_open = None if search is None else search.open_nodes
-    if still_open is not None and not still_open:
+    job = task.job
+    assert job is not None
+    if among is Among.SAME_JOB and not job.count(TaskStatus.RUNNING):
         return False
+    claims = _claims_like(session, task, among)
+    search: RoomSearch | None = None
+    still_open: set[int] | None = None
+    if claims is not None:
+        search = claims.search((session.placement.kind(task), may_grow))
+        still_open = search.open_nodes - claims.hopeless
+        anybody = _claims_of_anybody(session, task, among)
+        if anybody is not None:
+            still_open -= anybody.hopeless
+        if not still_open:
+            return False
     if among is Among.OTHER_QUEUES:
-        nodes: Iterable[NodeState] = placement.feasible(task, still_open)
+        nodes: Iterable[NodeState] = session.placement.feasible(task, still_open)
     else:
-        nodes = placement.ranked(task, still_open)
+        nodes = session.placement.ranked(task, still_open)
     asked: list[int] = []
     for node in nodes:
-        chosen = _victims_on(session, node, task, among, may_grow)
+        chosen = _victims_on(session, node, task, among, claims, may_grow=may_grow)
         if chosen is not None:
             if search is not None:
                 search.open_nodes.difference_update(asked)
@@ -80,63 +90,107 @@ def make_room(
     return False
 
 
-def _search_for(
-    session: Session, task: TaskState, among: Among, may_grow: bool
-) -> RoomSearch | None:
-    """Return what is known from searches for claimants like this one, brought up to date."""
-    point: Point = "reclaimable" if among is Among.OTHER_QUEUES else "preemptable"
-    claimant_key = session.tiers.claimant_key(point, task)
-    kind = session.placement.kind(task)
+def _claims_like(session: Session, task: TaskState, among: Among) -> Claims | None:
+    """Return what is known for claimants that plugins cannot tell from this one."""
+    claimant_key = session.tiers.claimant_key(_point(among), task)
+    if claimant_key is None or session.placement.kind(task) is None:
+        return None
+    job = task.job
+    assert job is not None
+    # Jobs without running tasks have the same candidates.
+    own = job.uid if among is Among.SAME_JOB or job.count(TaskStatus.RUNNING) else None
+    return _claims(session, task, among, (own, claimant_key))
+
+
+def _claims_of_anybody(session: Session, task: TaskState, among: Among) -> Claims | None:
+    """Return what is known for all claimants of the task's queue, whoever they are."""
+    job = task.job
+    assert job is not None
+    if among is Among.SAME_JOB or job.count(TaskStatus.RUNNING):
+        return None
+    return _claims(session, task, among, None)
+
+
+def _claims(session: Session, task: TaskState, among: Among, who: Hashable) -> Claims:
     job = task.job
     assert job is not None
     assert job.queue is not None
-    if claimant_key is None or kind is None:
-        return None
-    own = job.uid if among is Among.SAME_JOB or job.count(TaskStatus.RUNNING) else None
-    key = (among, may_grow, kind, job.queue.name, own, claimant_key)
-    search = session.searches.get(key)
-    ledger = session.ledger
-    if search is None:
-        search = session.searches[key] = RoomSearch(
-            ledger.position(), set(range(len(session.nodes)))
-        )
-        return search
-    if among is Among.OTHER_QUEUES:
-        search.catch_up_with_queues(ledger, job.queue)
+    key = (among, job.queue.name, who)
+    claims = session.claims.get(key)
+    if claims is None:
+        across = job.queue if among is Among.OTHER_QUEUES else None
+        position = session.ledger.position()
+        claims = Claims(session.ledger, across, session.tiers.may_give, position)
+        session.claims[key] = claims
     else:
-        search.catch_up(ledger)
-    return search
+        claims.catch_up()
+    return claims
+
+
+def _point(among: Among) -> Point:
+    return "reclaimable" if among is Among.OTHER_QUEUES else "preemptable"
 
 
 def _victims_on(
-    session: Session, node: NodeState, task: TaskState, among: Among, may_grow: bool
+    session: Session,
+    node: NodeState,
+    task: TaskState,
+    among: Among,
+    claims: Claims | None,
+    *,
+    may_grow: bool,
 ) -> list[TaskState] | None:
     """Return whom to evict on a node, or None if that cannot be enough."""
-    request = task.init_resreq
-    if not fits(request, node.allocatable):
+    if not fits(task.init_resreq, node.allocatable):
         return None
+    victims = None if claims is None else claims.victims.get(node.index)
+    if victims is None:
+        candidates = _candidates_on(session, node, task, among)
+        is_hopeless = claims is not None and _is_hopeless(session, node, task, among, candidates)
+        if not candidates or is_hopeless:
+            victims = []
+        elif among is Among.OTHER_QUEUES:
+            victims = session.reclaimable(task, candidates)
+        else:
+            victims = session.preemptable(task, candidates)
+        if claims is not None:
+            claims.keep(node.index, victims)
+    if not victims:
+        return None
+    room = _Room(task.init_resreq, node, may_grow=may_grow)
+    # All of them first: mostly not even that is enough.
+    if not room.is_enough_with(victims):
+        return None
+    return take_until(victims, room.is_enough_with)
+
+
+def _candidates_on(
+    session: Session, node: NodeState, task: TaskState, among: Among
+) -> list[TaskState]:
+    running = session.running_on(node)
     job = task.job
     assert job is not None
+    if among is Among.SAME_JOB:
+        return [other for other in running if other.job is job]
     queue = job.queue
-    running = session.running_on(node)
     if among is Among.OTHER_QUEUES:
-        candidates = [t for t in running if t.job is not None and t.job.queue is not queue]
-    elif among is Among.SAME_JOB:
-        candidates = [t for t in running if t.job is job]
-    else:
-        candidates = [
-            t for t in running if t.job is not None and t.job is not job and t.job.queue is queue
-        ]
-    if not candidates:
-        return None
-    room = _Room(request, node, may_grow=may_grow)
-    if not room.is_enough_with(candidates):
-        return None
-    if among is Among.OTHER_QUEUES:
-        victims = session.reclaimable(task, candidates)
-    else:
-        victims = session.preemptable(task, candidates)
-    return take_until(victims, room.is_enough_with) if victims else None
+        return [o for o in running if o.job is not None and o.job.queue is not queue]
+    return [
+        o for o in running if o.job is not None and o.job.queue is queue and o.job is not job
+    ]
+
+
+def _is_hopeless(
+    session: Session, node: NodeState, task: TaskState, among: Among, candidates: list[TaskState]
+) -> bool:
+    """Return whether nobody on the node can be evicted, for any claimant of the task's queue."""
+    anybody = _claims_of_anybody(session, task, among)
+    if anybody is None:
+        return False
+    if node.index not in anybody.victims:
+        is_hopeless = session.tiers.never_victims(_point(among), task, candidates)
+        anybody.keep(node.index, [] if is_hopeless else candidates)
+    return node.index in anybody.hopeless
 
 
 class _Room:

@@ -149,6 +149,14 @@ class _Proportion:
     def claimant_key(self, _claimant: TaskState, /) -> None:
         return None
 
+    def may_give(self, queue: QueueState, /) -> bool:
+        account = self._accounts.get(queue.name)
+        return (
+            account is None
+            or fits(account.deserved, account.allocated)
+            or any(job.backfilling for job in queue.jobs)
+        )
+
     def reclaimable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:

@@ -6,8 +6,11 @@ It reads what a kube-batch configuration file holds, once parsed. A mistake in i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
-from attrs import field, frozen
+from attrs import frozen
+
+from batchsched.frozen import FrozenMap
 
 __all__ = ["ActionConf", "Arguments", "Conf", "PluginConf", "read_conf"]
 
@@ -16,7 +19,7 @@ __all__ = ["ActionConf", "Arguments", "Conf", "PluginConf", "read_conf"]
 class Arguments:
     """The arguments of one action or plugin, as texts or as values of their own types."""
 
-    values: Mapping[str, object] = field(factory=dict)
+    values: Mapping[str, object] = FrozenMap()
 
     def boolean(self, name: str) -> bool:
         """Return an argument that is true or false; false if it is not given."""
@@ -106,10 +109,10 @@ def _mapping(value: object) -> Mapping[str, object]:
         return {}
     if not isinstance(value, Mapping):
         raise TypeError(f"{value!r} is no mapping")
-    return value
+    return cast("Mapping[str, object]", value)
 
 
 def _list(value: object) -> list[object]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(f"{value!r} is no list")
-    return list(value)
+    return list(cast("Sequence[object]", value))

@@ -166,7 +166,7 @@ class Priority(Plugin):
     def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
         """Compare jobs' priorities; inside one job, tasks' priorities."""
         claimant_job = self._state.job_of[task.uid]
-        verdicts = []
+        verdicts: list[Verdict] = []
         for candidate in candidates:
             job = self._state.job_of[candidate.uid]
             if job is claimant_job:
@@ -216,7 +216,7 @@ class Gang(Plugin):
 
     def _victims(self, candidates: list[TaskInfo]) -> list[Verdict]:
         counters: dict[str, int] = {}
-        verdicts = []
+        verdicts: list[Verdict] = []
         for candidate in candidates:
             job = self._state.job_of[candidate.uid]
             counter = counters.setdefault(job.uid, ready_count(self._state, job))

@@ -30,7 +30,7 @@ class NodeOrder(Plugin):
         """Return what each node counts, by itself."""
         by_node = self._state.tasks_by_node()
         pod_affinity = affinity_counts(self._state, task, nodes)
-        raw = {}
+        raw: dict[str, RawScore] = {}
         for node in nodes:
             counted = [
                 other

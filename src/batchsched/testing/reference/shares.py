@@ -61,7 +61,7 @@ class Drf(Plugin):
         claimant_job = self._state.job_of[task.uid]
         claimant_share = self._share(self._allocated(claimant_job) + task.resreq)
         copies: dict[str, Resource] = {}
-        verdicts = []
+        verdicts: list[Verdict] = []
         for candidate in candidates:
             job = self._state.job_of[candidate.uid]
             left = copies.setdefault(job.uid, self._allocated(job)) - candidate.resreq
@@ -142,7 +142,7 @@ class Proportion(Plugin):
     def reclaimable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
         """Protect what a queue deserves; backfill tasks are beyond that."""
         copies: dict[str, Resource] = {}
-        verdicts = []
+        verdicts: list[Verdict] = []
         for candidate in candidates:
             queue_name = self._state.job_of[candidate.uid].queue
             copy = copies.setdefault(queue_name, self._allocated(queue_name))

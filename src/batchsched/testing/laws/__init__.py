@@ -1,0 +1,113 @@
+"""Laws for plugins: what every plugin must do, whatever it decides.
+
+`check_plugin` opens sessions on drawn snapshots with a plugin of yours in them, asks it
+everything that it can be asked, changes the session, asks again, undoes the changes, and asks
+once more. What is found is told with the smallest example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from batchsched.arguments import ArgumentValue
+from batchsched.config import SchedulerConfig
+from batchsched.errors import PluginError
+from batchsched.plugin import Plugin
+from batchsched.registry import PluginFactory
+from batchsched.snapshot import Snapshot
+from batchsched.testing.laws.rules import (
+    check_claimant_keys,
+    check_discard,
+    check_isolation,
+    check_normalise,
+    check_scope,
+    check_special_cases,
+    check_stability,
+    check_task_keys,
+)
+from batchsched.testing.laws.trial import Move, Subject
+from batchsched.testing.laws.violation import LawViolation
+from batchsched.testing.strategies import snapshots
+
+__all__ = ["LawViolation", "check_plugin"]
+
+_NONE: Mapping[str, ArgumentValue] = {}
+
+
+def check_plugin(
+    plugin: Plugin | PluginFactory,
+    *,
+    name: str = "under-test",
+    arguments: Mapping[str, ArgumentValue] = _NONE,
+    examples: SearchStrategy[Snapshot] | None = None,
+    config: SchedulerConfig | None = None,
+    max_examples: int = 100,
+) -> None:
+    """Run a plugin through generated sessions, and report the first law that it breaks.
+
+    The laws: it answers with what its extension points promise, and never raises. Asked
+    twice, it answers the same, and asking changes nothing. Keys of jobs and queues depend on
+    nothing but them; keys of tasks are constant. Predicates and scores keep to the scope that
+    they declare (`Reads`), to their `task_key`, `specialise` and `watch`; `normalise` depends
+    on its arguments only; verdicts keep to `claimant_key`. After a statement is discarded
+    every answer is what it was before. No state leaks from cycle to cycle.
+
+    The examples are the same in every run.
+
+    Args:
+        plugin: a configured plugin, or what makes one of its `Arguments`, as it is given to
+            `Registry.register_plugin`.
+        name: what to call it in the report.
+        arguments: what it is configured with, if it is made here.
+        examples: snapshots to try; by default all that `snapshots()` draws.
+        config: the configuration to run it in; it must name the plugin. By default the plugin
+            stands in a tier before those of the default configuration.
+        max_examples: how many examples to try.
+
+    Raises:
+        LawViolation: the plugin breaks a law; Hypothesis adds the smallest example as a note.
+
+    >>> from batchsched.plugins.drf import DrfPlugin
+    >>> check_plugin(DrfPlugin(), max_examples=5)
+    """
+    subject = Subject(plugin, name, arguments, config)
+    drawn = snapshots(max_nodes=3, max_jobs=4, max_tasks=3) if examples is None else examples
+    moves = st.lists(st.builds(Move, st.integers(0, 3), st.integers(0, 15)), max_size=4)
+
+    @settings(
+        max_examples=max_examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(snapshot=drawn, other=drawn, moves=moves)
+    def keeps_the_laws(snapshot: Snapshot, other: Snapshot, moves: list[Move]) -> None:
+        try:
+            _check_laws(subject, snapshot, other, moves)
+        except PluginError as error:
+            raise LawViolation(
+                subject.name, error.extension_point, "it never raises", str(error), snapshot
+            ) from error
+
+    keeps_the_laws()
+
+
+def _check_laws(
+    subject: Subject, snapshot: Snapshot, other: Snapshot, moves: list[Move]
+) -> None:
+    trial = subject.open(snapshot)
+    check_stability(trial)
+    check_task_keys(trial)
+    check_special_cases(trial)
+    check_claimant_keys(trial)
+    check_normalise(trial, moves)
+    check_scope(trial, moves)
+    check_discard(trial, moves)
+    check_isolation(subject, trial, snapshot, other)

@@ -1,0 +1,300 @@
+"""Asking a plugin everything that it can be asked, and checking that it answers at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from enum import Enum
+from math import isfinite
+from typing import Literal
+
+from attrs import frozen
+
+from batchsched.plugin import (
+    ClaimantKey,
+    JobConditionReady,
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobValid,
+    NodeOrderOnResource,
+    Overused,
+    Preemptable,
+    QueueOrder,
+    Reads,
+    Reclaimable,
+    TaskOrder,
+    Verdict,
+    Vote,
+)
+from batchsched.reasons import JobCondition, Unfit
+from batchsched.states import NodeState, TaskState
+from batchsched.status import TaskStatus
+from batchsched.testing.laws.trial import Trial, owner
+
+__all__ = ["Kind", "Question", "ask_all", "candidates_for", "verdicts"]
+
+_ANSWERS = "it answers with what its extension point promises"
+
+
+class Kind(Enum):
+    """What a question is about."""
+
+    JOB_KEY = 1
+    QUEUE_KEY = 2
+    TASK_KEY = 3
+    PREDICATE = 4
+    SCORE = 5
+    OTHER = 6
+
+
+@frozen
+class Question:
+    """One question to a plugin: the extension point, and what it was asked about."""
+
+    point: str
+    about: str
+    kind: Kind = Kind.OTHER
+    job: str = ""
+    queue: str = ""
+    task: str = ""
+    node: str = ""
+    number: int = 0
+    """Which of the plugin's predicates or scores."""
+    reads: Reads = Reads.CLUSTER
+
+    def __str__(self) -> str:
+        return f"{self.point} of {self.about}"
+
+
+def ask_all(trial: Trial) -> dict[Question, object]:
+    """Ask everything; return all answers.
+
+    Raises:
+        LawViolation: the plugin raised, or answered what it must not.
+    """
+    answers: dict[Question, object] = {}
+    for question, function, check in _questions(trial):
+        try:
+            answer = function()
+        except Exception as error:
+            seen = f"{question} raises {type(error).__name__}: {error}"
+            trial.fail(question.point, _ANSWERS, seen)
+        problem = check(answer)
+        if problem:
+            trial.fail(question.point, _ANSWERS, f"{question} is {answer!r}, which {problem}")
+        answers[question] = answer
+    _check_order(trial, answers)
+    return answers
+
+
+_Asked = tuple[Question, Callable[[], object], Callable[[object], str]]
+
+
+def _questions(trial: Trial) -> Iterator[_Asked]:
+    yield from _of_queues(trial)
+    yield from _of_jobs(trial)
+    yield from _of_tasks(trial)
+    yield from _of_nodes(trial)
+    yield from _of_victims(trial)
+
+
+def _of_queues(trial: Trial) -> Iterator[_Asked]:
+    opened = trial.opened
+    for queue in trial.session.queues.values():
+        about = f"queue {queue.name!r}"
+        if isinstance(opened, QueueOrder):
+            question = Question("queue_order_key", about, Kind.QUEUE_KEY, queue=queue.name)
+            yield question, lambda o=opened, q=queue: o.queue_order_key(q), _is_key
+        if isinstance(opened, Overused):
+            question = Question("overused", about, queue=queue.name)
+            yield question, lambda o=opened, q=queue: o.overused(q), _is_truth
+
+
+def _of_jobs(trial: Trial) -> Iterator[_Asked]:
+    opened = trial.opened
+    for uid, job in trial.session.jobs.items():
+        about = f"job {uid!r}"
+        if isinstance(opened, JobOrder):
+            question = Question("job_order_key", about, Kind.JOB_KEY, job=uid)
+            yield question, lambda o=opened, j=job: o.job_order_key(j), _is_key
+        if isinstance(opened, JobValid):
+            question = Question("job_valid", about, job=uid)
+            yield question, lambda o=opened, j=job: o.job_valid(j), _is_condition
+        if isinstance(opened, JobReady):
+            question = Question("job_ready", about, job=uid)
+            yield question, lambda o=opened, j=job: o.job_ready(j), _is_vote
+        if isinstance(opened, JobPipelined):
+            question = Question("job_pipelined", about, job=uid)
+            yield question, lambda o=opened, j=job: o.job_pipelined(j), _is_vote
+        if isinstance(opened, JobConditionReady):
+            question = Question("job_condition_ready", about, job=uid)
+            yield question, lambda o=opened, j=job: o.job_condition_ready(j), _is_vote
+
+
+def _of_tasks(trial: Trial) -> Iterator[_Asked]:
+    opened = trial.opened
+    if isinstance(opened, TaskOrder):
+        for task in trial.tasks:
+            question = Question(
+                "task_order_key", f"task {task.uid!r}", Kind.TASK_KEY, task=task.uid
+            )
+            yield question, lambda o=opened, t=task: o.task_order_key(t), _is_key
+
+
+def _of_nodes(trial: Trial) -> Iterator[_Asked]:
+    opened = trial.opened
+    for task in trial.pending:
+        for node in trial.session.nodes:
+            about = f"task {task.uid!r} on node {node.name!r}"
+            for number, predicate in enumerate(trial.predicates):
+                question = Question(
+                    "predicates",
+                    about,
+                    Kind.PREDICATE,
+                    task=task.uid,
+                    node=node.name,
+                    number=number,
+                    reads=predicate.reads,
+                )
+                yield question, lambda p=predicate, t=task, n=node: p.check(t, n), _is_unfit
+            for number, score in enumerate(trial.scores):
+                question = Question(
+                    "node_scores",
+                    about,
+                    Kind.SCORE,
+                    task=task.uid,
+                    node=node.name,
+                    number=number,
+                    reads=score.reads,
+                )
+                yield question, lambda s=score, t=task, n=node: s.score(t, n), _is_number
+            if isinstance(opened, NodeOrderOnResource):
+                question = Question("node_order_on_resource", about, task=task.uid, node=node.name)
+                yield (
+                    question,
+                    lambda o=opened, t=task, n=node: o.node_order_on_resource(t, n),
+                    _is_number,
+                )
+
+
+Point = Literal["preemptable", "reclaimable"]
+
+
+def candidates_for(
+    trial: Trial, point: Point, claimant: TaskState, node: NodeState
+) -> list[TaskState]:
+    """Return the tasks on a node that preempt or reclaim would ask about, in victim order."""
+    mine = owner(claimant)
+    found = [
+        task
+        for task in node.tasks.values()
+        if task.status is TaskStatus.RUNNING
+        and task.job is not None
+        and task.job.in_session
+        and task.job is not mine
+        and (task.job.queue is mine.queue) == (point == "preemptable")
+    ]
+    return trial.session.in_victim_order(found)
+
+
+def verdicts(
+    trial: Trial, point: Point, claimant: TaskState, candidates: Sequence[TaskState]
+) -> Sequence[Verdict]:
+    """Ask for verdicts; none if the plugin has no such extension point."""
+    opened = trial.opened
+    if point == "preemptable" and isinstance(opened, Preemptable):
+        return opened.preemptable(claimant, candidates)
+    if point == "reclaimable" and isinstance(opened, Reclaimable):
+        return opened.reclaimable(claimant, candidates)
+    return ()
+
+
+def _of_victims(trial: Trial) -> Iterator[_Asked]:
+    points: list[Point] = []
+    if isinstance(trial.opened, Preemptable):
+        points.append("preemptable")
+    if isinstance(trial.opened, Reclaimable):
+        points.append("reclaimable")
+    for claimant in trial.pending:
+        for node in trial.session.nodes if points else ():
+            for point in points:
+                candidates = candidates_for(trial, point, claimant, node)
+                if not candidates:
+                    continue
+                names = ", ".join(repr(task.uid) for task in candidates)
+                question = Question(
+                    point,
+                    f"{names} for task {claimant.uid!r}",
+                    task=claimant.uid,
+                    node=node.name,
+                )
+                yield (
+                    question,
+                    lambda p=point, t=claimant, c=tuple(candidates): tuple(
+                        verdicts(trial, p, t, c)
+                    ),
+                    lambda answer, c=len(candidates): _are_verdicts(answer, c),
+                )
+    if isinstance(trial.opened, ClaimantKey):
+        for claimant in trial.pending:
+            question = Question("claimant_key", f"task {claimant.uid!r}", task=claimant.uid)
+            yield (
+                question,
+                lambda o=trial.opened, t=claimant: o.claimant_key(t),
+                _is_hashable,
+            )
+
+
+def _is_key(answer: object) -> str:
+    if answer is None:
+        return "is no key"
+    return "is equal to no key, not even to itself" if answer != answer else ""  # noqa: PLR0124
+
+
+def _is_truth(answer: object) -> str:
+    return "" if isinstance(answer, bool) else "is neither True nor False"
+
+
+def _is_vote(answer: object) -> str:
+    return "" if isinstance(answer, (bool, Vote)) else "is neither a Vote nor a bool"
+
+
+def _is_condition(answer: object) -> str:
+    return "" if answer is None or isinstance(answer, JobCondition) else "is no JobCondition"
+
+
+def _is_unfit(answer: object) -> str:
+    return "" if answer is None or isinstance(answer, Unfit) else "is neither None nor an Unfit"
+
+
+def _is_number(answer: object) -> str:
+    if isinstance(answer, bool) or not isinstance(answer, (int, float)):
+        return "is no number"
+    return "" if isfinite(answer) else "is not finite"
+
+
+def _is_hashable(answer: object) -> str:
+    return "" if isinstance(answer, Hashable) else "cannot be hashed"
+
+
+def _are_verdicts(answer: object, candidates: int) -> str:
+    if not isinstance(answer, tuple):
+        return "is no sequence"
+    given: tuple[object, ...] = answer
+    if len(given) != candidates:
+        return f"has {len(given)} verdicts on {candidates} candidates"
+    if not all(isinstance(verdict, Verdict) for verdict in given):
+        return "holds what is no Verdict"
+    return ""
+
+
+def _check_order(trial: Trial, answers: dict[Question, object]) -> None:
+    """Check that the keys of one order can be compared."""
+    for kind in (Kind.JOB_KEY, Kind.QUEUE_KEY, Kind.TASK_KEY):
+        keyed = [(question, answer) for question, answer in answers.items() if question.kind is kind]
+        for (one, left), (other, right) in zip(keyed, keyed[1:], strict=False):
+            try:
+                sorted([left, right])  # type: ignore[type-var]
+            except Exception as error:
+                seen = f"those of {one.about} and {other.about}, {left!r} and {right!r}, do not: {error}"
+                trial.fail(one.point, "keys of one order compare", seen)

@@ -1,0 +1,374 @@
+"""The laws, one function each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from batchsched.plugin import ClaimantKey, NodeScore, Predicate, Reads
+from batchsched.snapshot import Snapshot
+from batchsched.states import NodeState, TaskState
+from batchsched.testing.laws.asking import (
+    Kind,
+    Question,
+    ask_all,
+    candidates_for,
+    verdicts,
+)
+from batchsched.testing.laws.trial import Move, Subject, Trial, move, owner
+
+__all__ = [
+    "check_claimant_keys",
+    "check_discard",
+    "check_isolation",
+    "check_normalise",
+    "check_scope",
+    "check_special_cases",
+    "check_stability",
+    "check_task_keys",
+]
+
+_Answers = dict[Question, object]
+
+
+def _first_change(
+    before: _Answers, after: _Answers, counts: Callable[[Question], bool]
+) -> tuple[Question, str] | None:
+    for question, answer in before.items():
+        if counts(question) and question in after and after[question] != answer:
+            return question, f"{question} was {answer!r} and is {after[question]!r}"
+    return None
+
+
+def check_stability(trial: Trial) -> None:
+    """The same question gets the same answer, and asking changes nothing."""
+    books = trial.books()
+    first = ask_all(trial)
+    if trial.books() != books:
+        trial.fail("open", "asking changes nothing", "the session's books are not what they were")
+    changed = _first_change(first, ask_all(trial), lambda _: True)
+    if changed is not None:
+        question, seen = changed
+        trial.fail(question.point, "asked twice, it answers the same", seen)
+
+
+def check_discard(trial: Trial, moves: Sequence[Move]) -> None:
+    """After a statement is discarded every answer is what it was before."""
+    before = ask_all(trial)
+    done: list[str] = []
+    with trial.session.statement() as statement:
+        for drawn in moves:
+            moved = move(trial, statement, drawn)
+            if moved is not None:
+                done.append(f"{moved[0].uid} on {moved[1].name}")
+                ask_all(trial)
+    changed = _first_change(before, ask_all(trial), lambda _: True)
+    if changed is not None:
+        question, seen = changed
+        law = "after a statement is discarded, it answers as before it"
+        trial.fail(question.point, law, f"{seen}, after {', '.join(done)} was undone")
+
+
+def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
+    """What one task's placement must not change is not changed by it.
+
+    Keys of other jobs and queues, all keys of tasks, and answers about nodes that were not
+    touched, unless they are declared to read the cluster; or about the node that was, if
+    they are declared to read its description only.
+    """
+    with trial.session.statement() as statement:
+        for drawn in moves:
+            before = ask_all(trial)
+            positions = _positions(trial)
+            moved = move(trial, statement, drawn)
+            if moved is None:
+                continue
+            task, node = moved
+            after = ask_all(trial)
+            _check_scope_of(trial, before, after, task, node)
+            _check_watches(trial, before, after, node, positions)
+    _check_accounts(trial)
+
+
+def _check_scope_of(
+    trial: Trial, before: _Answers, after: _Answers, task: TaskState, node: NodeState
+) -> None:
+    job = owner(task)
+    queue = job.queue
+    assert queue is not None
+    what = f"task {task.uid!r} of job {job.uid!r} is {task.status.value} on node {node.name!r}"
+
+    def stays(question: Question) -> bool:
+        match question.kind:
+            case Kind.JOB_KEY:
+                return question.job != job.uid
+            case Kind.QUEUE_KEY:
+                return question.queue != queue.name
+            case Kind.TASK_KEY:
+                return True
+            case Kind.PREDICATE | Kind.SCORE:
+                if question.reads is Reads.CLUSTER:
+                    return False
+                return question.node != node.name or question.reads is Reads.DESCRIPTION
+            case Kind.OTHER:
+                return False
+
+    changed = _first_change(before, after, stays)
+    if changed is not None:
+        question, seen = changed
+        laws = {
+            Kind.JOB_KEY: "a job's key depends on nothing but the job",
+            Kind.QUEUE_KEY: "a queue's key depends on nothing but the queue",
+            Kind.TASK_KEY: "a task's key stays the same during a cycle",
+        }
+        law = laws.get(
+            question.kind, f"it is declared to read no more than Reads.{question.reads.name}"
+        )
+        trial.fail(question.point, law, f"{seen}, after {what}")
+
+
+_Positions = dict[tuple[Kind, int, str], list[int]]
+
+
+def _watched(trial: Trial) -> Iterable[tuple[Kind, int, Predicate | NodeScore]]:
+    for number, predicate in enumerate(trial.predicates):
+        yield Kind.PREDICATE, number, predicate
+    for number, score in enumerate(trial.scores):
+        yield Kind.SCORE, number, score
+
+
+def _positions(trial: Trial) -> _Positions:
+    found: _Positions = {}
+    for kind, number, function in _watched(trial):
+        if function.watch is not None and function.reads is Reads.CLUSTER:
+            for task in trial.pending:
+                found[kind, number, task.uid] = [
+                    watch.changed_since(0)[0] for watch in function.watch(task)
+                ]
+    return found
+
+
+def _check_watches(
+    trial: Trial, before: _Answers, after: _Answers, node: NodeState, positions: _Positions
+) -> None:
+    """What a function's watches do not tell of has not changed."""
+    functions = {(kind, number): function for kind, number, function in _watched(trial)}
+    names = [each.name for each in trial.session.nodes]
+    for (kind, number, uid), since in positions.items():
+        watch = functions[kind, number].watch
+        task = trial.session.task(uid)
+        if watch is None or task not in trial.pending:
+            continue
+        told = {node.name}
+        everything = False
+        for each, position in zip(watch(task), since, strict=True):
+            nodes = each.changed_since(position)[1]
+            everything = everything or nodes is None
+            told.update(names[index] for index in nodes or ())
+        if everything:
+            continue
+        changed = _first_change(
+            before,
+            after,
+            lambda q, k=kind, n=number, u=uid, t=told: (  # type: ignore[misc]
+                q.kind is k and q.number == n and q.task == u and q.node not in t
+            ),
+        )
+        if changed is not None:
+            question, seen = changed
+            law = "what its watches do not tell of has not changed"
+            trial.fail(question.point, law, f"{seen}; they told of {', '.join(sorted(told))}")
+
+
+def _check_accounts(trial: Trial) -> None:
+    """Reads.ACCOUNTS means that it does not matter whose the amounts on a node are."""
+    pending = trial.pending
+    for one, other in zip(pending, pending[1:], strict=False):
+        if not _same_amounts(one, other) or one.info == other.info:
+            continue
+        for node in trial.session.nodes:
+            if not node.fits_now(one.init_resreq):
+                continue
+            answers = [_with(trial, task, node) for task in (one, other)]
+            changed = _first_change(
+                answers[0],
+                answers[1],
+                lambda q, n=node, pair=(one.uid, other.uid): (  # type: ignore[misc]
+                    q.kind in (Kind.PREDICATE, Kind.SCORE)
+                    and q.reads in (Reads.DESCRIPTION, Reads.ACCOUNTS)
+                    and q.node == n.name
+                    and q.task not in pair
+                ),
+            )
+            if changed is not None:
+                question, seen = changed
+                law = f"it is declared to read no more than Reads.{question.reads.name}"
+                trial.fail(
+                    question.point,
+                    law,
+                    f"{seen} with task {other.uid!r} there instead of {one.uid!r}, "
+                    "which holds as much",
+                )
+            break
+
+
+def _same_amounts(one: TaskState, other: TaskState) -> bool:
+    return (
+        one.resreq == other.resreq
+        and one.init_resreq == other.init_resreq
+        and one.scoring_milli_cpu == other.scoring_milli_cpu
+        and one.scoring_memory == other.scoring_memory
+        and one.is_backfill == other.is_backfill
+    )
+
+
+def _with(trial: Trial, task: TaskState, node: NodeState) -> _Answers:
+    with trial.session.statement() as statement:
+        statement.allocate(task, node)
+        return ask_all(trial)
+
+
+def check_task_keys(trial: Trial) -> None:
+    """Tasks with equal `task_key` get equal answers on every node."""
+    for point, functions in (("predicates", trial.predicates), ("node_scores", trial.scores)):
+        for function in functions:
+            first: dict[object, TaskState] = {}
+            for task in trial.pending:
+                try:
+                    key = function.task_key(task)
+                    like = first.setdefault(key, task)
+                except Exception as error:
+                    seen = f"that of task {task.uid!r} raises {type(error).__name__}: {error}"
+                    trial.fail(point, "task_key answers with something that can be hashed", seen)
+                if like is not task:
+                    _compare_tasks(trial, point, function, (like, task))
+
+
+def _answer(function: Predicate | NodeScore, task: TaskState, node: NodeState) -> object:
+    if isinstance(function, Predicate):
+        return function.check(task, node)
+    return function.score(task, node)
+
+
+def _compare_tasks(
+    trial: Trial,
+    point: str,
+    function: Predicate | NodeScore,
+    pair: tuple[TaskState, TaskState],
+) -> None:
+    for node in trial.session.nodes:
+        answers = [_answer(function, task, node) for task in pair]
+        if answers[0] != answers[1]:
+            seen = (
+                f"{pair[0].uid!r} and {pair[1].uid!r} have the same key and get {answers[0]!r} "
+                f"and {answers[1]!r} on node {node.name!r}"
+            )
+            trial.fail(point, "tasks with equal task_key get equal answers", seen)
+
+
+def check_special_cases(trial: Trial) -> None:
+    """What `specialise` makes gives the answers of the plain function."""
+    nodes = trial.session.nodes
+    law = "what specialise makes answers like the plain function"
+    for task in trial.pending:
+        for predicate in trial.predicates:
+            if predicate.specialise is None:
+                continue
+            special = predicate.specialise(task)
+            for node in nodes:
+                plain = predicate.check(task, node)
+                fast = None if special is None else special(node)
+                if fast != plain:
+                    seen = (
+                        f"for task {task.uid!r} on node {node.name!r} it says {fast!r}, "
+                        f"and the check {plain!r}"
+                    )
+                    trial.fail("predicates", law, seen)
+        for score in trial.scores:
+            if score.specialise is None:
+                continue
+            expected = [score.score(task, node) for node in nodes]
+            got = list(score.specialise(task)(nodes))
+            if got != expected:
+                seen = f"for task {task.uid!r} it says {got!r}, and the score {expected!r}"
+                trial.fail("node_scores", law, seen)
+
+
+def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
+    """`normalise` is a function of raw, lowest and highest, and gives finite numbers."""
+    asked: list[tuple[NodeScore, float, float, float, float]] = []
+    for score in trial.scores:
+        if score.normalise is None:
+            continue
+        for task in trial.pending:
+            raw = [score.score(task, node) for node in trial.session.nodes]
+            for value in raw:
+                now = score.normalise(value, min(raw), max(raw))
+                asked.append((score, value, min(raw), max(raw), now))
+    if not asked:
+        return
+    law = "normalise depends on raw, lowest and highest only"
+    with trial.session.statement() as statement:
+        for drawn in moves:
+            move(trial, statement, drawn)
+        for score, value, lowest, highest, before in reversed(asked):
+            assert score.normalise is not None
+            now = score.normalise(value, lowest, highest)
+            if now != before:
+                seen = f"normalise({value!r}, {lowest!r}, {highest!r}) was {before!r} and is {now!r}"
+                trial.fail("node_scores", law, seen)
+
+
+def check_claimant_keys(trial: Trial) -> None:
+    """Claimants with equal `claimant_key` get equal verdicts on equal candidates."""
+    opened = trial.opened
+    if not isinstance(opened, ClaimantKey):
+        return
+    pending = trial.pending
+    for point in ("preemptable", "reclaimable"):
+        for node in trial.session.nodes:
+            for one in pending:
+                candidates = candidates_for(trial, point, one, node)
+                for other in pending:
+                    if (
+                        other.uid <= one.uid
+                        or candidates_for(trial, point, other, node) != candidates
+                        or opened.claimant_key(one) != opened.claimant_key(other)
+                    ):
+                        continue
+                    answers = [
+                        list(verdicts(trial, point, task, candidates)) for task in (one, other)
+                    ]
+                    if answers[0] != answers[1]:
+                        law = "claimants with equal claimant_key get equal verdicts"
+                        seen = (
+                            f"{one.uid!r} and {other.uid!r} have the same key and get "
+                            f"{answers[0]} and {answers[1]} on "
+                            f"{', '.join(task.uid for task in candidates)}"
+                        )
+                        trial.fail(point, law, seen)
+
+
+def check_isolation(subject: Subject, trial: Trial, first: Snapshot, second: Snapshot) -> None:
+    """A cycle's result does not depend on the cycles before it."""
+    scheduler = subject.new_scheduler()
+    law = "no state leaks from cycle to cycle"
+    try:
+        before = scheduler.schedule(first)
+        scheduler.schedule(second)
+        after = scheduler.schedule(first)
+        fresh = subject.new_scheduler().schedule(first)
+    except Exception as error:
+        trial.fail("open", "it never raises", f"a cycle raises {type(error).__name__}: {error}")
+    if after != before:
+        trial.fail(
+            "open",
+            law,
+            "the same snapshot gave another result after a cycle on another one:\n"
+            f"{before}\nand then\n{after}",
+        )
+    if fresh != before:
+        trial.fail(
+            "open",
+            law,
+            f"a new plugin gives another result:\n{before}\nand then\n{fresh}",
+        )

@@ -1,0 +1,103 @@
+"""All golden cases: decided as expected, whatever the order, again and again."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
+
+
+def _checker() -> ModuleType:
+    place = Path(__file__).with_name("check.py")
+    specification = importlib.util.spec_from_file_location("golden_check_for_tests", place)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+check = _checker()
+FILES = check.golden_files()
+HOW_MANY = 2224
+
+
+@frozen(eq=False)
+class Decided:
+    """A case, and what became of it."""
+
+    case: dict[str, Any]
+    scheduler: Scheduler
+    snapshot: Snapshot
+    before: bytes
+    """The snapshot, pickled before it was scheduled."""
+    result: CycleResult
+
+
+@lru_cache
+def decided(path: Path) -> list[Decided]:
+    """Decide the cases of a file, once for all tests."""
+    found: list[Decided] = []
+    for case in check.load_cases(path):
+        scheduler = Scheduler(SchedulerConfig.from_mapping(case["conf"]))
+        snapshot = check.snapshot_of(case)
+        before = pickle.dumps(snapshot)
+        found.append(Decided(case, scheduler, snapshot, before, scheduler.schedule(snapshot)))
+    return found
+
+
+of_each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
+
+
+def test_no_case_is_missing() -> None:
+    assert sum(len(decided(path)) for path in FILES) == HOW_MANY
+
+
+@of_each_file
+def test_every_case_is_decided_as_expected(path: Path) -> None:
+    found = {
+        one.case["name"]: check.differences(one.case, one.result, one.snapshot)
+        for one in decided(path)
+    }
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@of_each_file
+def test_scheduling_leaves_the_snapshot_as_it_was(path: Path) -> None:
+    changed = [
+        one.case["name"] for one in decided(path) if pickle.dumps(one.snapshot) != one.before
+    ]
+    assert changed == []
+
+
+@of_each_file
+def test_the_same_scheduler_decides_a_snapshot_the_same_again(path: Path) -> None:
+    other = [
+        one.case["name"]
+        for one in decided(path)
+        if one.scheduler.schedule(pickle.loads(one.before)) != one.result
+    ]
+    assert other == []
+
+
+@of_each_file
+def test_decisions_do_not_depend_on_the_order_in_which_anything_is_given(path: Path) -> None:
+    other = [
+        one.case["name"]
+        for one in decided(path)
+        if one.scheduler.schedule(check.snapshot_of(one.case, shuffle=1)) != one.result
+    ]
+    assert other == []
+
+
+def test_a_wrong_result_would_be_found() -> None:
+    one = next(one for one in decided(FILES[0]) if one.result.binds)
+    assert check.differences(one.case, CycleResult(), one.snapshot)

@@ -1,0 +1,355 @@
+"""The placement engine gives, always, the very answers of a plain loop over all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+from attrs import evolve
+from books import Opens, configured
+from clusters import cluster, job, node
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from own_plugins import PARTS, WATCHED_PARTS, Own
+
+from batchsched import (
+    PluginOption,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    Statement,
+    TaskStatus,
+    default_registry,
+)
+from batchsched.arguments import Arguments
+from batchsched.ledger import Ledger
+from batchsched.placement import Fit, Placement
+from batchsched.placement import indexed as indexed_module
+from batchsched.placement.indexed import IndexedPlacement
+from batchsched.placement.judgement import Judgement
+from batchsched.placement.plain import PlainPlacement
+from batchsched.plugins.nodeorder import NodeOrderPlugin
+from batchsched.session import Session
+from batchsched.states import NodeState, TaskState
+from batchsched.testing import configs, snapshots
+from batchsched.tiers import ConfiguredPlugin
+
+S = TaskStatus
+CHOICE = st.integers(0, 30)
+
+
+# Whole cycles
+
+
+@given(snapshots(), configs())
+@settings(max_examples=250, deadline=None)
+def test_a_cycle_decides_the_same_with_either_engine(
+    snapshot: Snapshot, config: SchedulerConfig
+) -> None:
+    assert (
+        Scheduler(config).schedule(snapshot)
+        == Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    )
+
+
+@given(snapshots(min_nodes=8, max_nodes=24, min_jobs=8, max_jobs=16, max_tasks=6), configs())
+@settings(max_examples=40, deadline=None)
+def test_a_cycle_on_more_nodes_than_are_looked_at_one_by_one_decides_the_same(
+    snapshot: Snapshot, config: SchedulerConfig
+) -> None:
+    assert (
+        Scheduler(config).schedule(snapshot)
+        == Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    )
+
+
+PARTS_IN_USE = st.sets(st.sampled_from(WATCHED_PARTS), min_size=1, max_size=4)
+
+
+@given(
+    snapshots(max_nodes=10, max_jobs=8),
+    configs(extra_plugins=[PluginOption(name="own")]),
+    st.one_of(PARTS_IN_USE, st.sets(st.sampled_from(PARTS), min_size=1, max_size=4)),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_cycle_with_predicates_and_scores_of_a_users_own_decides_the_same(
+    snapshot: Snapshot, config: SchedulerConfig, parts: set[str]
+) -> None:
+    registry = default_registry()
+    registry.register_plugin("own", lambda _: Opens(partial(Own, parts)))
+    assert (
+        Scheduler(config, registry).schedule(snapshot)
+        == Scheduler(config, registry, placement=PlainPlacement).schedule(snapshot)
+    )
+
+
+@given(snapshots(max_nodes=6), configs())
+@settings(max_examples=60, deadline=None)
+def test_a_cycle_decides_the_same_when_few_tables_are_kept(
+    snapshot: Snapshot, config: SchedulerConfig
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexed_module, "MAX_KEPT_ENTRIES", 1)
+        few = Scheduler(config).schedule(snapshot)
+    assert few == Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+
+
+# Single questions
+
+
+class Both:
+    """Both engines over one ledger."""
+
+    plain: PlainPlacement
+    indexed: IndexedPlacement
+
+    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
+        self.plain = PlainPlacement(ledger, judgement)
+        self.indexed = IndexedPlacement(ledger, judgement)
+
+    def expect_equal_answers(self, task: TaskState, nodes: Sequence[NodeState]) -> None:
+        questions: dict[str, Callable[[Placement], object]] = {
+            **{f"best {fit.value}": lambda p, fit=fit: p.best(task, fit) for fit in Fit},
+            "best feasible": lambda p: p.best_feasible(task),
+            "first feasible": lambda p: p.first_feasible(task),
+            "feasible": lambda p: list(p.feasible(task)),
+            "ranked": lambda p: list(p.ranked(task)),
+            "tally": lambda p: p.tally(task),
+            "refusals": lambda p: [p.refusal(task, n) for n in nodes],
+            "totals": lambda p: p.totals(task, [p.raw_scores(task, n) for n in nodes]),
+        }
+        for name, ask in questions.items():
+            assert ask(self.indexed) == ask(self.plain), name
+
+    def __getattr__(self, name: str) -> object:  # the session may ask either
+        return getattr(self.plain, name)
+
+
+WEIGHTS = st.builds(
+    NodeOrderPlugin,
+    least_requested=st.integers(0, 3),
+    most_requested=st.integers(0, 2),
+    node_affinity=st.sampled_from([0, 1, 5]),
+    pod_affinity=st.sampled_from([0, 1, 10]),
+    balanced_resource=st.integers(0, 2),
+)
+
+
+class EnginesOverOneLedger(RuleBasedStateMachine):
+    """Tasks come and go; after each change some questions are asked of both engines."""
+
+    parts = PARTS
+    session: Session
+    statement: Statement | None
+
+    @initialize(
+        snapshot=snapshots(max_nodes=12, max_jobs=6),
+        weights=WEIGHTS,
+        own=st.sets(st.sampled_from(PARTS), max_size=3),
+    )
+    def open(self, snapshot: Snapshot, weights: NodeOrderPlugin, own: set[str]) -> None:
+        plugins = [
+            *configured(["gang", "drf", "proportion", "predicates"]),
+            ConfiguredPlugin("nodeorder", 1, weights),
+            ConfiguredPlugin("own", 1, Opens(partial(Own, own & set(self.parts)))),
+        ]
+        self.session = Session(snapshot, plugins, Both)
+        self.statement = None
+
+    def some(self, choice: int, *statuses: TaskStatus) -> TaskState | None:
+        found = [
+            task
+            for task in self.session.ledger.tasks.values()
+            if task.status in statuses and task.job is not None and task.job.in_session
+        ]
+        return found[choice % len(found)] if found else None
+
+    def where(self, choice: int, condition: Callable[[NodeState], bool]) -> NodeState | None:
+        found = [node for node in self.session.nodes if condition(node)]
+        return found[choice % len(found)] if found else None
+
+    @property
+    def target(self) -> Session | Statement:
+        return self.session if self.statement is None else self.statement
+
+    @rule(choice=CHOICE)
+    def ask(self, choice: int) -> None:
+        tasks = list(self.session.ledger.tasks.values())
+        if tasks:
+            both = self.session.placement
+            assert isinstance(both, Both)
+            both.expect_equal_answers(tasks[choice % len(tasks)], self.session.nodes)
+
+    @rule()
+    def ask_for_everything_that_waits(self) -> None:
+        both = self.session.placement
+        assert isinstance(both, Both)
+        for task in self.session.ledger.tasks.values():
+            if task.status is S.PENDING:
+                both.expect_equal_answers(task, self.session.nodes)
+
+    @rule(choice=CHOICE, place=CHOICE, mark=st.booleans())
+    def allocate(self, choice: int, place: int, mark: bool) -> None:
+        task = self.some(choice, S.PENDING)
+        if task is not None:
+            node = self.where(place, lambda n: n.fits_now(task.init_resreq))
+            if node is not None:
+                self.target.allocate(task, node, is_backfill=mark)
+
+    @rule(choice=CHOICE)
+    def allocate_on_the_best(self, choice: int) -> None:
+        task = self.some(choice, S.PENDING)
+        if task is not None:
+            node = self.session.placement.best(task, Fit.NOW)
+            if node is not None:
+                self.target.allocate(task, node)
+
+    @rule(choice=CHOICE, place=CHOICE)
+    def pipeline(self, choice: int, place: int) -> None:
+        task = self.some(choice, S.PENDING)
+        if task is not None:
+            node = self.where(place, lambda n: n.fits_later(task.init_resreq))
+            if node is not None:
+                self.target.pipeline(task, node)
+
+    @rule(choice=CHOICE, place=CHOICE)
+    def promise(self, choice: int, place: int) -> None:
+        task = self.some(choice, S.PENDING)
+        if task is not None:
+            node = self.where(place, lambda n: n.fits_conditionally(task.init_resreq))
+            if node is not None:
+                self.target.promise(task, node)
+
+    @rule(choice=CHOICE, place=CHOICE)
+    def reserve(self, choice: int, place: int) -> None:
+        task = self.some(choice, S.PENDING)
+        node = self.where(place, lambda _: True)
+        if task is not None and node is not None:
+            self.target.reserve(task, node)
+
+    @rule(choice=CHOICE)
+    def evict(self, choice: int) -> None:
+        task = self.some(choice, S.RUNNING)
+        if task is not None:
+            self.target.evict(task, claimant=task)
+
+    @rule(choice=CHOICE)
+    def take_back(self, choice: int) -> None:
+        task = self.some(choice, S.ALLOCATED, S.PIPELINED, S.CONDITIONAL, S.RESERVED)
+        if task is not None:
+            self.target.take_back(task)
+
+    @precondition(lambda self: self.statement is None)
+    @rule()
+    def begin(self) -> None:
+        self.statement = self.session.statement()
+
+    @precondition(lambda self: self.statement is not None)
+    @rule(choice=CHOICE)
+    def undo_to(self, choice: int) -> None:
+        assert self.statement is not None
+        self.statement.undo_to(choice % (len(self.statement) + 1))
+
+    @precondition(lambda self: self.statement is not None)
+    @rule(commit=st.booleans())
+    def end(self, commit: bool) -> None:
+        assert self.statement is not None
+        if commit:
+            self.statement.commit()
+        else:
+            self.statement.discard()
+        self.statement = None
+
+
+TestBothEnginesGiveTheSameAnswers = EnginesOverOneLedger.TestCase
+TestBothEnginesGiveTheSameAnswers.settings = settings(
+    max_examples=80, stateful_step_count=25, deadline=None
+)
+
+
+# Traps, each by itself
+
+
+def choices(
+    snapshot: Snapshot, *own: str, weights: NodeOrderPlugin | None = None
+) -> tuple[Both, Session]:
+    plugins = [
+        *configured(["predicates"]),
+        ConfiguredPlugin("nodeorder", 1, weights or NodeOrderPlugin()),
+        ConfiguredPlugin("own", 1, Opens(partial(Own, own))),
+    ]
+    session = Session(snapshot, plugins, Both)
+    both = session.placement
+    assert isinstance(both, Both)
+    return both, session
+
+
+def many_nodes(count: int = 12) -> Snapshot:
+    return cluster(
+        [node(f"n{i:02}", "4C8G") for i in range(count)], job("j", *["1C1G"] * 5, minimum=1)
+    )
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3])
+def test_scores_that_rounding_makes_equal_are_a_tie_like_any_other(asked: int) -> None:
+    # 1e-17 more is nothing beside the normalised 0.6: the first of all nodes is the best.
+    weights = NodeOrderPlugin(
+        least_requested=0, node_affinity=0, pod_affinity=0, balanced_resource=0
+    )
+    both, session = choices(many_nodes(), "tiny", "normalised", weights=weights)
+    for task in session.ledger.tasks.values():
+        for _ in range(asked):
+            both.expect_equal_answers(task, session.nodes)
+
+
+def test_amounts_that_are_fractions_are_compared_exactly() -> None:
+    sizes = [0.1, 0.2, 0.30000000000000004, 0.3, 0.4, 0.35]
+    nodes = [
+        evolve(node(f"n{i}", "0C8G"), allocatable=Resource(milli_cpu=size, memory=9))
+        for i, size in enumerate(sizes)
+    ]
+    requests = [0.3, 0.05, 0.39999, 0.4, 0.45, 0.5]
+    waits = job("j", *[""] * len(requests), minimum=1)
+    tasks = [
+        evolve(task, resreq=Resource(milli_cpu=amount, memory=1))
+        for task, amount in zip(waits.tasks, requests, strict=True)
+    ]
+    snapshot = cluster(nodes, evolve(waits, tasks=tasks))
+    both, session = choices(snapshot, "idle")
+    for uid in sorted(session.ledger.tasks):
+        task = session.task(uid)
+        both.expect_equal_answers(task, session.nodes)
+        best = both.best(task, Fit.NOW)
+        if best is not None:
+            session.allocate(task, best)
+        both.expect_equal_answers(task, session.nodes)
+
+
+def test_every_weight_of_nothing_leaves_the_first_node() -> None:
+    weights = NodeOrderPlugin(
+        least_requested=0, node_affinity=0, pod_affinity=0, balanced_resource=0
+    )
+    both, session = choices(many_nodes(), weights=weights)
+    task = session.task("j-1")
+    for _ in range(3):
+        both.expect_equal_answers(task, session.nodes)
+        assert both.indexed.best(task, Fit.NOW) is session.nodes[0]
+
+
+def test_without_nodes_there_is_no_answer() -> None:
+    both, session = choices(cluster([], job("j", "1C1G", "")))
+    for task in session.ledger.tasks.values():
+        both.expect_equal_answers(task, session.nodes)
+        assert both.indexed.best(task, Fit.NOW) is None
+        assert both.indexed.tally(task).text == "0/0 nodes are available"
+
+
+def test_arguments_of_nodeorder_may_be_zero() -> None:
+    names = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "balancedresource")
+    arguments = Arguments({f"{name}.weight": 0 for name in names})
+    assert NodeOrderPlugin.from_arguments(arguments) == NodeOrderPlugin(
+        least_requested=0, most_requested=0, node_affinity=0, pod_affinity=0, balanced_resource=0
+    )
