@@ -177,6 +177,9 @@ class Tiers:
             for name, tier, o in self._on("reclaimable")
             if isinstance(o, Reclaimable)
         )
+        self._claimant_keys = {
+            point: self._claimant_keys_on(point) for point in ("preemptable", "reclaimable")
+        }
         self.predicates: list[tuple[str, Predicate]] = [
             (name, predicate)
             for name, _, o in self._on("predicates")
@@ -192,6 +195,14 @@ class Tiers:
             if score.weight
         ]
         """All scores that count, with their plugins' names."""
+
+    def _claimant_keys_on(
+        self, point: str
+    ) -> list[Named[Callable[[TaskState], Hashable]]] | None:
+        """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
+        opened = self._on(point)
+        functions = [(n, o.claimant_key) for n, _, o in opened if isinstance(o, ClaimantKey)]
+        return functions if len(functions) == len(opened) else None
 
     def _on(self, point: str) -> list[tuple[str, int, object]]:
         """Return the plugins that have an extension point and have it on: name, tier, object."""
@@ -299,11 +310,10 @@ class Tiers:
         """
         protected = [False] * len(candidates)
         tiers = self._preemptable if point == "preemptable" else self._reclaimable
-        careless = {
-            name
-            for name, _, opened in self._on(point)
-            if isinstance(opened, ClaimantKey) and opened.claimant_key(claimant) is None
-        }
+        functions = self._claimant_keys[point]
+        if functions is None:
+            return False
+        careless = {name for name, key in functions if key(claimant) is None}
         for tier in tiers:
             for name, function in tier:
                 if name not in careless:
@@ -335,14 +345,16 @@ class Tiers:
 
         `point` is ``preemptable`` or ``reclaimable``.
         """
+        functions = self._claimant_keys[point]
+        if functions is None:
+            return None
         keys: list[Hashable] = []
-        for name, _, opened in self._on(point):
-            if not isinstance(opened, ClaimantKey):
-                return None
-            try:
-                keys.append(opened.claimant_key(claimant))
-            except Exception as error:
-                raise PluginError(name, "claimant_key", problem_of(error)) from error
+        name = ""
+        try:
+            for name, function in functions:
+                keys.append(function(claimant))
+        except Exception as error:
+            raise PluginError(name, "claimant_key", problem_of(error)) from error
         return tuple(keys)
 
     # Nodes

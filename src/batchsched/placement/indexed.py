@@ -108,7 +108,7 @@ class IndexedPlacement:
             return self._plain.ranked(task, among)
         if among is None or len(among) == len(self._nodes):
             return self._ranked(kind, self._order(task.kind, kind))
-        if kind.normalised:
+        if kind.normalised or len(among) * FEW > len(self._nodes):
             ranked = self._ranked(kind, self._order(task.kind, kind))
             return (node for node in ranked if node.index in among)
         scored = self._score_feasible(kind, among)
