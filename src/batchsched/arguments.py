@@ -157,4 +157,10 @@ def _number(value: ArgumentValue) -> float | None:
             value = float(text)
         except ValueError:
             return None
-    return value if isfinite(value) else None
+    if isinstance(value, int):
+        return value  # an integer may be too large for a float
+    return value if _is_finite(value) else None
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, float) and isfinite(value)

@@ -171,9 +171,11 @@ def config_faults(
             if plugin.name in first:
                 yield Fault(path, f"plugin {plugin.name!r} stands in {first[plugin.name]} already")
             first.setdefault(plugin.name, path)
-            for flag in plugin.flags:
+            for flag, is_on in plugin.flags.items():
                 if flag not in ENABLE_FLAGS:
                     yield Fault(f"{path}.{flag}", _unknown_key(flag, ENABLE_FLAGS))
+                elif not _is_boolean(is_on):
+                    yield Fault(f"{path}.{flag}", f"{is_on!r} is neither true nor false")
             plugin_factory = registry.plugin_factory(plugin.name)
             if plugin_factory is None:
                 if unknown_names_too:
@@ -183,6 +185,10 @@ def config_faults(
             arguments = Arguments(plugin.arguments, f"{path}.arguments")
             plugin_factory(arguments)
             yield from arguments.faults()
+
+
+def _is_boolean(value: object) -> bool:
+    return isinstance(value, bool)
 
 
 def _unknown_key(key: object, known: Mapping[str, object] | Sequence[str]) -> str:
@@ -267,7 +273,8 @@ class _Reader:
             if key != "plugins":
                 self._fault(f"{path}.{key}", _unknown_key(key, ("plugins",)))
         plugins: list[PluginOption] = []
-        items = self._list(f"{path}.plugins", content.get("plugins") or [])
+        given_plugins = content.get("plugins")
+        items = self._list(f"{path}.plugins", [] if given_plugins is None else given_plugins)
         for position, item in enumerate(items):
             plugin = self._plugin(f"{path}.plugins[{position}]", item)
             if plugin is not None:

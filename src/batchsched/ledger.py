@@ -187,9 +187,7 @@ class Ledger:
         if now != since:
             undone.append((since, now))
 
-    def changed_since(
-        self, position: Position
-    ) -> tuple[set[int], set[JobState], set[JobState]]:
+    def changed_since(self, position: Position) -> tuple[set[int], set[JobState], set[JobState]]:
         """Return what may differ from what it was at a position: nodes, jobs, jobs charged more.
 
         What changed and was undone since leaves no trace. O(changes since).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from batchsched.actions.action import Action
 from batchsched.arguments import Arguments
+from batchsched.asking import problem_of
 from batchsched.closing import close
 from batchsched.config import ENABLE_FLAGS, SchedulerConfig, config_faults
 from batchsched.defaults import default_registry
@@ -13,7 +14,7 @@ from batchsched.registry import Registry
 from batchsched.result import CycleResult
 from batchsched.session import PlacementFactory, Session
 from batchsched.snapshot import Snapshot
-from batchsched.tiers import ConfiguredPlugin, problem_of
+from batchsched.tiers import ConfiguredPlugin
 
 __all__ = ["Scheduler", "schedule"]
 

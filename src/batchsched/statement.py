@@ -7,17 +7,39 @@ framework" document.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 from batchsched.errors import StatementError
+from batchsched.ledger import Ledger, Position
 from batchsched.states import JobState, NodeState, TaskState
 from batchsched.status import TaskStatus
 
-if TYPE_CHECKING:
-    from batchsched.ledger import Position
-    from batchsched.session import Session
+__all__ = ["Decides", "Statement"]
 
-__all__ = ["Statement"]
+
+class Decides(Protocol):
+    """What a statement needs of the session that it belongs to."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The books."""
+        ...
+
+    def expect(self, task: TaskState, /, *statuses: TaskStatus) -> None:
+        """Raise unless the task has one of these statuses and its job is in the session."""
+        ...
+
+    def decide_eviction(self, task: TaskState, node: NodeState, claimant: TaskState, /) -> None:
+        """Record an eviction as decided."""
+        ...
+
+    def bind_if_ready(self, job: JobState, /) -> None:
+        """Bind all Allocated tasks of the job, if it is ready."""
+        ...
+
+    def statement_ended(self) -> None:
+        """Take note that the statement was committed or discarded."""
+        ...
 
 
 _Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
@@ -32,7 +54,7 @@ class Statement:
 
     __slots__ = ("_begin", "_claims", "_is_open", "_journal", "_positions", "_session")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Decides) -> None:
         self._session = session
         self._is_open = True
         self._journal: list[_Entry] = []

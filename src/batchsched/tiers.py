@@ -7,12 +7,20 @@ on that point's list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from difflib import get_close_matches
-from typing import TypeVar
 
 from attrs import frozen
 
+from batchsched.asking import (
+    Named,
+    by_tier,
+    elect,
+    find_victims,
+    guarded,
+    listed,
+    problem_of,
+)
 from batchsched.errors import BatchschedError, PluginError
 from batchsched.live_queue import SortKey
 from batchsched.plugin import (
@@ -38,23 +46,12 @@ from batchsched.plugin import (
     SessionClose,
     TaskOrder,
     Verdict,
-    Vote,
 )
 from batchsched.reasons import JobCondition
 from batchsched.session_view import SessionView
 from batchsched.states import JobState, NodeState, QueueState, TaskState
 
 __all__ = ["ConfiguredPlugin", "Tiers"]
-
-FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
-PointT = TypeVar("PointT")
-
-Named = tuple[str, FunctionT]
-"""A plugin's name and one of its functions."""
-
-_VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
-
-_VICTIM, _PASS, _PROTECTED = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
 
 POINTS = (
     "job_order_key",
@@ -97,11 +94,6 @@ class _Opened:
     object: object
     points: frozenset[str]
     """The extension points that it has and that are on, by method name."""
-
-
-def problem_of(error: Exception) -> str:
-    """Return one line that says what an exception is."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 class Tiers:
@@ -152,27 +144,27 @@ class Tiers:
             for name, _, o in self._on("node_order_on_resource")
             if isinstance(o, NodeOrderOnResource)
         ]
-        self._ready = _by_tier(
+        self._ready = by_tier(
             (name, tier, o.job_ready)
             for name, tier, o in self._on("job_ready")
             if isinstance(o, JobReady)
         )
-        self._pipelined = _by_tier(
+        self._pipelined = by_tier(
             (name, tier, o.job_pipelined)
             for name, tier, o in self._on("job_pipelined")
             if isinstance(o, JobPipelined)
         )
-        self._condition_ready = _by_tier(
+        self._condition_ready = by_tier(
             (name, tier, o.job_condition_ready)
             for name, tier, o in self._on("job_condition_ready")
             if isinstance(o, JobConditionReady)
         )
-        self._preemptable = _by_tier(
+        self._preemptable = by_tier(
             (name, tier, o.preemptable)
             for name, tier, o in self._on("preemptable")
             if isinstance(o, Preemptable)
         )
-        self._reclaimable = _by_tier(
+        self._reclaimable = by_tier(
             (name, tier, o.reclaimable)
             for name, tier, o in self._on("reclaimable")
             if isinstance(o, Reclaimable)
@@ -184,21 +176,19 @@ class Tiers:
             (name, predicate)
             for name, _, o in self._on("predicates")
             if isinstance(o, Predicates)
-            for predicate in _listed(name, "predicates", o.predicates, Predicate)
+            for predicate in listed(name, "predicates", o.predicates, Predicate)
         ]
         """All predicates, in the order in which they are asked, with their plugins' names."""
         self.node_scores: list[tuple[str, NodeScore]] = [
             (name, score)
             for name, _, o in self._on("node_scores")
             if isinstance(o, NodeOrder)
-            for score in _listed(name, "node_scores", o.node_scores, NodeScore)
+            for score in listed(name, "node_scores", o.node_scores, NodeScore)
             if score.weight
         ]
         """All scores that count, with their plugins' names."""
 
-    def _claimant_keys_on(
-        self, point: str
-    ) -> list[Named[Callable[[TaskState], Hashable]]] | None:
+    def _claimant_keys_on(self, point: str) -> list[Named[Callable[[TaskState], Hashable]]] | None:
         """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
         opened = self._on(point)
         functions = [(n, o.claimant_key) for n, _, o in opened if isinstance(o, ClaimantKey)]
@@ -259,15 +249,15 @@ class Tiers:
 
     def job_ready(self, job: JobState) -> bool:
         """Return whether the job's tasks that have a place may be bound."""
-        return _elect(self._ready, job, "job_ready")
+        return elect(self._ready, job, "job_ready")
 
     def job_pipelined(self, job: JobState) -> bool:
         """Return whether what was promised to the job is enough."""
-        return _elect(self._pipelined, job, "job_pipelined")
+        return elect(self._pipelined, job, "job_pipelined")
 
     def job_condition_ready(self, job: JobState) -> bool:
         """Return whether the job is ready or conditionally ready."""
-        return _elect(self._condition_ready, job, "job_condition_ready")
+        return elect(self._condition_ready, job, "job_condition_ready")
 
     def job_valid(self, job: JobState) -> tuple[str, JobCondition] | None:
         """Return the first refusal, with the plugin's name, or None."""
@@ -294,11 +284,11 @@ class Tiers:
 
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of their own queue."""
-        return _victims(self._preemptable, "preemptable", claimant, candidates)
+        return find_victims(self._preemptable, "preemptable", claimant, candidates)
 
     def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of another queue."""
-        return _victims(self._reclaimable, "reclaimable", claimant, candidates)
+        return find_victims(self._reclaimable, "reclaimable", claimant, candidates)
 
     def never_victims(
         self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
@@ -323,7 +313,7 @@ class Tiers:
                 except Exception as error:
                     raise PluginError(name, point, problem_of(error)) from error
                 for position, verdict in enumerate(verdicts):
-                    if verdict is _PROTECTED:
+                    if verdict is Verdict.PROTECTED:
                         protected[position] = True
                 if all(protected):
                     return True
@@ -374,7 +364,7 @@ class Tiers:
     def allocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
         """Return what is to be told of placements."""
         return tuple(
-            _guarded(name, "on_allocate", o.on_allocate)
+            guarded(name, "on_allocate", o.on_allocate)
             for name, _, o in self._on("on_allocate")
             if isinstance(o, AllocateEvents)
         )
@@ -382,7 +372,7 @@ class Tiers:
     def deallocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
         """Return what is to be told of evictions and undone placements."""
         return tuple(
-            _guarded(name, "on_deallocate", o.on_deallocate)
+            guarded(name, "on_deallocate", o.on_deallocate)
             for name, _, o in self._on("on_deallocate")
             if isinstance(o, DeallocateEvents)
         )
@@ -419,104 +409,3 @@ def _check_points(name: str, opened: object, points: frozenset[str]) -> None:
         known = ", ".join(POINTS)
         problem = f"{kind.__name__} implements no extension point; known: {known}"
         raise PluginError(name, "open", problem)
-
-
-def _listed(
-    name: str, point: str, function: Callable[[], Iterable[object]], kind: type[PointT]
-) -> list[PointT]:
-    try:
-        given = list(function())
-    except Exception as error:
-        raise PluginError(name, point, problem_of(error)) from error
-    items: list[PointT] = []
-    for item in given:
-        if not isinstance(item, kind):
-            raise PluginError(name, point, f"{item!r} is no {kind.__name__}")
-        items.append(item)
-    return items
-
-
-def _by_tier(
-    functions: Iterable[tuple[str, int, FunctionT]],
-) -> list[list[Named[FunctionT]]]:
-    tiers: dict[int, list[Named[FunctionT]]] = {}
-    for name, tier, function in functions:
-        tiers.setdefault(tier, []).append((name, function))
-    return [tiers[tier] for tier in sorted(tiers)]
-
-
-def _elect(
-    tiers: list[list[Named[Callable[[JobState], Vote | bool]]]], job: JobState, point: str
-) -> bool:
-    for tier in tiers:
-        permitted = False
-        for name, function in tier:
-            try:
-                vote = function(job)
-            except Exception as error:
-                raise PluginError(name, point, problem_of(error)) from error
-            if vote is True or vote is Vote.PERMIT:
-                permitted = True
-            elif vote is False or vote is Vote.REJECT:
-                return False
-            elif vote is not Vote.ABSTAIN:
-                raise PluginError(name, point, f"{vote!r} is no Vote; answer a Vote or a bool")
-        if permitted:
-            return True
-    return True
-
-
-def _victims(
-    tiers: list[list[Named[_VerdictFunction]]],
-    point: str,
-    claimant: TaskState,
-    candidates: Sequence[TaskState],
-) -> list[TaskState]:
-    # Every plugin is asked, of all tiers: what any of them protects is out, wherever it stands.
-    # By tier, the candidates that a plugin of it passes over: for each, whether any does.
-    answers: list[list[Sequence[Verdict]]] = []
-    name = ""
-    try:
-        for tier in tiers:
-            of_tier: list[Sequence[Verdict]] = []
-            for name, function in tier:
-                of_tier.append(function(claimant, candidates))
-            answers.append(of_tier)
-    except Exception as error:
-        raise PluginError(name, point, problem_of(error)) from error
-    protected = [False] * len(candidates)
-    for tier, of_tier in zip(tiers, answers, strict=True):
-        for (name, _), verdicts in zip(tier, of_tier, strict=True):
-            if len(verdicts) != len(candidates):
-                problem = f"{len(verdicts)} verdicts on {len(candidates)} candidates"
-                raise PluginError(name, point, problem)
-            for position, verdict in enumerate(verdicts):
-                if verdict is _PROTECTED:
-                    protected[position] = True
-                elif verdict is not _VICTIM and verdict is not _PASS:
-                    raise PluginError(name, point, f"{verdict!r} is no Verdict")
-    if all(protected):
-        return []
-    for of_tier in answers:
-        chosen = [
-            candidate
-            for candidate, is_protected, *verdicts in zip(
-                candidates, protected, *of_tier, strict=True
-            )
-            if not is_protected and _PASS not in verdicts
-        ]
-        if chosen:
-            return chosen
-    return []
-
-
-def _guarded(
-    name: str, point: str, function: Callable[[TaskState], None]
-) -> Callable[[TaskState], None]:
-    def tell(task: TaskState) -> None:
-        try:
-            function(task)
-        except Exception as error:
-            raise PluginError(name, point, problem_of(error)) from error
-
-    return tell

@@ -175,9 +175,7 @@ def _candidates_on(
     queue = job.queue
     if among is Among.OTHER_QUEUES:
         return [o for o in running if o.job is not None and o.job.queue is not queue]
-    return [
-        o for o in running if o.job is not None and o.job.queue is queue and o.job is not job
-    ]
+    return [o for o in running if o.job is not None and o.job.queue is queue and o.job is not job]
 
 
 def _is_hopeless(
@@ -200,9 +198,7 @@ class _Room:
 
     def __init__(self, request: Vector, node: NodeState, *, may_grow: bool) -> None:
         self._missing = minus(request, node.future_idle if node.special else node.idle)
-        self._missing_for_good = (
-            minus(request, node.eventual) if node.special else self._missing
-        )
+        self._missing_for_good = minus(request, node.eventual) if node.special else self._missing
         self._request = None if may_grow else request
 
     def is_enough_with(self, victims: Sequence[TaskState]) -> bool:

@@ -1,0 +1,366 @@
+"""Configurations: what a kube-batch or Volcano file holds, and everything wrong with it at once."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from books import Opens, Saying
+from hypothesis import given
+
+from batchsched import (
+    ActionOption,
+    Arguments,
+    ConfigError,
+    PluginOption,
+    Registry,
+    Scheduler,
+    SchedulerConfig,
+    Tier,
+    default_registry,
+)
+from batchsched.config import ENABLE_FLAGS
+from batchsched.testing import configs
+
+PLUGINS = "conformance, drf, gang, nodeorder, predicates, priority, proportion"
+ACTIONS = "allocate, backfill, preempt, reclaim, reserve"
+FLAGS = (
+    "enableJobOrder, enableQueueOrder, enableTaskOrder, enablePredicate, enableNodeOrder, "
+    "enablePreemptable, enableReclaimable, enableJobReady, enableJobPipelined"
+)
+
+
+def faults(mapping: Any, registry: Registry | None = None) -> list[tuple[str, str]]:
+    with pytest.raises(ConfigError) as caught:
+        SchedulerConfig.from_mapping(mapping, registry=registry)
+    assert str(caught.value) == "\n".join(str(fault) for fault in caught.value.faults)
+    return [(fault.path, fault.message) for fault in caught.value.faults]
+
+
+def plugins_of(config: SchedulerConfig) -> list[list[str]]:
+    return [[plugin.name for plugin in tier.plugins] for tier in config.tiers]
+
+
+# What is read
+
+DEFAULT_TIERS = [
+    ["priority", "gang", "conformance"],
+    ["drf", "predicates", "proportion", "nodeorder"],
+]
+
+
+def test_the_default_is_that_of_kube_batch() -> None:
+    for config in (SchedulerConfig(), SchedulerConfig.from_mapping({}), Scheduler().config):
+        assert [action.name for action in config.actions] == ["allocate", "backfill"]
+        assert plugins_of(config) == DEFAULT_TIERS
+        assert config == SchedulerConfig()
+
+
+def test_none_is_as_good_as_nothing() -> None:
+    config = SchedulerConfig.from_mapping({"actions": None, "tiers": None, "configurations": None})
+    assert config == SchedulerConfig()
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        "reclaim, allocate, backfill",
+        "reclaim,allocate,backfill",
+        "  reclaim ,allocate  ,  backfill ",
+        ["reclaim", "allocate", "backfill"],
+        ("reclaim", {"name": "allocate"}, {"name": "backfill", "arguments": None}),
+    ],
+)
+def test_actions_are_a_text_with_commas_or_a_list(actions: Any) -> None:
+    config = SchedulerConfig.from_mapping({"actions": actions})
+    assert [action.name for action in config.actions] == ["reclaim", "allocate", "backfill"]
+    assert all(action.arguments == {} for action in config.actions)
+    assert plugins_of(config) == DEFAULT_TIERS
+
+
+def test_an_action_may_run_twice_with_other_arguments() -> None:
+    config = SchedulerConfig.from_mapping(
+        {"actions": ["allocate", {"name": "allocate", "arguments": {"unready": "discard"}}]}
+    )
+    Scheduler(config)
+    assert [dict(action.arguments) for action in config.actions] == [{}, {"unready": "discard"}]
+
+
+def test_volcanos_configurations_add_arguments_to_actions() -> None:
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": ["allocate", {"name": "backfill", "arguments": {"strategy": "release"}}],
+            "configurations": [
+                {"name": "allocate", "arguments": {"unready": "discard"}},
+                {"name": "backfill", "arguments": {"strategy": "displace", "nodeChoice": "best"}},
+            ],
+        }
+    )
+    allocate, backfill = config.actions
+    assert allocate.arguments == {"unready": "discard"}
+    assert backfill.arguments == {"strategy": "release", "nodeChoice": "best"}  # its own counts
+
+
+def test_tiers_name_plugins_with_flags_and_arguments() -> None:
+    config = SchedulerConfig.from_mapping(
+        {
+            "tiers": [
+                {
+                    "plugins": [
+                        "priority",
+                        {"name": "gang", "enableJobOrder": False, "enableJobReady": "true"},
+                    ]
+                },
+                {"plugins": None},
+                {},
+                {"plugins": [{"name": "nodeorder", "arguments": {"leastrequested.weight": "2"}}]},
+            ]
+        }
+    )
+    assert plugins_of(config) == [["priority", "gang"], [], [], ["nodeorder"]]
+    assert config.tiers[0].plugins[1].flags == {"enableJobOrder": False, "enableJobReady": True}
+    assert config.tiers[3].plugins[0].arguments == {"leastrequested.weight": "2"}
+
+
+@pytest.mark.parametrize("weight", ["2", 2, 2.0])
+def test_arguments_may_be_texts_or_have_their_own_types(weight: Any) -> None:
+    seen: list[int] = []
+
+    def factory(arguments: Arguments) -> Opens:
+        seen.append(arguments.integer("weight", default=1))
+        return Opens(Saying(job_ready=lambda _: True))
+
+    registry = Registry()
+    registry.register_plugin("own", factory)
+    SchedulerConfig.from_mapping(
+        {
+            "actions": [],
+            "tiers": [{"plugins": [{"name": "own", "arguments": {"weight": weight}}]}],
+        },
+        registry=registry,
+    )
+    assert seen == [2]
+
+
+def test_every_flag_of_kube_batch_is_known() -> None:
+    assert ", ".join(ENABLE_FLAGS) == FLAGS
+    plugin = {"name": "gang", **dict.fromkeys(ENABLE_FLAGS, False)}
+    config = SchedulerConfig.from_mapping({"tiers": [{"plugins": [plugin]}]})
+    assert config.tiers[0].plugins[0].flags == dict.fromkeys(ENABLE_FLAGS, False)
+
+
+@given(configs())
+def test_configurations_are_values(config: SchedulerConfig) -> None:
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(config) == hash(SchedulerConfig(actions=config.actions, tiers=config.tiers))
+
+
+def test_configurations_cannot_be_changed_from_outside() -> None:
+    flags = {"enableJobOrder": False}
+    plugins = [PluginOption(name="gang", flags=flags)]
+    tier = Tier(plugins=plugins)
+    flags["enableJobOrder"] = True
+    plugins.clear()
+    assert tier.plugins[0].flags == {"enableJobOrder": False}
+    with pytest.raises(TypeError):
+        tier.plugins[0].flags["enableJobOrder"] = True  # type: ignore[index]
+
+
+# What is wrong
+
+
+def test_everything_wrong_is_told_at_once_with_its_path() -> None:
+    given_mapping = {
+        "action": "allocate",
+        "actions": [
+            {"name": "allocate", "argument": {}, "arguments": {"unready": "x", "evictBackfil": 1}},
+            {"name": "backfill", "arguments": {"starvationThreshold": "-1", "odd": [1]}},
+            {"name": ""},
+            5,
+        ],
+        "configurations": [{"name": "reserve", "arguments": {}}, {"kind": 1}],
+        "tiers": [
+            {"plugins": [{"name": "gang", "enableJobOder": False, "enableJobReady": "perhaps"}]},
+            {"plugin": []},
+            {"plugins": {"name": "drf"}},
+            {"plugins": [{"name": "gang"}, {"arguments": 7}]},
+            {
+                "plugins": [
+                    {
+                        "name": "nodeorder",
+                        "arguments": {"leastrequested.weight": "much", "podaffinity.weight": -1},
+                    },
+                    {
+                        "name": "predicates",
+                        "arguments": {"predicate.MemoryPressureEnable": "perhaps"},
+                    },
+                ]
+            },
+        ],
+    }
+    assert faults(given_mapping) == [
+        (
+            "action",
+            "unknown key; did you mean 'actions'? known: actions, tiers, configurations",
+        ),
+        (
+            "actions[0].argument",
+            "unknown key; did you mean 'arguments'? known: name, arguments",
+        ),
+        ("actions[1].arguments['odd']", "[1] is no text, number or truth value"),
+        ("actions[2].name", "'' is no name"),
+        ("actions[3]", "5 is no mapping"),
+        ("actions[3].name", "is missing"),
+        ("configurations[0].name", "'reserve' is none of the actions that are to run"),
+        ("configurations[1].kind", "unknown key; known: name, arguments"),
+        ("configurations[1].name", "is missing"),
+        (
+            "tiers[0].plugins[0].enableJobOder",
+            "unknown key; did you mean 'enableJobOrder'? known: name, " + FLAGS + ", arguments",
+        ),
+        ("tiers[0].plugins[0].enableJobReady", "'perhaps' is neither true nor false"),
+        ("tiers[1].plugin", "unknown key; did you mean 'plugins'? known: plugins"),
+        ("tiers[2].plugins", "{'name': 'drf'} is no list"),
+        ("tiers[3].plugins[1].name", "is missing"),
+        ("tiers[3].plugins[1].arguments", "7 is no mapping"),
+        ("actions[0].arguments['unready']", "'x' is none of hold, discard"),
+        (
+            "actions[0].arguments['evictBackfil']",
+            "unknown argument; did you mean 'evictBackfill'? "
+            "known: evictBackfill, starvationThreshold, unready",
+        ),
+        ("actions[1].arguments['starvationThreshold']", "'-1' is less than 0"),
+        ("tiers[3].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),
+        ("tiers[4].plugins[0].arguments['leastrequested.weight']", "'much' is no number"),
+        ("tiers[4].plugins[0].arguments['podaffinity.weight']", "-1 is less than 0"),
+        (
+            "tiers[4].plugins[1].arguments['predicate.MemoryPressureEnable']",
+            "'perhaps' is neither true nor false",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        (5, [("", "5 is no mapping")]),
+        (None, [("", "None is no mapping")]),
+        ({"actions": 5}, [("actions", "5 is no list")]),
+        ({"actions": ""}, [("actions", "'' names an action without a name")]),
+        (
+            {"actions": "allocate,, backfill"},
+            [("actions", "'allocate,, backfill' names an action without a name")],
+        ),
+        ({"actions": {"allocate": {}}}, [("actions", "{'allocate': {}} is no list")]),
+        ({"tiers": "gang"}, [("tiers", "'gang' is no list")]),
+        ({"tiers": [5]}, [("tiers[0]", "5 is no mapping")]),
+        ({"tiers": [{"plugins": "gang"}]}, [("tiers[0].plugins", "'gang' is no list")]),
+        ({"tiers": [{"plugins": 0}]}, [("tiers[0].plugins", "0 is no list")]),
+        ({"tiers": [{"plugins": {}}]}, [("tiers[0].plugins", "{} is no list")]),
+        ({"tiers": [{"plugins": ""}]}, [("tiers[0].plugins", "'' is no list")]),
+        (
+            {"tiers": [{"plugins": [5]}]},
+            [
+                ("tiers[0].plugins[0]", "5 is no mapping"),
+                ("tiers[0].plugins[0].name", "is missing"),
+            ],
+        ),
+        (
+            {"tiers": [{"plugins": [{"name": 5}]}]},
+            [("tiers[0].plugins[0].name", "5 is no name")],
+        ),
+        ({"configurations": "x"}, [("configurations", "'x' is no list")]),
+        (
+            {"configurations": [{"name": "allocate", "arguments": []}]},
+            [("configurations[0].arguments", "[] is no mapping")],
+        ),
+    ],
+)
+def test_what_is_ill_typed_is_a_fault(mapping: Any, expected: list[tuple[str, str]]) -> None:
+    assert faults(mapping) == expected
+
+
+def test_names_are_checked_by_the_scheduler_that_knows_what_there_is() -> None:
+    mapping = {"actions": "alocate, own", "tiers": [{"plugins": ["drff", "mine"]}]}
+    config = SchedulerConfig.from_mapping(mapping)  # a registry may know them
+    expected = [
+        (
+            "actions[0]",
+            f"action 'alocate' is not registered; did you mean 'allocate'? known: {ACTIONS}",
+        ),
+        ("actions[1]", f"action 'own' is not registered; known: {ACTIONS}"),
+        (
+            "tiers[0].plugins[0]",
+            f"plugin 'drff' is not registered; did you mean 'drf'? known: {PLUGINS}",
+        ),
+        ("tiers[0].plugins[1]", f"plugin 'mine' is not registered; known: {PLUGINS}"),
+    ]
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(config)
+    assert [(fault.path, fault.message) for fault in caught.value.faults] == expected
+    assert faults(mapping, default_registry()) == expected
+
+
+def test_the_scheduler_checks_configurations_made_in_code_too() -> None:
+    config = SchedulerConfig(
+        actions=[ActionOption(name="reserve", arguments={"reservedNodePercent": 101})],
+        tiers=[
+            Tier(plugins=[PluginOption(name="gang", flags={"enableJobOder": True})]),
+            Tier(plugins=[PluginOption(name="gang", arguments={"x": 1})]),
+        ],
+    )
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(config)
+    assert [(fault.path, fault.message) for fault in caught.value.faults] == [
+        ("actions[0].arguments['reservedNodePercent']", "101 is more than 100"),
+        (
+            "tiers[0].plugins[0].enableJobOder",
+            f"unknown key; did you mean 'enableJobOrder'? known: {FLAGS}",
+        ),
+        ("tiers[1].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),
+        ("tiers[1].plugins[0].arguments['x']", "unknown argument; it takes none"),
+    ]
+
+
+@pytest.mark.parametrize("value", ["false", 0, None])
+def test_a_flag_that_is_no_truth_value_is_a_fault(value: Any) -> None:
+    config = SchedulerConfig(
+        tiers=[Tier(plugins=[PluginOption(name="gang", flags={"enableJobOrder": value})])]
+    )
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(config)
+    (fault,) = caught.value.faults
+    assert fault.path == "tiers[0].plugins[0].enableJobOrder"
+    assert fault.message == f"{value!r} is neither true nor false"
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments"),
+    [
+        ("allocate", {"unready": "hold", "evictBackfill": "true", "starvationThreshold": "60"}),
+        ("backfill", {"strategy": "displace", "nodeChoice": "best", "starvationThreshold": 1.5}),
+        ("reserve", {"starvingJobTimeThreshold": 0, "reservedNodePercent": "12.5"}),
+        ("preempt", {}),
+        ("reclaim", {}),
+    ],
+)
+def test_the_arguments_of_every_action_are_known(action: str, arguments: dict[str, Any]) -> None:
+    SchedulerConfig.from_mapping({"actions": [{"name": action, "arguments": arguments}]})
+    message = faults({"actions": [{"name": action, "arguments": {"x?": 1}}]})[0][1]
+    for name in arguments:
+        assert name in message
+
+
+@pytest.mark.parametrize(
+    "name", ["leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "balancedresource"]
+)
+def test_the_weights_of_nodeorder_are_whole_and_not_negative(name: str) -> None:
+    def of(value: Any) -> dict[str, Any]:
+        plugin = {"name": "nodeorder", "arguments": {f"{name}.weight": value}}
+        return {"tiers": [{"plugins": [plugin]}]}
+
+    SchedulerConfig.from_mapping(of("0"))
+    SchedulerConfig.from_mapping(of(10))
+    for value in ("-1", 1.5, "x", True):
+        assert len(faults(of(value))) == 1
