@@ -151,8 +151,9 @@ class PendingReason:
     @property
     def text(self) -> str:
         """The reason in one line."""
-        parts = [part for part in (self.detail, self.tally.text if self.tally else "") if part]
-        return "; ".join(parts) or self.why.value
+        tally = "" if self.tally is None else self.tally.text
+        parts = (tally, self.detail) if self.why is WhyPending.NO_NODE else (self.detail, tally)
+        return "; ".join(part for part in parts if part) or self.why.value
 
     def __str__(self) -> str:
         return self.text

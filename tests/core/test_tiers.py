@@ -406,20 +406,14 @@ def test_whatever_a_plugin_raises_says_which_plugin_and_where(point: str) -> Non
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-unguarded = pytest.mark.xfail(
-    reason="placement/kind.py: KindMaker does not guard calls of task_key and watch", strict=True
-)
-
-
 @pytest.mark.parametrize(
     "predicate",
     [
         Predicate(check=_fails),
         Predicate(check=lambda _t, _n: None, specialise=_fails, task_key=lambda _: 0),
-        pytest.param(Predicate(check=lambda _t, _n: None, task_key=_fails), marks=unguarded),
+        pytest.param(Predicate(check=lambda _t, _n: None, task_key=_fails)),
         pytest.param(
             Predicate(check=lambda _t, _n: None, watch=_fails, task_key=lambda _: 0),
-            marks=unguarded,
         ),
     ],
     ids=["check", "specialise", "task_key", "watch"],
@@ -435,10 +429,9 @@ def test_whatever_a_predicate_raises_says_so_too(predicate: Predicate) -> None:
         NodeScore(score=_fails),
         NodeScore(score=lambda _t, _n: 1, normalise=_fails),
         NodeScore(score=lambda _t, _n: 1, specialise=_fails, task_key=lambda _: 0, watch=list),
-        pytest.param(NodeScore(score=lambda _t, _n: 1, task_key=_fails), marks=unguarded),
+        pytest.param(NodeScore(score=lambda _t, _n: 1, task_key=_fails)),
         pytest.param(
             NodeScore(score=lambda _t, _n: 1, watch=_fails, task_key=lambda _: 0),
-            marks=unguarded,
         ),
     ],
     ids=["score", "normalise", "specialise", "task_key", "watch"],

@@ -62,26 +62,23 @@ class IndexedPlacement:
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
         kind = self._kinds.kind_of(task)
-        if not kind.is_watched:
-            return self._plain.best(task, fit)
-        if fit is Fit.NOW:
-            return self._best_now(task.kind, kind)
-        columns = self._columns
-        columns.refresh()
-        if not columns.special:
-            # Without promises and releases it fits now or not at all.
-            return self._best_now(task.kind, kind)
-        if self._best_now(task.kind, kind) is not None:
-            # Not asked by any ladder: where it fits now takes part too.
-            return self._plain.best(task, fit)
-        return self._best_of(self._ranking(task.kind, kind, fit), kind)
+        if kind.is_watched and kind.is_exact:
+            if fit is Fit.NOW:
+                best = self._best_now(task.kind, kind)
+            else:
+                best = self._best_not_now(task, kind, fit)
+            if kind.is_exact:
+                return best
+        return self._plain.best(task, fit)
 
     def best_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the best of all feasible nodes."""
         kind = self._kinds.kind_of(task)
-        if not kind.is_watched:
-            return self._plain.best_feasible(task)
-        return self._best_of(self._ranking(task.kind, kind, None), kind)
+        if kind.is_watched and kind.is_exact:
+            best = self._best_of(self._ranking(task.kind, kind, None), kind)
+            if kind.is_exact:
+                return best
+        return self._plain.best_feasible(task)
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order."""
@@ -104,11 +101,16 @@ class IndexedPlacement:
     ) -> Iterable[NodeState]:
         """Return all feasible nodes, the best first; `among` these, if given."""
         kind = self._kinds.kind_of(task)
-        if not kind.is_watched:
+        if not kind.is_watched or not kind.is_exact:
             return self._plain.ranked(task, among)
+        if kind.normalised:
+            whole = list(self._ranked(kind, self._order(task.kind, kind)))
+            if not kind.is_exact:
+                return self._plain.ranked(task, among)
+            return [node for node in whole if among is None or node.index in among]
         if among is None or len(among) == len(self._nodes):
             return self._ranked(kind, self._order(task.kind, kind))
-        if kind.normalised or len(among) * FEW > len(self._nodes):
+        if len(among) * FEW > len(self._nodes):
             ranked = self._ranked(kind, self._order(task.kind, kind))
             return (node for node in ranked if node.index in among)
         scored = self._score_feasible(kind, among)
@@ -144,6 +146,18 @@ class IndexedPlacement:
         if self._columns_or_none is None:
             self._columns_or_none = Columns(self._nodes, self._changes, len(self._dimensions.names))
         return self._columns_or_none
+
+    def _best_not_now(self, task: TaskState, kind: Kind, fit: Fit) -> NodeState | None:
+        columns = self._columns
+        columns.refresh()
+        now = self._best_now(task.kind, kind)
+        if not columns.special:
+            # Without promises and releases it fits now or not at all.
+            return now
+        if now is not None:
+            # Not asked by any ladder: where it fits now takes part too.
+            return self._plain.best(task, fit)
+        return self._best_of(self._ranking(task.kind, kind, fit), kind)
 
     def _best_now(self, number: int, kind: Kind) -> NodeState | None:
         if number not in self._asked:

@@ -15,6 +15,9 @@ from batchsched.vectors import Vector
 
 __all__ = ["Kind", "KindMaker"]
 
+LARGEST_EXACT = 1 << 50
+"""Below this, different integers are different still after anything was added to both."""
+
 NodeCheck = Callable[[NodeState], Unfit | None]
 NodeValues = Callable[[Sequence[NodeState]], list[float]]
 FitCheck = Callable[[Vector], bool]
@@ -29,6 +32,7 @@ class Kind:
         "checks",
         "fits_idle",
         "is_best_effort",
+        "is_exact",
         "is_watched",
         "key",
         "live_checks",
@@ -56,6 +60,12 @@ class Kind:
         """Scores that are normalised, with their plugins' names."""
         self.watches: list[Watch] = []
         """What tells of changes on other nodes that matter."""
+        self.is_exact = True
+        """Whether sums of scores come out the same in whatever order they are made.
+
+        Integers do. Nodes with the same raw scores may be compared by their other scores
+        alone only as long as that is so: rounding could make equal what was not.
+        """
         self.is_watched = True
         """Whether everything that the functions read is watched; if not, nothing can be kept."""
 
@@ -87,6 +97,8 @@ class Kind:
     def score_of(self, nodes: list[NodeState]) -> list[Scored]:
         """Return each node's index, raw scores, and the sum of its other scores."""
         scores = self.score(nodes)
+        if self.normalised and self.is_exact:
+            self.is_exact = all(type(score) is int for score in scores)
         if not self.normalised:
             return [(node.index, (), score) for node, score in zip(nodes, scores, strict=True)]
         return [
@@ -130,6 +142,8 @@ class Kind:
             score += Judgement.normalised(
                 name, normalised, raw[position], lowest[position], highest[position]
             )
+        if not -LARGEST_EXACT < score < LARGEST_EXACT:
+            self.is_exact = False
         return score
 
 
@@ -139,9 +153,12 @@ class KindMaker:
     def __init__(self, nodes: Sequence[NodeState], judgement: Judgement) -> None:
         self._nodes = nodes
         self._judgement = judgement
-        functions = [predicate.task_key for _, predicate in judgement.predicates]
-        functions += [score.task_key for _, score in judgement.scores]
-        self._task_keys = list(dict.fromkeys(functions))
+        task_keys: dict[Callable[[TaskState], Hashable], tuple[str, str]] = {}
+        for name, predicate in judgement.predicates:
+            task_keys.setdefault(predicate.task_key, (name, "predicates"))
+        for name, score in judgement.scores:
+            task_keys.setdefault(score.task_key, (name, "node_scores"))
+        self._task_keys = [(whose, task_key) for task_key, whose in task_keys.items()]
         self._numbers: dict[Hashable, int] = {}
         self._kinds: list[Kind] = []
         self._descriptions: dict[Hashable, bytearray | None] = {}
@@ -158,7 +175,14 @@ class KindMaker:
         return self._kinds[task.kind]
 
     def _key(self, task: TaskState) -> Hashable:
-        return (task.init_resreq, *[key(task) for key in self._task_keys])
+        parts: list[Hashable] = [task.init_resreq]
+        name = point = ""
+        try:
+            for (name, point), task_key in self._task_keys:
+                parts.append(task_key(task))
+            return tuple(parts)
+        except Exception as error:
+            raise plugin_error(name, point, error) from error
 
     def _make(self, key: Hashable, task: TaskState) -> Kind:
         kind = Kind(key, task)
@@ -179,7 +203,7 @@ class KindMaker:
                 )
             else:
                 kind.live_checks.append((name, check))
-                self._watch(kind, predicate, task)
+                self._watch(kind, name, predicate, task)
             kind.checks.append((name, check))
         for name, score in self._judgement.scores:
             try:
@@ -190,17 +214,21 @@ class KindMaker:
                 kind.scores.append((name, score.weight, values))
             else:
                 kind.normalised.append((name, score, values))
-            self._watch(kind, score, task)
+            self._watch(kind, name, score, task)
         return kind
 
     @staticmethod
-    def _watch(kind: Kind, function: Predicate | NodeScore, task: TaskState) -> None:
+    def _watch(kind: Kind, name: str, function: Predicate | NodeScore, task: TaskState) -> None:
         if function.reads is not Reads.CLUSTER:
             return
         if function.watch is None:
             kind.is_watched = False
-        else:
+            return
+        try:
             kind.watches.extend(function.watch(task))
+        except Exception as error:
+            point = "predicates" if isinstance(function, Predicate) else "node_scores"
+            raise plugin_error(name, point, error) from error
 
     def _accepted(
         self, name: str, predicate: Predicate, check: NodeCheck, task: TaskState

@@ -1,0 +1,142 @@
+"""drf: the job with the smallest dominant share goes first."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from attrs import evolve
+from books import dump, opened, plugin_object
+from clusters import cluster, job, node
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchsched import Resource, Snapshot
+from batchsched.plugin import Verdict
+from batchsched.session import Session
+from batchsched.shares import dominant_share
+
+V, P = Verdict.VICTIM, Verdict.PASS
+AMOUNTS = st.lists(st.integers(0, 20), min_size=3, max_size=3)
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_the_dominant_share_is_the_largest_over_all_dimensions(
+    allocated: list[int], total: list[int]
+) -> None:
+    def share(part: int, whole: int) -> Fraction:
+        if not whole:
+            return Fraction(0 if part == 0 else 1)
+        return Fraction(part, whole)
+
+    expected = max(share(a, t) for a, t in zip(allocated, total, strict=True))
+    assert dominant_share(allocated, total) == pytest.approx(float(expected))
+
+
+def test_only_the_clusters_dimensions_count() -> None:
+    tasks = [
+        evolve(task, resreq=Resource(milli_cpu=1000, scalars={"gpu": 1000}))
+        for task in job("j", "").tasks
+    ]
+    snapshot = cluster([node("n1", "4C4G")], evolve(job("j", ""), tasks=tasks))
+    of = opened(snapshot, ["drf"])
+    with of.statement() as statement:
+        statement.pipeline(of.task("j-1"), of.node("n1")) if False else None
+    plugin = plugin_object(of, "drf")
+    plugin.on_allocate(of.task("j-1"))
+    assert of.job_order_key(of.jobs["default/j"])[0] == 0.25
+
+
+def four(**more: object) -> Snapshot:
+    return cluster(
+        [node("n1", "4C8G"), node("n2", "6C12G")],
+        job("a", "2C1G@n1", "1C1G@n2", "1C1G", minimum=1),
+        job("b", "1C8G@n2", "1C1G", minimum=1),
+        job("c", "1C1G", "1C1G", minimum=1),
+    )
+
+
+def key(of: Session, name: str) -> object:
+    return of.job_order_key(of.jobs[f"default/{name}"])[0]
+
+
+def test_shares_at_open_are_of_what_occupies() -> None:
+    of = opened(four(), ["drf"])
+    assert (key(of, "a"), key(of, "b"), key(of, "c")) == (0.3, 0.4, 0.0)
+    ordered = sorted(of.jobs.values(), key=of.job_order_key)
+    assert [one.info.name for one in ordered] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("status", ["Releasing", "Unknown", "Reserved", "Succeeded"])
+def test_what_does_not_occupy_is_not_charged_at_open(status: str) -> None:
+    from batchsched import TaskStatus  # noqa: PLC0415
+
+    of_status = TaskStatus(status)
+    base = job("a", "2C1G@n1", "1C1G", minimum=2)
+    place = None if of_status is TaskStatus.SUCCEEDED else "n1"
+    tasks = [evolve(base.tasks[0], status=of_status, node_name=place), base.tasks[1]]
+    of = opened(cluster([node("n1", "4C8G")], evolve(base, tasks=tasks)), ["drf"])
+    assert key(of, "a") == 0
+
+
+def test_shares_follow_placements_evictions_and_their_undoing() -> None:
+    of = opened(four(), ["drf"])
+    n1, n2 = of.nodes
+    before = dump(of)
+    with of.statement() as statement:
+        statement.allocate(of.task("a-3"), n1)
+        assert key(of, "a") == 0.4
+        statement.evict(of.task("a-1"), claimant=of.task("c-1"))
+        assert key(of, "a") == 0.2
+        statement.pipeline(of.task("c-1"), n1)
+        assert key(of, "c") == 0.1
+        statement.promise(of.task("c-2"), n2)
+        assert key(of, "c") == 0.2
+        statement.reserve(of.task("b-2"), n2)
+        assert key(of, "b") == 0.4  # reserving charges nothing
+    assert dump(of) == before
+
+
+def test_a_job_may_take_from_those_that_would_still_have_as_much() -> None:
+    of = opened(four(), ["drf"])
+    plugin = plugin_object(of, "drf")
+    a1, a2, b1 = of.task("a-1"), of.task("a-2"), of.task("b-1")
+    # c would have 0.1. Without a-2 a has 0.2: victim; without a-1 too, 0: pass; b without b-1 0.
+    assert list(plugin.preemptable(of.task("c-1"), [a2, a1, b1])) == [V, P, P]
+    # In the other order: a has 0.1 without a-1, which is as much; then 0 without a-2.
+    assert list(plugin.preemptable(of.task("c-1"), [a1, a2])) == [V, P]
+    # A candidate that passes is not charged.
+    assert list(plugin.preemptable(of.task("c-1"), [b1, a1, a2])) == [P, V, P]
+
+
+def test_the_claimants_own_share_counts_with_its_claim() -> None:
+    of = opened(four(), ["drf"])
+    plugin = plugin_object(of, "drf")
+    # b would have 0.45 (9 of 20 GiB).
+    assert list(plugin.preemptable(of.task("b-2"), [of.task("a-2")])) == [P]
+
+
+@pytest.mark.parametrize(
+    ("held", "verdict"), [(1000, V), (1001, V), (999, P), (2000, V)]
+)
+def test_shares_that_differ_by_a_millionth_are_equal(held: int, verdict: Verdict) -> None:
+    size = Resource(milli_cpu=1_000_000_000, memory=1)
+    snapshot = cluster([evolve(node("n1", "1C1G"), allocatable=size)], job("a", "@n1"), job("c", ""))
+
+    def with_cpu(of: object, amount: int) -> object:
+        tasks = [evolve(t, resreq=Resource(milli_cpu=amount)) for t in of.tasks]
+        return evolve(of, tasks=tasks)
+
+    extra = job("a", "@n1", "@n1", minimum=1)
+    a = evolve(
+        extra,
+        tasks=[
+            evolve(extra.tasks[0], resreq=Resource(milli_cpu=held * 1_000)),
+            evolve(extra.tasks[1], resreq=Resource(milli_cpu=7)),
+        ],
+    )
+    c = with_cpu(job("c", ""), 1_001_000)  # 0.001001
+    of = opened(evolve(snapshot, jobs=[a, c]), ["drf"])
+    plugin = plugin_object(of, "drf")
+    # Without a-2 a has held / 1e6: a millionth less than the claimant's is as much.
+    assert list(plugin.preemptable(of.task("c-1"), [of.task("a-2")])) == [verdict]

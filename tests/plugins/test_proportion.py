@@ -1,0 +1,316 @@
+"""proportion: what queues deserve, and what they may be made to give back."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from attrs import evolve
+from books import dump, opened, plugin_object
+from clusters import cluster, job, node
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from batchsched import EPSILON, Queue, Snapshot
+from batchsched.plugin import Verdict
+from batchsched.plugins.proportion import water_fill
+from batchsched.session import Session
+
+V, X = Verdict.VICTIM, Verdict.PROTECTED
+NAMES = ("a", "b", "c", "d")
+
+
+def plain_water_fill(
+    total: tuple[int, ...], weights: dict[str, int], requests: dict[str, tuple[int, ...]]
+) -> dict[str, tuple[Fraction, ...]]:
+    """Water-filling, word by word after the specification, in exact arithmetic."""
+    eps = Fraction(EPSILON)
+    dimensions = range(len(total))
+    remaining = [Fraction(amount) for amount in total]
+    deserved = {name: [Fraction(0)] * len(total) for name in weights}
+    unmet = sorted(weights)
+    while unmet and any(amount >= eps for amount in remaining):
+        all_weights = sum(weights[name] for name in unmet)
+        at_start = list(remaining)
+        met = []
+        for name in unmet:
+            before = list(deserved[name])
+            part = Fraction(weights[name], all_weights)
+            for d in dimensions:
+                deserved[name][d] += at_start[d] * part
+            if all(requests[name][d] - deserved[name][d] < eps for d in dimensions):
+                for d in dimensions:
+                    deserved[name][d] = min(deserved[name][d], Fraction(requests[name][d]))
+                met.append(name)
+            for d in dimensions:
+                remaining[d] -= deserved[name][d] - before[d]
+        unmet = [name for name in unmet if name not in met]
+    return {name: tuple(amounts) for name, amounts in deserved.items()}
+
+
+WEIGHTS = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 6), min_size=1)
+
+
+@st.composite
+def fillings(draw, weights=WEIGHTS, dimensions: int = 2):
+    of = draw(weights)
+    amount = st.one_of(st.integers(0, 12), st.integers(0, 10**6))
+    amounts = st.tuples(*[amount] * dimensions)
+    return draw(amounts), of, {name: draw(amounts) for name in of}
+
+
+@given(fillings())
+def test_deserved_is_what_exact_arithmetic_says(filling) -> None:
+    total, weights, requests = filling
+    expected = plain_water_fill(total, weights, requests)
+    found = water_fill(total, weights, requests)
+    assert list(found) == sorted(weights)
+    for name in weights:
+        for d in range(len(total)):
+            # A float may fall on the other side of "fits", which is a matter of EPSILON.
+            assert abs(found[name][d] - expected[name][d]) <= len(weights) * EPSILON + 1e-6
+
+
+@given(fillings(weights=st.sampled_from([{"a": 1, "b": 1}, {"a": 4}, {"a": 1, "b": 1, "c": 2}])))
+def test_deserved_is_exact_as_long_as_the_ratios_are(filling) -> None:
+    total, weights, requests = filling
+    first_round = water_fill(total, weights, dict.fromkeys(weights, (10**9, 10**9)))
+    all_weights = sum(weights.values())
+    for name, weight in weights.items():
+        assert first_round[name] == tuple(Fraction(t * weight, all_weights) for t in total)
+    if len(weights) <= 2:  # a queue that is alone has the ratio 1
+        assert water_fill(total, weights, requests) == plain_water_fill(total, weights, requests)
+
+
+@given(fillings())
+def test_the_deserved_of_all_never_exceeds_the_cluster(filling) -> None:
+    total, weights, requests = filling
+    deserved = water_fill(total, weights, requests)
+    for d, whole in enumerate(total):
+        assert sum(amounts[d] for amounts in deserved.values()) <= whole + 1e-6
+
+
+@given(fillings())
+def test_a_queue_that_is_met_deserves_no_more_than_it_requests(filling) -> None:
+    total, weights, requests = filling
+    for name, amounts in water_fill(total, weights, requests).items():
+        wanted = requests[name]
+        if all(w - a < EPSILON for w, a in zip(wanted, amounts, strict=True)):
+            # It has all that it asks for: it was met, or ran dry in the very last round.
+            assert all(a <= w + EPSILON for w, a in zip(wanted, amounts, strict=True)) or all(
+                abs(sum(of[d] for of in water_fill(total, weights, requests).values()) - whole)
+                < EPSILON + 1e-6
+                for d, whole in enumerate(total)
+            )
+
+
+@given(fillings(dimensions=1))
+def test_nothing_is_left_while_a_queue_lacks_something(filling) -> None:
+    (total,), weights, requests = filling
+    deserved = water_fill((total,), weights, requests)
+    lacking = [name for name in weights if requests[name][0] - deserved[name][0] >= EPSILON]
+    left = total - sum(amounts[0] for amounts in deserved.values())
+    if lacking:
+        assert left < EPSILON + 1e-6
+
+
+@given(fillings(dimensions=1), st.sampled_from(NAMES), st.integers(1, 5))
+def test_more_weight_never_means_less_and_never_more_for_others(filling, name, more) -> None:
+    total, weights, requests = filling
+    assume(name in weights)
+    before = water_fill(total, weights, requests)
+    after = water_fill(total, {**weights, name: weights[name] + more}, requests)
+    tolerance = len(weights) * EPSILON + 1e-6
+    assert after[name][0] >= before[name][0] - tolerance
+    for other in weights:
+        if other != name:
+            assert after[other][0] <= before[other][0] + tolerance
+
+
+@given(fillings(dimensions=1))
+def test_lacking_queues_stand_in_proportion_to_their_weights(filling) -> None:
+    (total,), weights, requests = filling
+    deserved = water_fill((total,), weights, requests)
+    lacking = [n for n in weights if requests[n][0] - deserved[n][0] >= EPSILON]
+    levels = [deserved[name][0] / weights[name] for name in lacking]
+    if levels:
+        assert max(levels) - min(levels) <= 1e-6 * max(1, max(levels))
+
+
+@pytest.mark.parametrize(
+    ("total", "weights", "requests", "expected"),
+    [
+        ((100,), {"a": 1, "b": 1}, {"a": (10,), "b": (500,)}, {"a": (10,), "b": (90,)}),
+        ((100,), {"a": 1, "b": 3}, {"a": (500,), "b": (500,)}, {"a": (25,), "b": (75,)}),
+        ((100,), {"a": 1, "b": 1}, {"a": (10,), "b": (20,)}, {"a": (10,), "b": (20,)}),
+        ((0,), {"a": 1}, {"a": (5,)}, {"a": (0,)}),
+        ((), {"a": 1}, {"a": ()}, {"a": ()}),
+        # b is short of memory, so a's unused cpu comes to it all the same.
+        (
+            (100, 100),
+            {"a": 1, "b": 1},
+            {"a": (10, 50), "b": (20, 90)},
+            {"a": (10, 50), "b": (90, 50)},
+        ),
+        # a is short in the first round and met in the second, where it gives back cpu.
+        (
+            (100, 100),
+            {"a": 1, "b": 1},
+            {"a": (10, 60), "b": (10, 10)},
+            {"a": (10, 60), "b": (10, 10)},
+        ),
+    ],
+)
+def test_what_queues_deserve_by_example(total, weights, requests, expected) -> None:
+    found = water_fill(total, weights, requests)
+    assert {name: tuple(map(pytest.approx, amounts)) for name, amounts in found.items()} == expected
+
+
+def test_without_queues_there_is_nothing_to_deserve() -> None:
+    assert water_fill((100,), {}, {}) == {}
+
+
+# The plugin
+
+
+def snapshot(**changes: object) -> Snapshot:
+    """12 cpu. q (weight 2) holds 8 and asks for 9, r (1) holds 2 and asks for 6; s has no jobs."""
+    made = cluster(
+        [node("n1", "6C60G"), node("n2", "6C60G")],
+        job("a", "2C0G@n1", "2C0G@n1", "2C0G@n2", "2C0G@n2", "1C0G", minimum=1),
+        job("b", "1C0G@n1", "1C0G@n2", "1C0G", "3C0G", minimum=1, queue="r"),
+        queues=("q", "r", "s"),
+    )
+    weights = {"q": 2, "r": 1, "s": 7}
+    return evolve(
+        made,
+        queues=[Queue(name=name, weight=weight) for name, weight in weights.items()],
+        **changes,
+    )
+
+
+def account(of: Session, name: str) -> tuple[tuple[float, ...], tuple[float, ...], float]:
+    accounts = plugin_object(of, "proportion")._accounts
+    return accounts[name].deserved, accounts[name].allocated, accounts[name].share
+
+
+def test_queues_without_jobs_take_no_part() -> None:
+    of = opened(snapshot(), ["proportion"])
+    assert account(of, "q")[0][0] == pytest.approx(8000)
+    assert account(of, "r")[0][0] == pytest.approx(4000)
+    assert of.queue_order_key(of.queues["s"])[0] == 0
+    assert not of.overused(of.queues["s"])
+
+
+def test_the_queue_with_the_smaller_share_goes_first_and_shares_follow_events() -> None:
+    of = opened(snapshot(), ["proportion"])
+    assert account(of, "q")[2] == pytest.approx(1.0)
+    assert account(of, "r")[2] == pytest.approx(0.5)
+    keys = {name: of.queue_order_key(queue)[0] for name, queue in of.queues.items()}
+    assert keys["s"] < keys["r"] < keys["q"]
+    before = dump(of)
+    with of.statement() as statement:
+        statement.allocate(of.task("b-3"), of.node("n1"))
+        assert account(of, "r")[2] == pytest.approx(0.75)
+        statement.evict(of.task("a-1"), claimant=of.task("b-4"))
+        assert account(of, "q")[2] == pytest.approx(0.75)
+    assert dump(of) == before
+
+
+def test_a_queue_is_overused_when_it_has_all_that_it_deserves() -> None:
+    of = opened(snapshot(), ["proportion"])
+    assert of.overused(of.queues["q"])  # 8 of 8 cpu, and memory is asked for by nobody
+    assert not of.overused(of.queues["r"])
+    of.evict(of.task("a-1"), claimant=of.task("b-4"))
+    assert not of.overused(of.queues["q"])
+
+
+def test_a_queue_gives_back_what_is_beyond_its_share_and_no_more() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "6C6G"), node("n2", "6C6G")],
+            job("a", *["2C0G@n1"] * 3, *["2C0G@n2"] * 2, minimum=1),
+            job("b", *["2C0G"] * 9, minimum=1, queue="r"),
+            job("c", "1C0G@n2", minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    plugin = plugin_object(of, "proportion")
+    claimant = of.task("b-1")
+    # q has 10 cpu and deserves 6; r has 1 and deserves 6.
+    a = [of.task(f"a-{i}") for i in range(1, 6)]
+    assert list(plugin.reclaimable(claimant, a)) == [V, V, X, X, X]
+    assert list(plugin.reclaimable(claimant, [of.task("c-1"), *a])) == [X, V, V, X, X, X]
+    assert list(plugin.reclaimable(claimant, [])) == []
+
+
+def test_only_chosen_victims_are_charged_to_their_queue() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "12C12G")],
+            job("a", "5C0G@n1", "1C0G@n1", "3C0G@n1", minimum=1),
+            job("b", *["2C0G"] * 9, minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    plugin = plugin_object(of, "proportion")
+    # 9 held, 6 deserved: 5 is too much, and leaves the account as it is for those that follow.
+    candidates = [of.task("a-1"), of.task("a-3"), of.task("a-2")]
+    assert list(plugin.reclaimable(of.task("b-1"), candidates)) == [X, V, X]
+    candidates = [of.task("a-2"), of.task("a-1"), of.task("a-3")]
+    assert list(plugin.reclaimable(of.task("b-1"), candidates)) == [V, X, X]
+
+
+def test_backfill_tasks_count_nowhere_and_are_always_victims() -> None:
+    marked = opened(
+        cluster(
+            [node("n1", "12C12G")],
+            job("a", "5C0G@n1*", "1C0G@n1", "1C0G", minimum=1),
+            job("b", "9C0G", minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    deserved, allocated, _ = account(marked, "q")
+    assert allocated[0] == 1000
+    assert deserved[0] == pytest.approx(2000)
+    plugin = plugin_object(marked, "proportion")
+    candidates = [marked.task("a-2"), marked.task("a-1")]
+    assert list(plugin.reclaimable(marked.task("b-1"), candidates)) == [X, V]
+    marked.evict(marked.task("a-1"), claimant=marked.task("b-1"))
+    assert account(marked, "q")[1][0] == 1000
+    marked.allocate(marked.task("a-3"), marked.node("n1"), is_backfill=True)
+    assert account(marked, "q")[1][0] == 1000
+
+
+@pytest.mark.parametrize(
+    ("requests", "wanted"),
+    [
+        (["1C0G@n1", "1C0G"], 2000),
+        (["1C0G@n1", "2C0G>n1"], 3000),  # Reserved counts as Pending does
+    ],
+)
+def test_a_queue_requests_what_occupies_and_what_waits(
+    requests: list[str], wanted: int
+) -> None:
+    of = opened(
+        cluster(
+            [node("n1", "12C12G")],
+            job("a", *requests, minimum=2),
+            job("b", "99C0G", minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion", "gang"],
+    )
+    assert account(of, "q")[0][0] == pytest.approx(wanted)
+
+
+def test_jobs_that_are_left_out_count_all_the_same() -> None:
+    of = opened(
+        cluster([node("n1", "12C12G")], job("a", "1C0G@n1", "2C0G", minimum=5)),
+        ["proportion", "gang"],
+    )
+    assert of.jobs == {}
+    assert account(of, "q")[:2] == ((3000, 0), (1000, 0))
