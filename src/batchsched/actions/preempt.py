@@ -10,8 +10,8 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.claims import Among, make_room_among
 from batchsched.actions.ladder import place_now_or_later
-from batchsched.actions.make_room import Among, make_room
 from batchsched.arguments import Arguments
 from batchsched.session import Session
 from batchsched.statement import Statement
@@ -70,7 +70,7 @@ def _take_turn(
     while tasks:
         task = tasks.popleft()
         may_grow = not session.overused(queue)
-        if (may_grow and place_now_or_later(session, statement, task)) or make_room(
+        if (may_grow and place_now_or_later(session, statement, task)) or make_room_among(
             session,
             statement,
             task,
@@ -88,7 +88,7 @@ def _take_turn(
 def _within_job(session: Session, job: JobState) -> None:
     for task in tasks_to_place(session, job):
         with session.statement() as statement:
-            if not make_room(
+            if not make_room_among(
                 session,
                 statement,
                 task,

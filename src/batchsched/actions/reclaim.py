@@ -10,8 +10,8 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.claims import Among, make_room_among
 from batchsched.actions.ladder import place_now_or_later
-from batchsched.actions.make_room import Among, make_room
 from batchsched.arguments import Arguments
 from batchsched.session import Session
 from batchsched.statement import Statement
@@ -68,7 +68,7 @@ def _take_turn(
     placed = False
     while tasks and not session.overused(queue):
         task = tasks.popleft()
-        if not place_now_or_later(session, statement, task) and not make_room(
+        if not place_now_or_later(session, statement, task) and not make_room_among(
             session,
             statement,
             task,
