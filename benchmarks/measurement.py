@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from time import process_time
 
 from attrs import evolve, frozen
 
+import batchsched
 from batchsched import ActionOption, Snapshot
 from benchmarks.catalogue import WORKLOADS
 from benchmarks.cycle import Run, engine, plain_loop, run
@@ -74,6 +77,9 @@ class Measurement:
     """The time per task to that of `growth_from`."""
     allocate_alone: tuple[float, ...] = ()
     """The seconds of allocate in a cycle without reclaim and preempt; if it has those."""
+    source: str = ""
+    """A digest of the library's source text; figures of different sources do not compare."""
+    options: Options = Options()
     peak_memory: int = 0
     """Of a fresh process that makes the snapshot and runs the cycles once; bytes."""
 
@@ -85,6 +91,7 @@ def measure(workload: Workload, options: Options, digests: Digests) -> Measureme
         WrongDecisionsError: decisions are not those that are stored, or those of the
             plain loop, or the replay ends in another state.
     """
+    source = source_digest()
     scenario = workload.make(options.scale)
 
     def check(measured: Run) -> Run:
@@ -106,7 +113,7 @@ def measure(workload: Workload, options: Options, digests: Digests) -> Measureme
             digests.check(f"{workload.name}, allocate alone", options.scale, measured)
             alone.append(measured.parts["allocate"])
     nodes = len(scenario.snapshot.nodes)
-    is_nothing_done = not any(cycle.steps for cycle in recording.cycles)
+    is_nothing_done = recording.is_empty
     del scenario, recording
     growth = None
     if workload.growth_from is not None:
@@ -133,7 +140,19 @@ def measure(workload: Workload, options: Options, digests: Digests) -> Measureme
         growth_from=workload.growth_from,
         growth=growth,
         allocate_alone=tuple(alone),
+        source=source,
+        options=options,
     )
+
+
+def source_digest() -> str:
+    """Return a short digest of the library's source text."""
+    digest = hashlib.sha256()
+    root = Path(batchsched.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _seconds_of(function: Callable[[Snapshot], object], snapshot: Snapshot) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import fields
 
 from benchmarks.cycle import Run
-from benchmarks.measurement import Measurement, Ratio
+from benchmarks.measurement import Measurement, Options, Ratio
 
 __all__ = ["measurement_of"]
 
@@ -24,4 +24,5 @@ def measurement_of(raw: Mapping[str, Any]) -> Measurement:
     for name in ("replay_cycle", "replay_actions", "plain", "growth"):
         if content[name] is not None:
             content[name] = Ratio(rounds=tuple(content[name]["rounds"]))
+    content["options"] = Options(**content["options"])
     return Measurement(**content)

@@ -8,6 +8,7 @@ The replay's result must be that of the run.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
@@ -98,10 +99,16 @@ class _Cycle:
 
 @frozen
 class Recording:
-    """What happened in a run, cycle by cycle."""
+    """What happened in a run, cycle by cycle.
 
-    cycles: list[_Cycle]
+    It is kept pickled: hundreds of thousands of small objects would cost the garbage
+    collector time in every run that is measured beside it.
+    """
+
+    cycles: list[bytes]
     run: Run
+    is_empty: bool
+    """Whether no action changed anything."""
 
 
 class _Recorder:
@@ -176,7 +183,11 @@ def record(scenario: Scenario) -> Recording:
 
     with recorder.listening():
         recorded = run(scenario, recording_engine)
-    return Recording(recorder.cycles, recorded)
+    return Recording(
+        cycles=[pickle.dumps(cycle) for cycle in recorder.cycles],
+        run=recorded,
+        is_empty=not any(cycle.steps for cycle in recorder.cycles),
+    )
 
 
 def replay(scenario: Scenario, recording: Recording) -> Run:
@@ -188,7 +199,9 @@ def replay(scenario: Scenario, recording: Recording) -> Run:
     def replaying_engine(config: SchedulerConfig, clock: Clock) -> Scheduler:
         cycles = iter(recording.cycles)
         registry = default_registry()
-        _register(registry, "replay", lambda session: _replay(session, next(cycles), clock))
+        _register(
+            registry, "replay", lambda session: _replay(session, pickle.loads(next(cycles)), clock)
+        )
         only = evolve(config, actions=(ActionOption(name="replay"),))
         return Scheduler(timed(only, registry, clock), registry)
 
@@ -203,6 +216,7 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
             action = step.action
             calls.append(partial(setattr, session, "action_name", action))
         calls.append(step.bound_to(session))
+    cycle.steps.clear()
     clock.begin()
     for call in calls:
         call()

@@ -24,6 +24,11 @@ def report(measurements: Mapping[str, Measurement], about: Mapping[str, object])
     lines = ["# Benchmarks", ""]
     lines += [f"- {name}: {value}" for name, value in about.items()]
     ordered = [measurements[name] for name in WORKLOADS if name in measurements]
+    missing = [name for name in WORKLOADS if name not in measurements]
+    if missing:
+        lines.append(f"- not measured: {', '.join(missing)}")
+    if len({(each.source, each.options) for each in ordered}) > 1:
+        lines.append("- **these rows come from different sources or options: do not compare them**")
     lines += ["", "## Workloads and decisions", "", *_decisions(ordered)]
     lines += ["", "## Times in milliseconds", "", *_times(ordered)]
     lines += ["", *NOTES]
@@ -127,14 +132,14 @@ def _ratios(measurements: Sequence[Measurement]) -> list[str]:
 def _targets(measurements: Mapping[str, Measurement]) -> list[str]:
     rows: list[Sequence[str]] = []
     for target, figure in verdicts(measurements):
-        is_scaled = measurements[target.workload].scale < 1
         verdict = "reached" if target.is_reached(figure) else "**missed**"
+        doubts = target.doubts(measurements[target.workload])
         rows.append(
             (
                 f"({WORKLOADS[target.workload].letter}) `{target.workload}`: {target.what}",
                 f"{'at most' if target.is_most else 'at least'} {target.bound:g}{target.unit}",
                 f"{_number(figure)}{target.unit}",
-                f"{verdict}{', but not at full size' if is_scaled else ''}",
+                "; ".join([verdict, *doubts]),
             )
         )
     return _table(("target", "asked for", "measured", "verdict"), rows)

@@ -145,7 +145,7 @@ def test_the_other_half_of_a_reserved_gang_is_reserved_where_it_fits() -> None:
     after = next_snapshot(
         before,
         result_of(
-            **{uid: (RESERVED, "n1", False) for uid in "abc"},
+            **dict.fromkeys("abc", (RESERVED, "n1", False)),
             **dict.fromkeys("de", allocated),
             f=(TaskStatus.PENDING, None, False),
             g=(TaskStatus.PENDING, None, False),

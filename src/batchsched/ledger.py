@@ -7,8 +7,8 @@ back. It decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import add, itemgetter, sub
 

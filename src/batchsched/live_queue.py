@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, Self, TypeVar
 
+from batchsched.waiting import Reorders
+
 __all__ = ["LiveQueue", "SortKey", "Waiting"]
 
 SortKey = tuple[object, ...]
@@ -19,7 +21,7 @@ SortKey = tuple[object, ...]
 class Waiting(Protocol):
     """What can wait in a live queue: it knows where it waits."""
 
-    waits_in: LiveQueue[Self] | None
+    waits_in: Reorders[Self] | None
 
 
 WaitingT = TypeVar("WaitingT", bound=Waiting)

@@ -14,8 +14,8 @@ from batchsched.live_queue import LiveQueue, SortKey
 from batchsched.placement import Placement
 from batchsched.placement.judgement import Judgement
 from batchsched.reasons import ConditionReason, JobCondition
-from batchsched.room_search import Claims
 from batchsched.result import Bind, Eviction, Promise
+from batchsched.room_search import Claims
 from batchsched.session_view import SessionView
 from batchsched.snapshot import Snapshot
 from batchsched.statement import Statement

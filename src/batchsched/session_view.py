@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from batchsched.ledger import Ledger
 from batchsched.pod_affinity_index import PodAffinityIndex
 from batchsched.states import JobState, NodeState, QueueState, TaskState
 from batchsched.vectors import Dimensions, Vector
-
-if TYPE_CHECKING:
-    from batchsched.ledger import Ledger
 
 __all__ = ["SessionView"]
 

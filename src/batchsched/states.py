@@ -5,15 +5,11 @@ Actions and plugins read these; only the `batchsched.ledger` writes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.resources import EPSILON
 from batchsched.status import TaskStatus
 from batchsched.vectors import Vector, fits, minus, plus
-
-if TYPE_CHECKING:
-    from batchsched.live_queue import LiveQueue
+from batchsched.waiting import Reorders
 
 __all__ = ["JobState", "NodeState", "QueueState", "TaskState"]
 
@@ -28,7 +24,7 @@ class QueueState:
         self.name = info.name
         self.jobs: list[JobState] = []
         """All jobs of the snapshot that name the queue, in order of UID."""
-        self.waits_in: LiveQueue[QueueState] | None = None
+        self.waits_in: Reorders[QueueState] | None = None
         """Where the queue waits for its turn; kept by `LiveQueue`."""
 
     def __repr__(self) -> str:
@@ -82,7 +78,7 @@ class JobState:
         """Tasks that run, have succeeded or could start."""
         self.has_bind = False
         """Whether a task of the job was bound in this session."""
-        self.waits_in: LiveQueue[JobState] | None = None
+        self.waits_in: Reorders[JobState] | None = None
         """Where the job waits for its turn; kept by `LiveQueue`."""
 
     def count(self, status: TaskStatus, /) -> int:

@@ -11,7 +11,7 @@ from clusters import cluster, job, node
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched import Resource, Snapshot
+from batchsched import Resource, Snapshot, TaskStatus
 from batchsched.plugin import Verdict
 from batchsched.session import Session
 from batchsched.shares import dominant_share
@@ -40,8 +40,6 @@ def test_only_the_clusters_dimensions_count() -> None:
     ]
     snapshot = cluster([node("n1", "4C4G")], evolve(job("j", ""), tasks=tasks))
     of = opened(snapshot, ["drf"])
-    with of.statement() as statement:
-        statement.pipeline(of.task("j-1"), of.node("n1")) if False else None
     plugin = plugin_object(of, "drf")
     plugin.on_allocate(of.task("j-1"))
     assert of.job_order_key(of.jobs["default/j"])[0] == 0.25
@@ -69,8 +67,6 @@ def test_shares_at_open_are_of_what_occupies() -> None:
 
 @pytest.mark.parametrize("status", ["Releasing", "Unknown", "Reserved", "Succeeded"])
 def test_what_does_not_occupy_is_not_charged_at_open(status: str) -> None:
-    from batchsched import TaskStatus  # noqa: PLC0415
-
     of_status = TaskStatus(status)
     base = job("a", "2C1G@n1", "1C1G", minimum=2)
     place = None if of_status is TaskStatus.SUCCEEDED else "n1"

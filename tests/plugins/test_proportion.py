@@ -176,7 +176,7 @@ def test_without_queues_there_is_nothing_to_deserve() -> None:
 def snapshot(**changes: object) -> Snapshot:
     """12 cpu. q (weight 2) holds 8 and asks for 9, r (1) holds 2 and asks for 6; s has no jobs."""
     made = cluster(
-        [node("n1", "6C60G"), node("n2", "6C60G")],
+        [node("n1", "6C0G"), node("n2", "6C0G")],
         job("a", "2C0G@n1", "2C0G@n1", "2C0G@n2", "2C0G@n2", "1C0G", minimum=1),
         job("b", "1C0G@n1", "1C0G@n2", "1C0G", "3C0G", minimum=1, queue="r"),
         queues=("q", "r", "s"),
@@ -219,7 +219,7 @@ def test_the_queue_with_the_smaller_share_goes_first_and_shares_follow_events() 
 
 def test_a_queue_is_overused_when_it_has_all_that_it_deserves() -> None:
     of = opened(snapshot(), ["proportion"])
-    assert of.overused(of.queues["q"])  # 8 of 8 cpu, and memory is asked for by nobody
+    assert of.overused(of.queues["q"])  # 8 of 8 cpu
     assert not of.overused(of.queues["r"])
     of.evict(of.task("a-1"), claimant=of.task("b-4"))
     assert not of.overused(of.queues["q"])
@@ -228,7 +228,7 @@ def test_a_queue_is_overused_when_it_has_all_that_it_deserves() -> None:
 def test_a_queue_gives_back_what_is_beyond_its_share_and_no_more() -> None:
     of = opened(
         cluster(
-            [node("n1", "6C6G"), node("n2", "6C6G")],
+            [node("n1", "6C0G"), node("n2", "6C0G")],
             job("a", *["2C0G@n1"] * 3, *["2C0G@n2"] * 2, minimum=1),
             job("b", *["2C0G"] * 9, minimum=1, queue="r"),
             job("c", "1C0G@n2", minimum=1, queue="r"),
@@ -248,7 +248,7 @@ def test_a_queue_gives_back_what_is_beyond_its_share_and_no_more() -> None:
 def test_only_chosen_victims_are_charged_to_their_queue() -> None:
     of = opened(
         cluster(
-            [node("n1", "12C12G")],
+            [node("n1", "12C0G")],
             job("a", "5C0G@n1", "1C0G@n1", "3C0G@n1", minimum=1),
             job("b", *["2C0G"] * 9, minimum=1, queue="r"),
             queues=("q", "r"),
@@ -266,7 +266,7 @@ def test_only_chosen_victims_are_charged_to_their_queue() -> None:
 def test_backfill_tasks_count_nowhere_and_are_always_victims() -> None:
     marked = opened(
         cluster(
-            [node("n1", "12C12G")],
+            [node("n1", "12C0G")],
             job("a", "5C0G@n1*", "1C0G@n1", "1C0G", minimum=1),
             job("b", "9C0G", minimum=1, queue="r"),
             queues=("q", "r"),
@@ -297,7 +297,7 @@ def test_a_queue_requests_what_occupies_and_what_waits(
 ) -> None:
     of = opened(
         cluster(
-            [node("n1", "12C12G")],
+            [node("n1", "12C0G")],
             job("a", *requests, minimum=2),
             job("b", "99C0G", minimum=1, queue="r"),
             queues=("q", "r"),
@@ -309,7 +309,7 @@ def test_a_queue_requests_what_occupies_and_what_waits(
 
 def test_jobs_that_are_left_out_count_all_the_same() -> None:
     of = opened(
-        cluster([node("n1", "12C12G")], job("a", "1C0G@n1", "2C0G", minimum=5)),
+        cluster([node("n1", "12C0G")], job("a", "1C0G@n1", "2C0G", minimum=5)),
         ["proportion", "gang"],
     )
     assert of.jobs == {}

@@ -87,9 +87,11 @@ def random_actions(random: Random) -> list[dict[str, Any]]:
         {"name": "backfill", "arguments": backfill},
         {"name": "reserve", "arguments": reserve},
     ]
-    for name in ("preempt", "reclaim"):
-        if random.random() < 0.4:
-            actions.append({"name": name, "arguments": {}})
+    actions += [
+        {"name": name, "arguments": {}}
+        for name in ("preempt", "reclaim")
+        if random.random() < 0.4
+    ]
     if random.random() < 0.3:
         random.shuffle(actions)
     return actions
@@ -168,8 +170,7 @@ class History:
         snapshot = self.snapshot
         now = snapshot.now + 1
         events: dict[str, list[str]] = {
-            name: []
-            for name in ("succeeded", "failed", "gone", "not_started", "still_releasing")
+            name: [] for name in ("succeeded", "failed", "gone", "not_started", "still_releasing")
         }
         lost = random.choice(snapshot.nodes).name if random.random() < 0.05 else None
         removed = []

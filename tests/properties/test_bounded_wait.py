@@ -88,9 +88,7 @@ def check_one_starving_job(random: Random, *, in_order: bool) -> None:
     """All other jobs give up before they starve; they come later, some in a queue before."""
     terms = Terms(random, in_order)
     request = random.choice([size for size in (1, 2, 3, 4, 6) if size <= max(terms.sizes)])
-    most = max(
-        (tasks for tasks in range(1, 12) if terms.holds(tasks, request)), default=0
-    )
+    most = max((tasks for tasks in range(1, 12) if terms.holds(tasks, request)), default=0)
     if not most:
         return
     tasks = random.choice((most, random.randint(1, most)))
@@ -116,9 +114,7 @@ def check_one_starving_job(random: Random, *, in_order: bool) -> None:
                 )
             )
             again = 0 if in_order else terms.limit
-            deadline = (
-                submitted + terms.threshold + terms.longest + (2 + again) * terms.gap
-            )
+            deadline = submitted + terms.threshold + terms.longest + (2 + again) * terms.gap
         given_up = [
             one.uid
             for one in simulation.snapshot.jobs
@@ -129,13 +125,10 @@ def check_one_starving_job(random: Random, *, in_order: bool) -> None:
         done = [
             one.uid
             for one in simulation.snapshot.jobs
-            if one.tasks[0].uid in simulation.started
-            and one.tasks[0].uid not in simulation.ends
+            if one.tasks[0].uid in simulation.started and one.tasks[0].uid not in simulation.ends
         ]
         more = [
-            one
-            for one in more
-            if one.name == "s" or later - one.creation_time <= terms.threshold
+            one for one in more if one.name == "s" or later - one.creation_time <= terms.threshold
         ]
         simulation.step(now=later, new_jobs=more, removed_jobs=given_up + done)
     pytest.fail(f"{tasks} x {request} waits at {simulation.snapshot.now} on {terms}")
@@ -174,7 +167,9 @@ def check_large_among_small(random: Random) -> None:
         ]
         more: list[JobInfo] = []
         if now >= submitted and deadline == 200:
-            more.append(job("s", *[f"{request}C{request}G"] * most, creation_time=now + 0.1, queue="q0"))
+            more.append(
+                job("s", *[f"{request}C{request}G"] * most, creation_time=now + 0.1, queue="q0")
+            )
             rounds = len(waiting) + 2
             deadline = now + 0.1 + terms.threshold + terms.gap
             deadline += rounds * (terms.longest + terms.gap)

@@ -20,9 +20,7 @@ from batchsched.vectors import fits, plus
 
 SEEDS = range(30)
 CYCLES = 12
-slow = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+slow = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -44,9 +42,7 @@ def test_no_node_accepts_a_task_while_reserved_for_another(seed: int) -> None:
 
 @slow
 @given(st.randoms(use_true_random=False), st.integers(1, 6))
-def test_no_node_accepts_a_task_while_reserved_in_any_history(
-    random: Random, cycles: int
-) -> None:
+def test_no_node_accepts_a_task_while_reserved_in_any_history(random: Random, cycles: int) -> None:
     with no_node_takes_others_while_reserved():
         History(random).live(cycles, lambda _session, _action: None)
 
@@ -60,9 +56,7 @@ def test_a_discarded_statement_leaves_no_trace() -> None:
 
 @slow
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
-def test_a_discarded_statement_leaves_no_trace_in_any_history(
-    random: Random, cycles: int
-) -> None:
+def test_a_discarded_statement_leaves_no_trace_in_any_history(random: Random, cycles: int) -> None:
     with discarding_leaves_no_trace():
         History(random).live(cycles, lambda _session, _action: None)
 

@@ -52,9 +52,7 @@ def test_d4_jobs_displace_until_nothing_more_can_start() -> None:
 
 
 def test_d5_nothing_is_displaced_across_queues() -> None:
-    result = on_one_node(
-        job("job1", "2.5C1G", "2.5C1G"), job("job2", "1C1G", "1C1G", queue="q2")
-    )
+    result = on_one_node(job("job1", "2.5C1G", "2.5C1G"), job("job2", "1C1G", "1C1G", queue="q2"))
     assert not result.binds
     assert places(result) == {
         "job1-1": "Allocated n1",

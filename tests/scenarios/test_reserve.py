@@ -61,9 +61,7 @@ def test_r3_reserving_first_needs_nothing_carried_over() -> None:
 
 
 def test_r9_allocate_reserves_for_starving_jobs_by_itself() -> None:
-    started, _ = start_times(
-        action("allocate", starvationThreshold=3), keep_reservations=False
-    )
+    started, _ = start_times(action("allocate", starvationThreshold=3), keep_reservations=False)
     assert started["4"] == 6
 
 
@@ -88,9 +86,7 @@ def test_r4_no_more_nodes_are_reserved_than_the_percentage_allows() -> None:
     reserved = {promise.node_name for promise in result.reserved}
     assert len(result.reserved) == 3
     assert len(reserved) == 2
-    simulation.step(
-        new_jobs=[job(f"small{n}", "1C1G", creation_time=100.5) for n in range(1, 5)]
-    )
+    simulation.step(new_jobs=[job(f"small{n}", "1C1G", creation_time=100.5) for n in range(1, 5)])
     result = simulation.cycle()
     assert len(result.reserved) == 3
     assert sorted(bound(result).values()) == sorted({"n1", "n2", "n3", "n4"} - reserved)
@@ -120,9 +116,7 @@ def test_r7_nothing_is_reserved_where_no_node_is_large_enough() -> None:
 
 
 def test_r8_a_best_effort_task_may_use_a_reserved_node() -> None:
-    snapshot = cluster(
-        [node("n1", "2C2G")], job("r", "1C1G@n1"), job("s", "2C2G>n1"), job("e", "")
-    )
+    snapshot = cluster([node("n1", "2C2G")], job("r", "1C1G@n1"), job("s", "2C2G>n1"), job("e", ""))
     result = scheduler("allocate", "backfill").schedule(snapshot)
     assert bound(result) == {"e-1": "n1"}
     assert places(result, "s") == {"s-1": "Reserved n1"}

@@ -27,7 +27,6 @@ class Kind:
     """What the engine knows of one kind of task: its checks and scores, made for it alone."""
 
     __slots__ = (
-        "accepts_all",
         "accepts_by_description",
         "checks",
         "fits_idle",

@@ -1,0 +1,376 @@
+"""nodeorder: scores by hand, and that what is fast says what is plain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from attrs import evolve
+from clusters import cluster, job, node
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchsched import (
+    Arguments,
+    LabelSelector,
+    NodeAffinity,
+    NodeInfo,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+    Requirement,
+    Resource,
+    ScoringRequest,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    WeightedPodTerm,
+)
+from batchsched.ledger import Ledger
+from batchsched.placement.indexed import IndexedPlacement
+from batchsched.plugins.nodeorder import NodeOrderPlugin
+from batchsched.session import Session
+from batchsched.session_view import SessionView
+from batchsched.states import NodeState, TaskState
+from batchsched.testing import snapshots
+from batchsched.tiers import ConfiguredPlugin
+
+OFF = dict.fromkeys(
+    ("least_requested", "most_requested", "node_affinity", "pod_affinity", "balanced_resource"), 0
+)
+WEIGHTS = st.builds(NodeOrderPlugin, **{name: st.integers(0, 3) for name in OFF})
+
+
+def only(**weights: int) -> NodeOrderPlugin:
+    return NodeOrderPlugin(**{**OFF, **weights})
+
+
+def session(snapshot: Snapshot, weights: NodeOrderPlugin) -> Session:
+    return Session(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], IndexedPlacement)
+
+
+def totals(of: Session, uid: str, *names: str) -> list[float]:
+    task = of.task(uid)
+    nodes = [of.node(name) for name in names] if names else of.nodes
+    return of.placement.totals(task, [of.placement.raw_scores(task, n) for n in nodes])
+
+
+def sized(cpu: int, memory: int, used: tuple[int, int], asked: tuple[int, int]) -> Snapshot:
+    """A node n of this size with a task of that use, and a task t that asks."""
+    return Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=Resource(milli_cpu=cpu, memory=memory))],
+        queues=cluster([]).queues,
+        jobs=[evolve(job("j", ""), tasks=[task("t", asked)])],
+        other_tasks=[task("o", used, node_name="n", status=TaskStatus.RELEASING)],
+    )
+
+
+def task(uid: str, scoring: tuple[int, int], **more: Any) -> TaskInfo:
+    return TaskInfo(uid=uid, name=uid, scoring_request=ScoringRequest(*scoring), **more)
+
+
+@pytest.mark.parametrize(
+    ("size", "used", "asked", "least", "most", "balanced"),
+    [
+        # free 7/10 and 5/10: (7 + 5) // 2; used 3 and 5: (3 + 5) // 2; 1 - 0.2
+        ((1000, 1000), (200, 300), (100, 200), 6, 4, 8),
+        # 10 * 667 // 1000 = 6 and 10 * 999 // 1000 = 9: (6 + 9) // 2 = 7; 3 and 0
+        ((1000, 1000), (0, 0), (333, 1), 7, 1, 6),
+        ((1000, 1000), (0, 0), (0, 0), 10, 0, 10),
+        # full: nothing is free, all is used, and nothing is balanced
+        ((1000, 1000), (500, 500), (500, 500), 0, 10, 0),
+        # cpu is full, memory half: (0 + 5) // 2; (10 + 5) // 2
+        ((1000, 1000), (500, 0), (500, 500), 2, 7, 0),
+        # more cpu is asked than there is
+        ((1000, 1000), (900, 0), (200, 500), 2, 2, 0),
+        ((0, 1000), (0, 0), (0, 500), 2, 2, 0),
+        ((1000, 0), (0, 0), (500, 0), 2, 2, 0),
+        ((0, 0), (0, 0), (0, 0), 0, 0, 0),
+        # int((1 - |0.1 - 0.8|) * 10): 0.3 is a little less in floats, or not: as computed
+        ((10, 10), (0, 0), (1, 8), 5, 4, int((1 - abs(0.1 - 0.8)) * 10)),
+    ],
+)
+def test_scores_by_hand(
+    size: tuple[int, int],
+    used: tuple[int, int],
+    asked: tuple[int, int],
+    least: int,
+    most: int,
+    balanced: int,
+) -> None:
+    snapshot = sized(*size, used, asked)
+    assert totals(session(snapshot, only(least_requested=1)), "t") == [least]
+    assert totals(session(snapshot, only(most_requested=1)), "t") == [most]
+    assert totals(session(snapshot, only(balanced_resource=1)), "t") == [balanced]
+    all_three = only(least_requested=2, most_requested=3, balanced_resource=5)
+    assert totals(session(snapshot, all_three), "t") == [2 * least + 3 * most + 5 * balanced]
+
+
+def test_the_default_weights_are_those_of_kube_batch() -> None:
+    assert NodeOrderPlugin.from_arguments(Arguments({})) == NodeOrderPlugin(
+        least_requested=1, most_requested=0, node_affinity=1, pod_affinity=1, balanced_resource=1
+    )
+    arguments = Arguments(
+        {
+            "leastrequested.weight": "2",
+            "mostrequested.weight": 3,
+            "nodeaffinity.weight": "4",
+            "podaffinity.weight": 5,
+            "balancedresource.weight": "0",
+        }
+    )
+    assert NodeOrderPlugin.from_arguments(arguments) == NodeOrderPlugin(
+        least_requested=2, most_requested=3, node_affinity=4, pod_affinity=5, balanced_resource=0
+    )
+    assert arguments.faults() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "counts"),
+    [
+        (TaskStatus.ALLOCATED, True),
+        (TaskStatus.RUNNING, True),
+        (TaskStatus.RELEASING, True),
+        (TaskStatus.UNKNOWN, True),
+        (TaskStatus.PIPELINED, True),
+        (TaskStatus.CONDITIONAL, True),
+        (TaskStatus.RESERVED, False),
+        (TaskStatus.PENDING, False),
+    ],
+)
+def test_all_tasks_on_the_node_count_but_reserved_ones(status: TaskStatus, counts: bool) -> None:
+    snapshot = cluster([node("n", "9C9G")], job("j", "4500C0G", "0C0G", minimum=1))
+    of = session(snapshot, only(least_requested=1))
+    other = of.task("j-1")
+    other.scoring_milli_cpu, other.scoring_memory = 9000, 0
+    mine = of.task("j-2")
+    mine.scoring_milli_cpu, mine.scoring_memory = 0, 0
+    # By hand: what the ledger does not let happen, for want of room, is not at stake here.
+    other.resreq = other.init_resreq = (0, 0)
+    of.ledger.move(
+        other, status, None if status is TaskStatus.PENDING else of.nodes[0], is_backfill=False
+    )
+    assert totals(of, "j-2") == [5 if counts else 10]
+
+
+def test_a_task_that_names_no_request_counts_a_little() -> None:
+    snapshot = cluster([node("n", "1C1G")], job("j", "", minimum=1))
+    mine = Ledger(snapshot).tasks["j-1"]
+    assert (mine.scoring_milli_cpu, mine.scoring_memory) == (100, 200 << 20)
+
+
+# Node affinity
+
+
+def labelled(name: str, **labels: str) -> NodeInfo:
+    return evolve(node(name, "9C9G"), labels=labels)
+
+
+def prefers(*weights: tuple[int, str]) -> NodeAffinity:
+    return NodeAffinity(
+        preferred=[
+            PreferredNodeTerm(
+                weight=weight,
+                term=NodeSelectorTerm(
+                    match_expressions=[Requirement(key=key, operator=Operator.EXISTS)]
+                ),
+            )
+            for weight, key in weights
+        ]
+    )
+
+
+def test_node_affinity_is_a_tenth_of_the_highest_among_the_nodes_compared() -> None:
+    of_job = job("j", "", minimum=1)
+    mine = evolve(of_job.tasks[0], node_affinity=prefers((30, "a"), (7, "b")))
+    nodes = [labelled("n1", a=""), labelled("n2", b=""), labelled("n3", a="", b=""), node("n4", "")]
+    of = session(cluster(nodes, evolve(of_job, tasks=[mine])), only(node_affinity=2))
+    # raw 30, 7, 37, 0: 10 * raw // 37, twice
+    assert totals(of, "j-1") == [16, 2, 20, 0]
+    assert totals(of, "j-1", "n1", "n2") == [20, 4]
+    assert totals(of, "j-1", "n2") == [20]
+    assert totals(of, "j-1", "n4") == [0]
+
+
+# Inter-pod affinity
+
+
+def attracted(
+    weight: int, app: str = "db", key: str = "zone", *, anti: bool = False
+) -> Mapping[str, Any]:
+    term = PodAffinityTerm(
+        selector=LabelSelector(match_labels={"app": app}), topology_key=key
+    )
+    wish = PodAffinity(preferred=[WeightedPodTerm(weight=weight, term=term)])
+    return {"pod_anti_affinity" if anti else "pod_affinity": wish}
+
+
+def required(app: str = "db", key: str = "zone") -> PodAffinity:
+    selector = LabelSelector(match_labels={"app": app})
+    return PodAffinity(required=[PodAffinityTerm(selector=selector, topology_key=key)])
+
+
+ZONES = [labelled("n1", zone="a"), labelled("n2", zone="a"), labelled("n3", zone="b"),
+         labelled("n4")]
+
+
+def pods(mine: Mapping[str, Any], *there: tuple[str, Mapping[str, Any]]) -> Session:
+    tasks = [
+        TaskInfo(
+            uid=f"o{i}", name=f"o{i}", node_name=place, **{"status": TaskStatus.RUNNING, **more}
+        )
+        for i, (place, more) in enumerate(there)
+    ]
+    own = evolve(job("j", ""), tasks=[TaskInfo(uid="t", name="t", **mine)])
+    snapshot = evolve(cluster(ZONES, own), other_tasks=tasks)
+    return session(snapshot, only(pod_affinity=1))
+
+
+DB = {"labels": {"app": "db"}}
+
+
+@pytest.mark.parametrize(
+    ("mine", "there", "expected"),
+    [
+        # its own wish: +5 in the whole zone of a task that it means
+        (attracted(5), [("n1", DB)], [10, 10, 0, 0]),
+        (attracted(5), [("n1", DB), ("n3", DB), ("n3", DB)], [5, 5, 10, 0]),
+        (attracted(5), [("n4", DB)], [0, 0, 0, 0]),  # in no zone
+        (attracted(5), [("n1", {**DB, "status": TaskStatus.RELEASING})], [0, 0, 0, 0]),
+        (attracted(5), [("n1", {**DB, "namespace": "else"})], [0, 0, 0, 0]),
+        # its dislike: -5 in a; with mn = -5 and mx = 0 nowhere is 10
+        (attracted(5, anti=True), [("n1", DB)], [0, 0, 10, 10]),
+        # others' wishes and dislikes of it
+        (DB, [("n3", attracted(2))], [0, 0, 10, 0]),
+        (DB, [("n3", attracted(2, anti=True))], [10, 10, 0, 10]),
+        # others' required terms count 1; required anti-affinity nothing
+        (DB, [("n1", {"pod_affinity": required()}), ("n3", attracted(4))], [2, 2, 10, 0]),
+        (DB, [("n1", {"pod_anti_affinity": required()})], [0, 0, 0, 0]),
+        # both: a: +3, b: -1; (3 + 1) / 4, 0 / 4, and no zone 1 / 4
+        (
+            {**attracted(3), **attracted(1, "web", anti=True)},
+            [("n1", DB), ("n3", {"labels": {"app": "web"}})],
+            [10, 10, 0, 2],
+        ),
+    ],
+)
+def test_inter_pod_affinity_by_hand(
+    mine: Mapping[str, Any], there: list[tuple[str, Mapping[str, Any]]], expected: list[int]
+) -> None:
+    assert totals(pods(mine, *there), "t") == expected
+
+
+def test_inter_pod_affinity_is_a_part_of_the_range_among_the_nodes_compared() -> None:
+    of = pods(attracted(5), ("n1", DB), ("n3", DB), ("n3", DB))
+    assert totals(of, "t", "n1", "n4") == [10, 0]
+    assert totals(of, "t", "n1") == [10]
+
+
+# What is fast
+
+
+@given(snapshots(max_nodes=8), WEIGHTS)
+@settings(max_examples=150, deadline=None)
+def test_scoring_many_nodes_at_once_gives_the_scores_of_each(
+    snapshot: Snapshot, weights: NodeOrderPlugin
+) -> None:
+    ledger = Ledger(snapshot)
+    opened = weights.open(SessionView(ledger))
+    keys: dict[object, object] = {}
+    for number, score in enumerate(opened.node_scores()):  # type: ignore[attr-defined]
+        for mine in ledger.tasks.values():
+            plain = [score.score(mine, n) for n in ledger.nodes]
+            if score.specialise is not None:
+                assert score.specialise(mine)(ledger.nodes) == plain
+                assert score.specialise(mine)([]) == []
+            assert keys.setdefault((number, score.task_key(mine)), plain) == plain
+
+
+SIZES = st.integers(0, 40)
+
+
+@given(
+    st.lists(st.tuples(SIZES, SIZES, SIZES, SIZES), min_size=1, max_size=6), SIZES, SIZES, WEIGHTS
+)
+@settings(max_examples=300, deadline=None)
+def test_small_and_full_and_empty_nodes_score_the_same_at_once(
+    drawn: list[tuple[int, int, int, int]], cpu: int, memory: int, weights: NodeOrderPlugin
+) -> None:
+    snapshot = Snapshot(
+        nodes=[
+            NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=c, memory=m))
+            for i, (c, m, _, _) in enumerate(drawn)
+        ],
+        other_tasks=[
+            task("t", (cpu, memory)),
+            *(
+                task(f"o{i}", (c, m), node_name=f"n{i}", status=TaskStatus.RUNNING)
+                for i, (_, _, c, m) in enumerate(drawn)
+            ),
+        ],
+    )
+    ledger = Ledger(snapshot)
+    mine = ledger.tasks["t"]
+    scores = list(weights.open(SessionView(ledger)).node_scores())  # type: ignore[attr-defined]
+    uses = weights.least_requested or weights.most_requested or weights.balanced_resource
+    assert len(scores) == bool(uses)
+    for score in scores:
+        plain = [_by_the_specification(weights, mine, n) for n in ledger.nodes]
+        assert [score.score(mine, n) for n in ledger.nodes] == plain
+        assert score.specialise is not None
+        assert score.specialise(mine)(ledger.nodes) == plain
+
+
+def _by_the_specification(weights: NodeOrderPlugin, mine: TaskState, of: NodeState) -> int:
+    request = (
+        of.scoring_milli_cpu + mine.scoring_milli_cpu,
+        of.scoring_memory + mine.scoring_memory,
+    )
+    capacity = of.allocatable[:2]
+
+    def part(d: int, amount: int) -> int:
+        if capacity[d] == 0 or request[d] > capacity[d]:
+            return 0
+        return amount * 10 // capacity[d]
+
+    least = sum(part(d, capacity[d] - request[d]) for d in (0, 1)) // 2
+    most = sum(part(d, request[d]) for d in (0, 1)) // 2
+    f = [request[d] / capacity[d] if capacity[d] else 1 for d in (0, 1)]
+    balanced = 0 if f[0] >= 1 or f[1] >= 1 else int((1 - abs(f[0] - f[1])) * 10)
+    return (
+        weights.least_requested * least
+        + weights.most_requested * most
+        + weights.balanced_resource * balanced
+    )
+
+
+# The resource score
+
+
+@pytest.mark.parametrize(
+    ("request_", "idle", "expected"),
+    [
+        # cpu 100 - 100 * 1 / 4 = 75, memory 100 - 50 = 50: ((75 + 50) / 2) / 3
+        (Resource(milli_cpu=1000, memory=50), Resource(milli_cpu=4000, memory=100), 62.5 / 3),
+        # cpu 100 * 1 / 2 - 100 = -50, memory 100 as nothing is required
+        (Resource(milli_cpu=2000), Resource(milli_cpu=1000, memory=100), 25 / 3),
+        # scalars: gpu 75, fpga 100 * 1 / 4 - 100 = -75; their mean 0; cpu and memory 100
+        (
+            Resource(scalars={"gpu": 1000, "fpga": 4000}),
+            Resource(scalars={"gpu": 4000, "fpga": 1000, "tpu": 9000}),
+            100 / 3,
+        ),
+        (Resource(scalars={"gpu": 1000}), Resource(scalars={"gpu": 4000}), (100 + 2 * 75) / 3),
+        (Resource(milli_cpu=1000), Resource(), ((-100 + 100) / 2) / 3),
+    ],
+)
+def test_the_resource_score_by_hand(
+    request_: Resource, idle: Resource, expected: float
+) -> None:
+    own = evolve(job("j", ""), tasks=[TaskInfo(uid="t", name="t", resreq=request_)])
+    of = session(cluster([NodeInfo(name="n", allocatable=idle)], own), NodeOrderPlugin())
+    score = of.tiers.node_order_on_resource(of.task("t"), of.nodes[0])
+    assert score == pytest.approx(expected)

@@ -1,0 +1,301 @@
+"""predicates: in which order what refuses a node (specification, section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from attrs import evolve
+from books import opened, plugin_object
+from clusters import cluster, job, node
+from hypothesis import given, settings
+
+from batchsched import (
+    Arguments,
+    HostPort,
+    LabelSelector,
+    NodeInfo,
+    PodAffinity,
+    PodAffinityTerm,
+    Resource,
+    Snapshot,
+    Taint,
+    TaintEffect,
+    TaskInfo,
+    TaskStatus,
+    Toleration,
+    TolerationOperator,
+    UnfitReason,
+)
+from batchsched.placement.indexed import IndexedPlacement
+from batchsched.plugins.predicates import PredicatesPlugin
+from batchsched.session import Session
+from batchsched.testing import snapshots
+from batchsched.tiers import ConfiguredPlugin
+
+R = UnfitReason
+ALL_SWITCHES = PredicatesPlugin(memory_pressure=True, disk_pressure=True, pid_pressure=True)
+DB = PodAffinity(
+    required=[
+        PodAffinityTerm(selector=LabelSelector(match_labels={"app": "db"}), topology_key="host")
+    ]
+)
+EVERYBODY = Toleration(operator=TolerationOperator.EXISTS)
+
+
+def session(
+    of_node: Mapping[str, Any],
+    of_task: Mapping[str, Any],
+    *there: TaskInfo,
+    switches: PredicatesPlugin = PredicatesPlugin(),  # noqa: B008 - frozen
+) -> Session:
+    """A task, t, that looks at one node, n, with other tasks there."""
+    defaults = {"resreq": Resource(milli_cpu=100, memory=100)}
+    task = TaskInfo(**{"uid": "t", "name": "t", **defaults, **of_task})
+    described = NodeInfo(
+        **{
+            "name": "n",
+            "allocatable": Resource(milli_cpu=1000, memory=1000),
+            "labels": {"host": "n"},
+            **of_node,
+        }
+    )
+    snapshot = cluster([described], evolve(job("j", ""), tasks=[task]))
+    snapshot = evolve(snapshot, other_tasks=there)
+    plugins = [ConfiguredPlugin("predicates", 0, switches)]
+    return Session(snapshot, plugins, IndexedPlacement)
+
+
+def refusal(of: Session) -> UnfitReason | None:
+    unfit = of.placement.refusal(of.task("t"), of.nodes[0])
+    assert unfit is None or unfit.plugin == "predicates"
+    assert (of.placement.feasible(of.task("t")) == []) is (unfit is not None)
+    return None if unfit is None else unfit.reason
+
+
+def other(uid: str = "o", status: TaskStatus = TaskStatus.RUNNING, **more: Any) -> TaskInfo:
+    return TaskInfo(uid=uid, name=uid, status=status, node_name="n", **more)
+
+
+def test_a_plain_task_is_accepted_by_a_plain_node() -> None:
+    assert refusal(session({}, {})) is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(0, R.TOO_MANY_TASKS), (2, R.TOO_MANY_TASKS), (3, None), (None, None)]
+)
+def test_the_number_of_tasks_must_be_below_the_limit(
+    limit: int | None, expected: UnfitReason | None
+) -> None:
+    there = [other("a"), other("b", TaskStatus.RELEASING)]
+    assert refusal(session({"max_tasks": limit}, {}, *there)) is expected
+
+
+def test_all_tasks_count_towards_the_limit_but_reserved_ones() -> None:
+    of = opened(
+        cluster([node("n", "9C9G", max_tasks=2)], job("j", *["1C1G"] * 3, minimum=1)),
+        ["predicates"],
+    )
+    n = of.nodes[0]
+    of.reserve(of.task("j-1"), n)
+    of.take_back(of.task("j-1"))
+    of.pipeline(of.task("j-1"), n)
+    of.reserve(of.task("j-2"), n)
+    assert of.placement.refusal(of.task("j-3"), n) is None
+    of.take_back(of.task("j-2"))
+    of.promise(of.task("j-2"), n)
+    refused = of.placement.refusal(of.task("j-3"), n)
+    assert refused is not None
+    assert refused.reason is R.TOO_MANY_TASKS
+
+
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        ({"conditions": {"Ready": "True"}}, None),
+        ({"conditions": {"Ready": "False"}}, R.NODE_NOT_READY),
+        ({"conditions": {"Ready": "Unknown"}}, R.NODE_NOT_READY),
+        ({"conditions": {"NetworkUnavailable": "False"}}, None),
+        ({"conditions": {"NetworkUnavailable": "True"}}, R.NETWORK_UNAVAILABLE),
+        ({"conditions": {"NetworkUnavailable": "Unknown"}}, R.NETWORK_UNAVAILABLE),
+        ({"unschedulable": True}, R.NODE_UNSCHEDULABLE),
+        ({"conditions": {"OutOfDisk": "True"}}, None),
+    ],
+)
+def test_conditions_of_the_node(
+    described: dict[str, Any], expected: UnfitReason | None
+) -> None:
+    assert refusal(session(described, {"tolerations": [EVERYBODY]})) is expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"disk": "ssd"}, None),
+        ({"disk": "ssd", "x": "y"}, None),
+        ({"disk": "hdd"}, R.NODE_SELECTOR),
+        ({}, R.NODE_SELECTOR),
+    ],
+)
+def test_the_node_selector(labels: dict[str, str], expected: UnfitReason | None) -> None:
+    assert refusal(session({"labels": labels}, {"node_selector": {"disk": "ssd"}})) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (TaskStatus.RUNNING, R.HOST_PORTS),
+        (TaskStatus.RELEASING, R.HOST_PORTS),
+        (TaskStatus.UNKNOWN, R.HOST_PORTS),
+        (TaskStatus.BOUND, R.HOST_PORTS),
+    ],
+)
+def test_ports_of_all_tasks_on_the_node_count(
+    status: TaskStatus, expected: UnfitReason | None
+) -> None:
+    ports = {"host_ports": [HostPort(port=80)]}
+    of = session({}, ports, other(status=status, **ports))
+    assert refusal(of) is expected
+
+
+def test_ports_of_reserved_tasks_do_not_count() -> None:
+    of_job = job("j", "", "", minimum=1)
+    tasks = [evolve(task, host_ports=[HostPort(port=80)]) for task in of_job.tasks]
+    snapshot = cluster([node("n", "9C9G")], evolve(of_job, tasks=tasks))
+    of = opened(snapshot, ["predicates"])
+    of.reserve(of.task("j-1"), of.nodes[0])
+    assert of.placement.refusal(of.task("j-2"), of.nodes[0]) is None
+    of.take_back(of.task("j-1"))
+    of.pipeline(of.task("j-1"), of.nodes[0])
+    assert of.placement.refusal(of.task("j-2"), of.nodes[0]) is not None
+
+
+def test_other_ports_do_not_conflict() -> None:
+    there = other(host_ports=[HostPort(port=80), HostPort(port=443, protocol="UDP")])
+    assert refusal(session({}, {"host_ports": [HostPort(port=443)]}, there)) is None
+    assert refusal(session({}, {}, there)) is None
+
+
+@pytest.mark.parametrize(
+    ("effect", "expected"),
+    [
+        (TaintEffect.NO_SCHEDULE, R.UNTOLERATED_TAINT),
+        (TaintEffect.NO_EXECUTE, R.UNTOLERATED_TAINT),
+        (TaintEffect.PREFER_NO_SCHEDULE, None),
+    ],
+)
+def test_taints_must_be_tolerated(effect: TaintEffect, expected: UnfitReason | None) -> None:
+    tainted = {"taints": [Taint(key="k", value="v", effect=effect)]}
+    assert refusal(session(tainted, {})) is expected
+    tolerates = {"tolerations": [Toleration(key="k", value="v", effect=effect)]}
+    assert refusal(session(tainted, tolerates)) is None
+
+
+NOTHING = Resource(scalars={})
+MEMORY_ONLY = Resource(memory=5)
+
+
+@pytest.mark.parametrize(
+    ("switches", "condition", "request_", "expected"),
+    [
+        (PredicatesPlugin(), "MemoryPressure", NOTHING, None),
+        (PredicatesPlugin(memory_pressure=True), "MemoryPressure", NOTHING, R.MEMORY_PRESSURE),
+        (PredicatesPlugin(memory_pressure=True), "MemoryPressure", MEMORY_ONLY, None),
+        (PredicatesPlugin(memory_pressure=True), "DiskPressure", NOTHING, None),
+        (PredicatesPlugin(), "DiskPressure", NOTHING, None),
+        (PredicatesPlugin(disk_pressure=True), "DiskPressure", MEMORY_ONLY, R.DISK_PRESSURE),
+        (PredicatesPlugin(pid_pressure=True), "PIDPressure", MEMORY_ONLY, R.PID_PRESSURE),
+        (PredicatesPlugin(pid_pressure=True), "DiskPressure", MEMORY_ONLY, None),
+    ],
+)
+def test_pressure_counts_where_it_is_switched_on(
+    switches: PredicatesPlugin,
+    condition: str,
+    request_: Resource,
+    expected: UnfitReason | None,
+) -> None:
+    for status, answer in (("True", expected), ("False", None), ("Unknown", None)):
+        of = session({"conditions": {condition: status}}, {"resreq": request_}, switches=switches)
+        assert refusal(of) is answer
+
+
+def test_inter_pod_affinity_tells_three_reasons_apart() -> None:
+    db = {"labels": {"app": "db"}}
+    assert refusal(session({}, {"pod_affinity": DB}, other())) is R.POD_AFFINITY
+    assert refusal(session({}, {"pod_affinity": DB}, other(**db))) is None
+    assert refusal(session({}, {"pod_affinity": DB, **db})) is None  # the first of its kind
+    assert refusal(session({}, {"pod_anti_affinity": DB}, other(**db))) is R.POD_ANTI_AFFINITY
+    assert refusal(session({}, {"pod_anti_affinity": DB}, other())) is None
+    assert refusal(session({}, db, other(pod_anti_affinity=DB))) is R.EXISTING_ANTI_AFFINITY
+    gone = other(status=TaskStatus.RELEASING, pod_anti_affinity=DB)
+    assert refusal(session({}, db, gone)) is None  # only what occupies counts
+
+
+def test_the_first_of_all_refusals_in_the_order_of_the_specification_is_the_reason() -> None:
+    """Take away one obstacle after the other; the next one shows."""
+    of_node: dict[str, Any] = {
+        "max_tasks": 1,
+        "conditions": {
+            "Ready": "False",
+            "NetworkUnavailable": "True",
+            "MemoryPressure": "True",
+            "DiskPressure": "True",
+            "PIDPressure": "True",
+        },
+        "unschedulable": True,
+        "taints": [Taint(key="k", effect=TaintEffect.NO_SCHEDULE)],
+    }
+    of_task: dict[str, Any] = {
+        "resreq": Resource(),
+        "node_selector": {"disk": "ssd"},
+        "host_ports": [HostPort(port=80)],
+        "pod_anti_affinity": DB,
+    }
+    there = other(host_ports=[HostPort(port=80)], labels={"app": "db"})
+
+    def without_condition(name: str) -> None:
+        of_node["conditions"] = {k: v for k, v in of_node["conditions"].items() if k != name}
+
+    steps = [
+        (R.TOO_MANY_TASKS, lambda: of_node.update(max_tasks=9)),
+        (R.NODE_NOT_READY, lambda: without_condition("Ready")),
+        (R.NETWORK_UNAVAILABLE, lambda: without_condition("NetworkUnavailable")),
+        (R.NODE_UNSCHEDULABLE, lambda: of_node.update(unschedulable=False)),
+        (R.NODE_SELECTOR, lambda: of_task.update(node_selector={})),
+        (R.HOST_PORTS, lambda: of_task.update(host_ports=[])),
+        (R.UNTOLERATED_TAINT, lambda: of_node.update(taints=[])),
+        (R.MEMORY_PRESSURE, lambda: without_condition("MemoryPressure")),
+        (R.DISK_PRESSURE, lambda: without_condition("DiskPressure")),
+        (R.PID_PRESSURE, lambda: without_condition("PIDPressure")),
+        (R.POD_ANTI_AFFINITY, lambda: of_task.update(pod_anti_affinity=None)),
+    ]
+    for reason, take_away in steps:
+        assert refusal(session(of_node, of_task, there, switches=ALL_SWITCHES)) is reason
+        take_away()
+    assert refusal(session(of_node, of_task, there, switches=ALL_SWITCHES)) is None
+
+
+def test_switches_are_named_as_in_kube_batch() -> None:
+    names = ("Memory", "Disk", "PID")
+    arguments = Arguments({f"predicate.{name}PressureEnable": "true" for name in names})
+    assert PredicatesPlugin.from_arguments(arguments) == ALL_SWITCHES
+    assert arguments.faults() == []
+    assert PredicatesPlugin.from_arguments(Arguments({})) == PredicatesPlugin()
+
+
+@given(snapshots())
+@settings(max_examples=60, deadline=None)
+def test_checks_made_for_one_task_give_the_answers_of_the_plain_ones(snapshot: Snapshot) -> None:
+    plugins = [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)]
+    of = Session(snapshot, plugins, IndexedPlacement)
+    keys: dict[object, object] = {}
+    for number, predicate in enumerate(plugin_object(of, "predicates").predicates()):
+        for task in of.ledger.tasks.values():
+            answers = [predicate.check(task, n) for n in of.nodes]
+            if predicate.specialise is not None:
+                check = predicate.specialise(task)
+                assert [None if check is None else check(n) for n in of.nodes] == answers
+            # Tasks with equal keys get equal answers.
+            key = (number, predicate.task_key(task))
+            assert keys.setdefault(key, answers) == answers
