@@ -1,6 +1,7 @@
 """What each strategy against waiting costs: utilisation and waiting, on openb's shapes.
 
-    python -m benchmarks.waiting [--nodes 24] [--cycles 400] [--load 1.05] [--seed 1]
+    python -m benchmarks.waiting [--nodes 40] [--cycles 400] [--load 1.1]
+        [--duration 30] [--threshold 60] [--seed 1]
 
 Every strategy gets the same arrivals. They are synthetic, and made like this:
 
@@ -56,12 +57,10 @@ __all__ = ["STRATEGIES", "Outcome", "Settings", "main", "simulate"]
 
 SECONDS = 60.0
 """From cycle to cycle."""
+THRESHOLD = "threshold"
+"""Stands in `STRATEGIES` for the number of seconds after which a job is starving."""
 LARGE = 1 / 100
 """How many jobs ask for whole nodes."""
-THRESHOLD_CYCLES = 60
-"""After how many cycles a job is starving."""
-
-_THRESHOLD = THRESHOLD_CYCLES * SECONDS
 _DISCARD = {"name": "allocate", "arguments": {"unready": "discard"}}
 
 
@@ -69,7 +68,7 @@ def _reserve(percent: int, **more: object) -> dict[str, object]:
     return {
         "name": "reserve",
         "arguments": {
-            "starvingJobTimeThreshold": _THRESHOLD,
+            "starvingJobTimeThreshold": THRESHOLD,
             "reservedNodePercent": percent,
             **more,
         },
@@ -94,7 +93,7 @@ STRATEGIES: Mapping[str, Sequence[object]] = {
     "allocate (discard), reserve 50 %": [_DISCARD, _reserve(50)],
     "allocate (discard), reserve 50 %, inOrder": [_DISCARD, _reserve(50, inOrder=True)],
     "allocate starvationThreshold": [
-        {"name": "allocate", "arguments": {"starvationThreshold": _THRESHOLD}}
+        {"name": "allocate", "arguments": {"starvationThreshold": THRESHOLD}}
     ],
     "release, then reserve 50 %": ["allocate", _backfill("release"), _reserve(50)],
 }
@@ -105,12 +104,14 @@ STRATEGIES: Mapping[str, Sequence[object]] = {
 class Settings:
     """What is simulated."""
 
-    nodes: int = 24
+    nodes: int = 40
     cycles: int = 400
-    load: float = 1.05
+    load: float = 1.1
     """How much work arrives, as a part of what the cluster can do."""
     mean_duration: float = 30.0
     """In cycles."""
+    threshold: int = 60
+    """After how many cycles a job is starving."""
     seed: int = 1
 
 
@@ -287,6 +288,16 @@ class _Run:
         return ended, removed
 
 
+def _with_threshold(action: object, settings: Settings) -> object:
+    if not isinstance(action, dict):
+        return action
+    arguments = {
+        name: settings.threshold * SECONDS if value == THRESHOLD else value
+        for name, value in action["arguments"].items()
+    }
+    return {"name": action["name"], "arguments": arguments}
+
+
 def simulate(settings: Settings, actions: Sequence[object]) -> Outcome:
     """Let a cluster live under a strategy, and return what came of it."""
     nodes = _nodes(settings.nodes)
@@ -305,7 +316,7 @@ def simulate(settings: Settings, actions: Sequence[object]) -> Outcome:
     scheduler = Scheduler(
         SchedulerConfig.from_mapping(
             {
-                "actions": list(actions),
+                "actions": [_with_threshold(action, settings) for action in actions],
                 "tiers": [
                     {"plugins": ["priority", "gang"]},
                     {"plugins": ["predicates", "nodeorder"]},
@@ -362,7 +373,7 @@ def _outcome(
         },
         waits=sorted(wait.values()),
         large_waits=sorted(wait[each.job.uid] for each in counted if each.is_large),
-        starved=sum(cycles > THRESHOLD_CYCLES for cycles in wait.values()),
+        starved=sum(cycles > settings.threshold for cycles in wait.values()),
         waiting=sum(each.job.uid not in run.first_start for each in counted),
         lost=run.lost / max(run.done + run.lost, 1.0),
     )
@@ -415,6 +426,7 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=default.cycles)
     parser.add_argument("--load", type=float, default=default.load)
     parser.add_argument("--duration", type=float, default=default.mean_duration)
+    parser.add_argument("--threshold", type=int, default=default.threshold)
     parser.add_argument("--seed", type=int, default=default.seed)
     given = parser.parse_args()
     settings = Settings(
@@ -422,12 +434,13 @@ def main() -> None:
         cycles=given.cycles,
         load=given.load,
         mean_duration=given.duration,
+        threshold=given.threshold,
         seed=given.seed,
     )
     print(
         f"{settings.nodes} nodes, {settings.cycles} cycles of {SECONDS:.0f} s, load "
         f"{settings.load:.0%}, mean duration {settings.mean_duration:.0f} cycles, threshold "
-        f"{THRESHOLD_CYCLES} cycles, seed {settings.seed}; waits in cycles\n"
+        f"{settings.threshold} cycles, seed {settings.seed}; waits in cycles\n"
     )
     for line in table(settings):
         print(line, flush=True)

@@ -35,6 +35,7 @@ from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
 from batchsched.resources import Resource
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
+from batchsched.validation import task_problems
 
 NAN, INF = float("nan"), float("inf")
 HUGE = 10**400  # no float can hold it
@@ -263,7 +264,9 @@ class TestSound:
         ],
     )
     def test_it_is_accepted(self, content: dict[str, object]) -> None:
-        Snapshot(**content)
+        snapshot = Snapshot(**content)
+        for one in (one for given_job in snapshot.jobs for one in given_job.tasks):
+            assert list(task_problems(one, {"n1"})) == []  # nor by the thorough check
 
 
 class TestPlainFaults:
@@ -974,6 +977,18 @@ class TestConstraintFaults:
                     "node_affinity.required[0].match_fields[0].key: 'spec.unschedulable' is no "
                     "field of a node; metadata.name is"
                 ),
+            ),
+            (
+                {
+                    "node_affinity": NodeAffinity(
+                        required=[
+                            NodeSelectorTerm(
+                                match_fields=[Requirement(key="", operator=Operator.EXISTS)]
+                            )
+                        ]
+                    )
+                },
+                "node_affinity.required[0].match_fields[0].key: is empty",
             ),
             (
                 {"node_affinity": NodeAffinity(preferred=None)},

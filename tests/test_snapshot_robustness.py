@@ -155,7 +155,9 @@ JUNK = [
 
 GOOD = {
     "requirement": Requirement(key="a", operator=Operator.IN, values=["b"]),
+    "field requirement": Requirement(key="metadata.name", operator=Operator.IN, values=["b"]),
     "toleration": Toleration(key="a"),
+    "wide toleration": Toleration(operator=TolerationOperator.EXISTS),
     "taint": Taint(key="a", effect=TaintEffect.NO_EXECUTE),
     "port": HostPort(port=80),
     "term": NodeSelectorTerm(),
@@ -179,7 +181,9 @@ def placed(what: str, value: object) -> dict[str, object]:
     match what:
         case "requirement":
             return placed("term", NodeSelectorTerm(match_expressions=[value]))
-        case "toleration":
+        case "field requirement":
+            return placed("term", NodeSelectorTerm(match_fields=[value]))
+        case "toleration" | "wide toleration":
             return with_task(tolerations=[value])
         case "taint":
             return {"nodes": [NodeInfo(name="n", taints=[value])]}
@@ -214,6 +218,9 @@ def placed(what: str, value: object) -> dict[str, object]:
             return {"nodes": [value]}
     raise AssertionError(what)
 
+
+# A sound value may not go with another, which is blamed then.
+ALSO_BLAMED = {"status": ("node_name",), "operator": ("key",)}
 
 # Numbers may be integers or not; a collection may be given as any.
 MOST_TYPES = (
@@ -255,8 +262,7 @@ class TestRobustness:
             content = placed(what, attrs.evolve(GOOD[what], **{name: junk}))
             faults = faults_of(content)
             if faults:
-                # A sound status may not go with the node; that is a fault of the node's name.
-                named = (name, "node_name") if name == "status" else (name,)
+                named = (name, *ALSO_BLAMED.get(name, ()))
                 assert any(word in fault.path for word in named for fault in faults)
                 assert all(len(str(fault).splitlines()) == 1 for fault in faults)
             else:

@@ -44,9 +44,7 @@ Named = str | tuple[str, object]
 """The name of a plugin that comes with batchsched, or a name and an object of one's own."""
 
 
-def configured(
-    *tiers: Sequence[Named], disabled: Iterable[str] = ()
-) -> list[ConfiguredPlugin]:
+def configured(*tiers: Sequence[Named], disabled: Iterable[str] = ()) -> list[ConfiguredPlugin]:
     registry = default_registry()
     plugins: list[ConfiguredPlugin] = []
     for position, tier in enumerate(tiers):

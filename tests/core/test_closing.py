@@ -148,9 +148,7 @@ def test_no_node() -> None:
 
 
 def test_not_reached() -> None:
-    result = schedule(
-        cluster([node("n1", "2C2G")], job("j", "1C1G@n1", "2C1G", "1C1G", minimum=1))
-    )
+    result = schedule(cluster([node("n1", "2C2G")], job("j", "1C1G@n1", "2C1G", "1C1G", minimum=1)))
     assert why(result) == {"j-2": WhyPending.NO_NODE, "j-3": WhyPending.NOT_REACHED}
     assert result.pending["j-3"].text == "task 'j-2' of its job could not be placed before it"
 
@@ -260,6 +258,9 @@ def test_a_node_without_anything_is_told_of() -> None:
     snapshot = Snapshot(
         nodes=[NodeInfo(name="n1")], queues=cluster([]).queues, jobs=[job("j", "1C0G")]
     )
-    assert schedule(snapshot).pending["j-1"].text == (
+    result = scheduler("allocate", without=["proportion"]).schedule(snapshot)
+    assert result.pending["j-1"].text == (
         "0/1 nodes are available: 1 insufficient cpu; no node is large enough"
     )
+    # Its queue deserves nothing, and has it.
+    assert why(schedule(snapshot)) == {"j-1": WhyPending.QUEUE_OVERUSED}

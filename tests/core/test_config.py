@@ -227,8 +227,10 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
         ("actions[0].arguments['unready']", "'x' is none of hold, discard"),
         (
             "actions[0].arguments['evictBackfil']",
-            "unknown argument; did you mean 'evictBackfill'? "
-            "known: evictBackfill, starvationThreshold, unready",
+            (
+                "unknown argument; did you mean 'evictBackfill'? "
+                "known: evictBackfill, starvationThreshold, unready"
+            ),
         ),
         ("actions[1].arguments['starvationThreshold']", "'-1' is less than 0"),
         ("tiers[3].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),

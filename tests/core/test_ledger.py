@@ -82,8 +82,8 @@ def expected_accounts(status: TaskStatus, marked: bool) -> dict[str, Any]:
     accounts = ON_NODE.get(status, ())
     zero = (0, 0)
     held = HELD if "held" in accounts else zero
-    is_special = (
-        status in (S.RELEASING, S.PIPELINED, S.CONDITIONAL) or (marked and status in OCCUPYING)
+    is_special = status in (S.RELEASING, S.PIPELINED, S.CONDITIONAL) or (
+        marked and status in OCCUPYING
     )
     on_node = bool(accounts) and status is not S.RESERVED
     idle = tuple(size - taken for size, taken in zip(SIZE, held, strict=True))

@@ -164,8 +164,10 @@ def test_wrong_arguments_of_ones_own_plugin_are_found_when_the_scheduler_is_buil
         Scheduler(config, own_registry())
     assert [str(fault) for fault in caught.value.faults] == [
         "actions[0].arguments['atMost']: -1 is less than 0",
-        "tiers[0].plugins[0].arguments['labl']: unknown argument; did you mean 'label'? "
-        "known: forbidden, label",
+        (
+            "tiers[0].plugins[0].arguments['labl']: unknown argument; did you mean 'label'? "
+            "known: forbidden, label"
+        ),
     ]
 
 
@@ -283,9 +285,7 @@ def test_schedule_is_a_shorthand() -> None:
 
 def test_an_empty_snapshot_gives_an_empty_result() -> None:
     result = schedule(Snapshot())
-    assert str(result) == (
-        "0 bound, 0 evicted, 0 pipelined, 0 conditional, 0 reserved, 0 pending"
-    )
+    assert str(result) == ("0 bound, 0 evicted, 0 pipelined, 0 conditional, 0 reserved, 0 pending")
 
 
 def test_open_runs_no_action() -> None:

@@ -203,17 +203,32 @@ def test_allocating_binds_the_job_when_it_is_ready() -> None:
 
 
 ACTS: dict[str, tuple[Callable[[Session], None], str, tuple[str, str | None, bool]]] = {
-    "allocate": (lambda of: of.allocate(of.task("b-1"), of.node("n1")), "b-1",
-                 ("Allocated", "n1", False)),
-    "pipeline": (lambda of: of.pipeline(of.task("b-1"), of.node("n1")), "b-1",
-                 ("Pipelined", "n1", False)),
-    "promise": (lambda of: of.promise(of.task("b-1"), of.node("n1")), "b-1",
-                ("Conditional", "n1", False)),
-    "reserve": (lambda of: of.reserve(of.task("b-1"), of.node("n1")), "b-1",
-                ("Reserved", "n1", False)),
+    "allocate": (
+        lambda of: of.allocate(of.task("b-1"), of.node("n1")),
+        "b-1",
+        ("Allocated", "n1", False),
+    ),
+    "pipeline": (
+        lambda of: of.pipeline(of.task("b-1"), of.node("n1")),
+        "b-1",
+        ("Pipelined", "n1", False),
+    ),
+    "promise": (
+        lambda of: of.promise(of.task("b-1"), of.node("n1")),
+        "b-1",
+        ("Conditional", "n1", False),
+    ),
+    "reserve": (
+        lambda of: of.reserve(of.task("b-1"), of.node("n1")),
+        "b-1",
+        ("Reserved", "n1", False),
+    ),
     "take back": (lambda of: of.take_back(of.task("c-1")), "c-1", ("Pending", None, False)),
-    "evict": (lambda of: of.evict(of.task("a-2"), claimant=of.task("b-1")), "a-2",
-              ("Releasing", "n1", True)),
+    "evict": (
+        lambda of: of.evict(of.task("a-2"), claimant=of.task("b-1")),
+        "a-2",
+        ("Releasing", "n1", True),
+    ),
 }
 
 
@@ -262,10 +277,14 @@ def test_tasks_of_no_job_of_the_session_cannot_be_touched(uid: str) -> None:
     other = TaskInfo(uid="x", name="x", status=S.RUNNING, node_name="n1")
     of = opened(evolve(snapshot, other_tasks=[other]), PLUGINS)
     with pytest.raises(StatementError, match="belongs to no job of this session"):
-        if uid == "x":
-            of.evict(of.task("x"), claimant=of.task("b-1"))
-        else:
-            of.allocate(of.task(uid), of.node("n1"))
+        ACTS_ON[uid](of)
+
+
+ACTS_ON: dict[str, Callable[[Session], None]] = {
+    "x": lambda of: of.evict(of.task("x"), claimant=of.task("b-1")),
+    "lost-1": lambda of: of.allocate(of.task("lost-1"), of.node("n1")),
+    "few-1": lambda of: of.reserve(of.task("few-1"), of.node("n1")),
+}
 
 
 def test_evictions_name_the_action_and_the_claimant() -> None:

@@ -48,9 +48,7 @@ class SessionHistory(RuleBasedStateMachine):
         ]
         return found[choice % len(found)] if found else None
 
-    def where(
-        self, choice: int, condition: Callable[[NodeState], bool]
-    ) -> NodeState | None:
+    def where(self, choice: int, condition: Callable[[NodeState], bool]) -> NodeState | None:
         found: Sequence[NodeState] = [node for node in self.session.nodes if condition(node)]
         return found[choice % len(found)] if found else None
 

@@ -173,8 +173,10 @@ def test_protected_anywhere_is_out_and_the_first_tier_with_victims_decides(
 def test_verdicts_by_example(tiers: list[list[list[Verdict]]], expected: list[int]) -> None:
     assert expected_victims(tiers) == expected
     compiled, ledger = tiers_of(
-        *([(f"p{t}.{p}", saying(preemptable=v)) for p, v in enumerate(tier)]
-          for t, tier in enumerate(tiers))
+        *(
+            [(f"p{t}.{p}", saying(preemptable=v)) for p, v in enumerate(tier)]
+            for t, tier in enumerate(tiers)
+        )
     )
     candidates = [ledger.tasks[uid] for uid in ("j-2", "j-3", "j-4")]
     victims = compiled.preemptable(ledger.tasks["j-1"], candidates)
@@ -192,9 +194,9 @@ def test_verdicts_by_example(tiers: list[list[list[Verdict]]], expected: list[in
     ],
 )
 def test_wrong_verdicts_are_an_error(point: str, answer: list[object], problem: str) -> None:
-    tiers, ledger = tiers_of([("fine", saying(**{point: [V, V]}))], [
-        ("odd", saying(**{point: answer}))
-    ])
+    tiers, ledger = tiers_of(
+        [("fine", saying(**{point: [V, V]}))], [("odd", saying(**{point: answer}))]
+    )
     candidates = [ledger.tasks["j-2"], ledger.tasks["j-3"]]
     with pytest.raises(PluginError) as caught:
         getattr(tiers, point)(ledger.tasks["j-1"], candidates)

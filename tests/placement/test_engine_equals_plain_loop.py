@@ -49,10 +49,9 @@ CHOICE = st.integers(0, 30)
 def test_a_cycle_decides_the_same_with_either_engine(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:
-    assert (
-        Scheduler(config).schedule(snapshot)
-        == Scheduler(config, placement=PlainPlacement).schedule(snapshot)
-    )
+    assert Scheduler(config).schedule(snapshot) == Scheduler(
+        config, placement=PlainPlacement
+    ).schedule(snapshot)
 
 
 @given(snapshots(min_nodes=8, max_nodes=24, min_jobs=8, max_jobs=16, max_tasks=6), configs())
@@ -60,10 +59,9 @@ def test_a_cycle_decides_the_same_with_either_engine(
 def test_a_cycle_on_more_nodes_than_are_looked_at_one_by_one_decides_the_same(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:
-    assert (
-        Scheduler(config).schedule(snapshot)
-        == Scheduler(config, placement=PlainPlacement).schedule(snapshot)
-    )
+    assert Scheduler(config).schedule(snapshot) == Scheduler(
+        config, placement=PlainPlacement
+    ).schedule(snapshot)
 
 
 PARTS_IN_USE = st.sets(st.sampled_from(WATCHED_PARTS), min_size=1, max_size=4)
@@ -80,10 +78,9 @@ def test_a_cycle_with_predicates_and_scores_of_a_users_own_decides_the_same(
 ) -> None:
     registry = default_registry()
     registry.register_plugin("own", lambda _: Opens(partial(Own, parts)))
-    assert (
-        Scheduler(config, registry).schedule(snapshot)
-        == Scheduler(config, registry, placement=PlainPlacement).schedule(snapshot)
-    )
+    assert Scheduler(config, registry).schedule(snapshot) == Scheduler(
+        config, registry, placement=PlainPlacement
+    ).schedule(snapshot)
 
 
 @given(snapshots(max_nodes=6), configs())

@@ -11,7 +11,7 @@ from clusters import cluster, job, node
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched import Resource, Snapshot, TaskStatus
+from batchsched import JobInfo, Resource, Snapshot, TaskStatus
 from batchsched.plugin import Verdict
 from batchsched.session import Session
 from batchsched.shares import dominant_share
@@ -113,26 +113,16 @@ def test_the_claimants_own_share_counts_with_its_claim() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "verdict"), [(1000, V), (1001, V), (999, P), (2000, V)]
+    ("left", "verdict"), [(1_001_000, V), (1_000_100, V), (999_900, P), (2_000_000, V)]
 )
-def test_shares_that_differ_by_a_millionth_are_equal(held: int, verdict: Verdict) -> None:
-    size = Resource(milli_cpu=1_000_000_000, memory=1)
-    snapshot = cluster([evolve(node("n1", "1C1G"), allocatable=size)], job("a", "@n1"), job("c", ""))
+def test_shares_that_differ_by_a_millionth_are_equal(left: int, verdict: Verdict) -> None:
+    def asking(of: JobInfo, *cpus: int) -> JobInfo:
+        pairs = zip(of.tasks, cpus, strict=True)
+        return evolve(of, tasks=[evolve(t, resreq=Resource(milli_cpu=cpu)) for t, cpu in pairs])
 
-    def with_cpu(of: object, amount: int) -> object:
-        tasks = [evolve(t, resreq=Resource(milli_cpu=amount)) for t in of.tasks]
-        return evolve(of, tasks=tasks)
-
-    extra = job("a", "@n1", "@n1", minimum=1)
-    a = evolve(
-        extra,
-        tasks=[
-            evolve(extra.tasks[0], resreq=Resource(milli_cpu=held * 1_000)),
-            evolve(extra.tasks[1], resreq=Resource(milli_cpu=7)),
-        ],
-    )
-    c = with_cpu(job("c", ""), 1_001_000)  # 0.001001
-    of = opened(evolve(snapshot, jobs=[a, c]), ["drf"])
+    billion = evolve(node("n1", ""), allocatable=Resource(milli_cpu=1_000_000_000, memory=1))
+    a = asking(job("a", "@n1", "@n1", minimum=1), left, 7)
+    c = asking(job("c", ""), 1_001_000)  # a share of 0.001001
+    of = opened(cluster([billion], a, c), ["drf"])
     plugin = plugin_object(of, "drf")
-    # Without a-2 a has held / 1e6: a millionth less than the claimant's is as much.
     assert list(plugin.preemptable(of.task("c-1"), [of.task("a-2")])) == [verdict]

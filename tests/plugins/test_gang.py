@@ -8,8 +8,17 @@ from clusters import cluster, job, node
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched import ConditionReason, JobCondition, NodeInfo, Queue, Resource, Snapshot, TaskInfo
-from batchsched import JobInfo, TaskStatus
+from batchsched import (
+    ConditionReason,
+    JobCondition,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.plugin import Verdict
 from batchsched.session import Session
 
@@ -104,9 +113,7 @@ def test_jobs_that_are_not_ready_go_first_as_of_now() -> None:
 @pytest.mark.parametrize(
     ("minimum", "verdicts"), [(0, [V, V, V]), (1, [V, V, X]), (2, [V, X, X]), (3, [X, X, X])]
 )
-def test_a_gang_gives_what_it_can_spare_and_no_more(
-    minimum: int, verdicts: list[Verdict]
-) -> None:
+def test_a_gang_gives_what_it_can_spare_and_no_more(minimum: int, verdicts: list[Verdict]) -> None:
     of = one_job(minimum, S.RUNNING, S.RUNNING, S.RUNNING)
     plugin = plugin_object(of, "gang")
     candidates = [of.task(uid) for uid in ("t2", "t0", "t1")]

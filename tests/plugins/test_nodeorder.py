@@ -201,9 +201,7 @@ def test_node_affinity_is_a_tenth_of_the_highest_among_the_nodes_compared() -> N
 def attracted(
     weight: int, app: str = "db", key: str = "zone", *, anti: bool = False
 ) -> Mapping[str, Any]:
-    term = PodAffinityTerm(
-        selector=LabelSelector(match_labels={"app": app}), topology_key=key
-    )
+    term = PodAffinityTerm(selector=LabelSelector(match_labels={"app": app}), topology_key=key)
     wish = PodAffinity(preferred=[WeightedPodTerm(weight=weight, term=term)])
     return {"pod_anti_affinity" if anti else "pod_affinity": wish}
 
@@ -213,8 +211,12 @@ def required(app: str = "db", key: str = "zone") -> PodAffinity:
     return PodAffinity(required=[PodAffinityTerm(selector=selector, topology_key=key)])
 
 
-ZONES = [labelled("n1", zone="a"), labelled("n2", zone="a"), labelled("n3", zone="b"),
-         labelled("n4")]
+ZONES = [
+    labelled("n1", zone="a"),
+    labelled("n2", zone="a"),
+    labelled("n3", zone="b"),
+    labelled("n4"),
+]
 
 
 def pods(mine: Mapping[str, Any], *there: tuple[str, Mapping[str, Any]]) -> Session:
@@ -367,9 +369,7 @@ def _by_the_specification(weights: NodeOrderPlugin, mine: TaskState, of: NodeSta
         (Resource(milli_cpu=1000), Resource(), ((-100 + 100) / 2) / 3),
     ],
 )
-def test_the_resource_score_by_hand(
-    request_: Resource, idle: Resource, expected: float
-) -> None:
+def test_the_resource_score_by_hand(request_: Resource, idle: Resource, expected: float) -> None:
     own = evolve(job("j", ""), tasks=[TaskInfo(uid="t", name="t", resreq=request_)])
     of = session(cluster([NodeInfo(name="n", allocatable=idle)], own), NodeOrderPlugin())
     score = of.tiers.node_order_on_resource(of.task("t"), of.nodes[0])

@@ -123,9 +123,7 @@ def test_all_tasks_count_towards_the_limit_but_reserved_ones() -> None:
         ({"conditions": {"OutOfDisk": "True"}}, None),
     ],
 )
-def test_conditions_of_the_node(
-    described: dict[str, Any], expected: UnfitReason | None
-) -> None:
+def test_conditions_of_the_node(described: dict[str, Any], expected: UnfitReason | None) -> None:
     assert refusal(session(described, {"tolerations": [EVERYBODY]})) is expected
 
 

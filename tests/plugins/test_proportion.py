@@ -134,7 +134,7 @@ def test_lacking_queues_stand_in_proportion_to_their_weights(filling) -> None:
     lacking = [n for n in weights if requests[n][0] - deserved[n][0] >= EPSILON]
     levels = [deserved[name][0] / weights[name] for name in lacking]
     if levels:
-        assert max(levels) - min(levels) <= 1e-6 * max(1, max(levels))
+        assert max(levels) - min(levels) <= 1e-6 * max(1, *levels)
 
 
 @pytest.mark.parametrize(
@@ -292,9 +292,7 @@ def test_backfill_tasks_count_nowhere_and_are_always_victims() -> None:
         (["1C0G@n1", "2C0G>n1"], 3000),  # Reserved counts as Pending does
     ],
 )
-def test_a_queue_requests_what_occupies_and_what_waits(
-    requests: list[str], wanted: int
-) -> None:
+def test_a_queue_requests_what_occupies_and_what_waits(requests: list[str], wanted: int) -> None:
     of = opened(
         cluster(
             [node("n1", "12C0G")],

@@ -1,0 +1,315 @@
+"""Evicting for a task: never more than is short, in victim order, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import pytest
+from books import dump, opened
+from clusters import cluster, job, node
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchsched import Snapshot, TaskStatus
+from batchsched.actions.claims import Among, make_room_among
+from batchsched.actions.make_room import Room, make_room, running_tasks, spare, take_until
+from batchsched.session import Session
+from batchsched.states import NodeState, TaskState
+from batchsched.testing import snapshots
+from batchsched.vectors import fits, plus
+
+PLUGINS = ("priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder")
+AMOUNTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6)
+
+
+def enough_for(wanted: tuple[int, int]) -> Callable[[Sequence[tuple[int, int]]], bool]:
+    return lambda taken: all(sum(of[d] for of in taken) >= wanted[d] for d in (0, 1))
+
+
+# Sparing
+
+
+@given(AMOUNTS, st.tuples(st.integers(0, 8), st.integers(0, 8)))
+def test_no_proper_subset_of_what_is_taken_would_do(amounts, wanted) -> None:
+    is_enough = enough_for(wanted)
+    chosen = take_until(amounts, is_enough)
+    if chosen is None:
+        assert not is_enough(amounts)
+        return
+    assert is_enough(chosen)
+    for size in range(len(chosen)):
+        for subset in combinations(chosen, size):
+            assert not is_enough(subset)
+
+
+@given(AMOUNTS, st.tuples(st.integers(0, 8), st.integers(0, 8)))
+def test_what_is_taken_are_the_first_in_their_order(amounts, wanted) -> None:
+    is_enough = enough_for(wanted)
+    numbered = list(enumerate(amounts))
+
+    def on_numbered(taken: Sequence[tuple[int, tuple[int, int]]]) -> bool:
+        return is_enough([amount for _, amount in taken])
+
+    chosen = take_until(numbered, on_numbered)
+    if chosen is None:
+        return
+    assert chosen == sorted(chosen)
+    shortest = next(n for n in range(len(amounts) + 1) if is_enough(amounts[:n]))
+    assert all(position < shortest for position, _ in chosen)
+
+
+@given(AMOUNTS, st.tuples(st.integers(0, 8), st.integers(0, 8)))
+def test_sparing_goes_from_the_last_taken_to_the_first(amounts, wanted) -> None:
+    is_enough = enough_for(wanted)
+    kept = list(range(len(amounts)))
+    for position in reversed(range(len(amounts))):
+        without = [other for other in kept if other != position]
+        if is_enough([amounts[other] for other in without]):
+            kept = without
+    if is_enough(amounts):
+        found = spare(
+            list(range(len(amounts))), lambda taken: is_enough([amounts[i] for i in taken])
+        )
+        assert found == kept
+
+
+@pytest.mark.parametrize(
+    ("amounts", "wanted", "expected"),
+    [
+        ([3, 1, 2], 3, [3]),
+        ([1, 3], 3, [3]),  # the first turns out not to be needed
+        ([1, 2, 3], 4, [1, 3]),
+        ([1, 1], 3, None),
+        ([], 0, []),
+        ([5], 0, []),
+    ],
+)
+def test_victims_by_example(amounts: list[int], wanted: int, expected: list[int] | None) -> None:
+    given_amounts = [(amount, 9) for amount in amounts]
+    found = take_until(given_amounts, enough_for((wanted, 0)))
+    assert found == (None if expected is None else [(amount, 9) for amount in expected])
+
+
+# Room on a node
+
+
+def enough_by_the_specification(
+    task: TaskState, of: NodeState, victims: Sequence[TaskState], *, may_grow: bool
+) -> bool:
+    freed = unmarked = tuple(0 for _ in task.init_resreq)
+    for victim in victims:
+        freed = plus(freed, victim.resreq)
+        if not victim.is_backfill:
+            unmarked = plus(unmarked, victim.resreq)
+    return (
+        fits(task.init_resreq, plus(of.future_idle, freed))
+        and fits(task.init_resreq, plus(of.eventual, unmarked))
+        and (may_grow or fits(task.init_resreq, freed))
+    )
+
+
+@given(snapshots(), st.booleans(), st.integers(0, 99))
+@settings(max_examples=100, deadline=None)
+def test_enough_is_what_the_specification_calls_enough(
+    snapshot: Snapshot, may_grow: bool, subset: int
+) -> None:
+    session = opened(snapshot, PLUGINS)
+    for of in session.nodes:
+        running = running_tasks(of, lambda _: True)
+        victims = [task for i, task in enumerate(running) if subset >> i & 1]
+        for task in session.ledger.tasks.values():
+            room = Room(task.init_resreq, of, may_grow=may_grow)
+            assert room.is_enough_with(victims) is enough_by_the_specification(
+                task, of, victims, may_grow=may_grow
+            )
+
+
+def expected_room(
+    session: Session,
+    task: TaskState,
+    nodes: Sequence[NodeState],
+    is_candidate: Callable[[TaskState], bool],
+    victims_of: Callable[[TaskState, Sequence[TaskState]], list[TaskState]],
+    *,
+    may_grow: bool,
+) -> tuple[str, list[str]] | None:
+    """Where and whom: the specification, section 7, word by word."""
+    for of in nodes:
+        candidates = session.in_victim_order(
+            other
+            for other in of.tasks.values()
+            if other.status is TaskStatus.RUNNING
+            and other.job is not None
+            and other.job.in_session
+            and is_candidate(other)
+        )
+        victims = victims_of(task, candidates) if candidates else []
+        taken: list[TaskState] = []
+        for victim in victims:
+            if enough_by_the_specification(task, of, taken, may_grow=may_grow):
+                break
+            taken.append(victim)
+        if not victims or not enough_by_the_specification(task, of, taken, may_grow=may_grow):
+            continue
+        for victim in reversed(list(taken)):
+            without = [other for other in taken if other is not victim]
+            if enough_by_the_specification(task, of, without, may_grow=may_grow):
+                taken = without
+        return of.name, [victim.uid for victim in taken]
+    return None
+
+
+def candidates_among(among: Among, task: TaskState) -> Callable[[TaskState], bool]:
+    mine = task.job
+    assert mine is not None
+    match among:
+        case Among.SAME_JOB:
+            return lambda other: other.job is mine
+        case Among.OTHER_JOBS:
+            return lambda o: o.job is not mine and o.job is not None and o.job.queue is mine.queue
+        case Among.OTHER_QUEUES:
+            return lambda other: other.job is not None and other.job.queue is not mine.queue
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.integers(0, 30),  # which task
+        st.sampled_from(list(Among)),
+        st.booleans(),  # may grow
+        st.sampled_from(["commit", "discard", "go on", "undo"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(snapshots(max_jobs=6, max_nodes=4, constraints=False), OPERATIONS)
+@settings(max_examples=200, deadline=None)
+def test_searches_that_remember_find_what_searches_from_the_beginning_find(
+    snapshot: Snapshot, operations
+) -> None:
+    remembering, plain = opened(snapshot, PLUGINS), opened(snapshot, PLUGINS)
+    statements = [remembering.statement(), plain.statement()]
+    for choice, among, may_grow, end in operations:
+        pending = [
+            uid
+            for uid, task in plain.ledger.tasks.items()
+            if task.status is TaskStatus.PENDING
+            and task.job is not None
+            and task.job.in_session
+            and not task.is_best_effort
+        ]
+        if not pending:
+            break
+        uid = pending[choice % len(pending)]
+        before = [len(statement) for statement in statements]
+        task = plain.task(uid)
+        across = among is Among.OTHER_QUEUES
+        nodes = plain.placement.feasible(task) if across else list(plain.placement.ranked(task))
+        is_candidate = candidates_among(among, task)
+        victims_of = plain.reclaimable if across else plain.preemptable
+        expected = expected_room(plain, task, nodes, is_candidate, victims_of, may_grow=may_grow)
+        found = make_room(
+            plain,
+            statements[1],
+            task,
+            nodes=nodes,
+            may_grow=may_grow,
+            is_candidate=is_candidate,
+            victims_of=victims_of,
+        )
+        assert found is (expected is not None)
+        if expected is not None:
+            assert task.node is not None
+            evicted = [victim.uid for victim, _, _ in statements[1]._claims]
+            assert task.node.name == expected[0]
+            assert evicted[len(evicted) - len(expected[1]) :] == expected[1]
+        also = make_room_among(
+            remembering, statements[0], remembering.task(uid), among=among, may_grow=may_grow
+        )
+        assert also is found
+        assert dump(remembering) == dump(plain)
+        if end == "undo":
+            for statement, length in zip(statements, before, strict=True):
+                statement.undo_to(length)
+        elif end != "go on":
+            for statement in statements:
+                getattr(statement, end)()
+            statements = [remembering.statement(), plain.statement()]
+        assert dump(remembering) == dump(plain)
+
+
+@given(snapshots(), st.sampled_from(list(Among)), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_where_no_room_is_made_nothing_is_changed(
+    snapshot: Snapshot, among: Among, may_grow: bool
+) -> None:
+    session = opened(snapshot, PLUGINS)
+    for task in session.ledger.tasks.values():
+        if task.status is not TaskStatus.PENDING or task.job is None or not task.job.in_session:
+            continue
+        before = dump(session)
+        with session.statement() as statement:
+            made = make_room_among(session, statement, task, among=among, may_grow=may_grow)
+            session.ledger.check()
+            if made:
+                assert task.status is TaskStatus.PIPELINED
+            else:
+                assert len(statement) == 0
+                assert dump(session) == before
+        assert dump(session) == before
+
+
+# By example
+
+
+def session_of(*jobs, size: str = "4C9G") -> Session:
+    return opened(cluster([node("n1", size), node("n2", size)], *jobs), ["priority"])
+
+
+def whom(session: Session, uid: str, *, may_grow: bool = True) -> list[str]:
+    with session.statement() as statement:
+        make_room(
+            session,
+            statement,
+            session.task(uid),
+            nodes=session.nodes,
+            may_grow=may_grow,
+            is_candidate=lambda _: True,
+            victims_of=lambda _, candidates: list(candidates),
+        )
+        statement.commit()
+    return [eviction.task_uid for eviction in session.evictions]
+
+
+def test_the_least_valuable_go_first_and_only_as_many_as_needed() -> None:
+    running = job("a", "1C1G@n1", "1C1G@n1", "1C1G@n1", minimum=1)
+    assert whom(session_of(running, job("b", "3C1G")), "b-1") == ["a-3", "a-2"]
+
+
+def test_one_large_victim_spares_the_small_ones_before_it() -> None:
+    running = job("a", "2C1G@n1", "1C1G@n1", "1C1G@n1", minimum=1)
+    assert whom(session_of(running, job("b", "2C1G")), "b-1") == ["a-3", "a-2"]
+    running = job("a", "3C1G@n1", "1C1G@n1", minimum=1)
+    assert whom(session_of(running, job("b", "3C1G")), "b-1") == ["a-1"]
+
+
+def test_evictions_come_in_victim_order() -> None:
+    running = job("a", *["1C1G@n1"] * 4, minimum=1)
+    assert whom(session_of(running, job("b", "4C1G")), "b-1") == ["a-4", "a-3", "a-2", "a-1"]
+
+
+def test_a_claimant_that_may_not_grow_lives_on_what_its_victims_held() -> None:
+    running = job("a", "1C1G@n1", "1C1G@n1", minimum=1)
+    assert whom(session_of(running, job("b", "3C1G")), "b-1") == ["a-2"]
+    assert whom(session_of(running, job("b", "2C1G")), "b-1", may_grow=False) == ["a-2", "a-1"]
+    assert whom(session_of(running, job("b", "3C1G")), "b-1", may_grow=False) == []
+
+
+def test_nobody_takes_what_another_was_promised() -> None:
+    running = job("a", "2C1G@n1", "2C1G@n1", minimum=1)
+    session = session_of(running, job("b", "2C1G"), job("c", "2C1G"), size="4C9G")
+    assert whom(session, "b-1") == ["a-2"]
+    assert whom(session, "c-1") == ["a-2", "a-1"]
+    session.ledger.check()

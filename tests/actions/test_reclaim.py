@@ -1,0 +1,112 @@
+"""reclaim: across queues, all that a gang needs or nothing (specification, section 7)."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from clusters import cluster, evicted, job, node, places, scheduler
+from hypothesis import given, settings
+
+from batchsched import Queue, Scheduler, SchedulerConfig, Snapshot, TaskStatus
+from batchsched.testing import snapshots
+
+RECLAIM = scheduler("reclaim", without=["drf"])
+
+
+def two_queues(size: str, *jobs: object, weights: tuple[int, int] = (1, 1)) -> Snapshot:
+    made = cluster([node("n1", size)], *jobs)  # type: ignore[arg-type]
+    names = ("q", "r")
+    return evolve(
+        made, queues=[Queue(name=n, weight=w) for n, w in zip(names, weights, strict=True)]
+    )
+
+
+def greedy(count: int = 4, minimum: int = 1) -> object:
+    return job("a", *["1C0G@n1"] * count, minimum=minimum)
+
+
+def test_a_queue_takes_back_what_it_deserves_and_no_more() -> None:
+    snapshot = two_queues("4C0G", greedy(), job("b", *["1C0G"] * 4, minimum=1, queue="r"))
+    result = RECLAIM.schedule(snapshot)
+    assert evicted(result) == ["a-4", "a-3"]
+    assert {(e.action, e.for_task_uid) for e in result.evictions} == {
+        ("reclaim", "b-1"),
+        ("reclaim", "b-2"),
+    }
+    assert sorted(places(result, "b").values()) == ["Pending", "Pending", *["Pipelined n1"] * 2]
+
+
+@pytest.mark.parametrize(("weights", "count"), [((1, 3), 3), ((3, 1), 1), ((1, 1), 2)])
+def test_the_weights_say_how_much(weights: tuple[int, int], count: int) -> None:
+    snapshot = two_queues(
+        "4C0G", greedy(), job("b", *["1C0G"] * 4, minimum=1, queue="r"), weights=weights
+    )
+    assert len(evicted(RECLAIM.schedule(snapshot))) == count
+
+
+def test_a_gang_gets_all_that_it_needs_or_nobody_is_evicted() -> None:
+    def evicted_for(minimum: int) -> int:
+        wants = job("b", *["1C0G"] * 4, minimum=minimum, queue="r")
+        return len(evicted(RECLAIM.schedule(two_queues("4C0G", greedy(), wants))))
+
+    assert evicted_for(2) == 2
+    assert evicted_for(3) == 0  # it deserves but 2
+
+
+def test_a_gang_keeps_the_tasks_that_it_needs() -> None:
+    wants = job("b", *["1C0G"] * 4, minimum=1, queue="r")
+    assert evicted(RECLAIM.schedule(two_queues("4C0G", greedy(minimum=3), wants))) == ["a-4"]
+    assert evicted(RECLAIM.schedule(two_queues("4C0G", greedy(minimum=4), wants))) == []
+
+
+def test_its_own_queue_is_left_alone() -> None:
+    snapshot = two_queues("4C0G", greedy(), job("b", *["1C0G"] * 4, minimum=1, priority=9))
+    assert evicted(RECLAIM.schedule(snapshot)) == []
+
+
+def test_a_queue_that_has_what_it_deserves_reclaims_nothing() -> None:
+    snapshot = two_queues(
+        "4C0G",
+        job("a", "1C0G@n1", "1C0G@n1", minimum=0),
+        job("b", "1C0G@n1", "1C0G@n1", "1C0G", minimum=1, queue="r"),
+    )
+    assert evicted(RECLAIM.schedule(snapshot)) == []
+
+
+def test_nobody_is_evicted_for_a_task_that_fits_or_asks_for_nothing() -> None:
+    snapshot = two_queues("5C0G", greedy(), job("b", "1C0G", queue="r"))
+    result = RECLAIM.schedule(snapshot)
+    assert evicted(result) == []
+    assert places(result, "b") == {"b-1": "Binding n1"}
+    snapshot = two_queues("4C0G", greedy(), job("b", "", queue="r"))
+    assert evicted(RECLAIM.schedule(snapshot)) == []
+
+
+def test_nodes_are_tried_in_node_order() -> None:
+    made = cluster(
+        [node("n1", "2C0G"), node("n2", "4C0G")],
+        job("a", "2C0G@n1", "2C0G@n2", "2C0G@n2", minimum=0),
+        job("b", "2C0G", queue="r"),
+        queues=("q", "r"),
+    )
+    assert evicted(RECLAIM.schedule(made)) == ["a-1"]
+
+
+def test_only_the_shortfall_is_evicted() -> None:
+    snapshot = two_queues("5C0G", greedy(), job("b", "2C0G", queue="r"))
+    assert evicted(RECLAIM.schedule(snapshot)) == ["a-4"]
+
+
+@given(snapshots())
+@settings(max_examples=60, deadline=None)
+def test_what_is_evicted_was_running_in_another_queue(snapshot: Snapshot) -> None:
+    config = SchedulerConfig.from_mapping({"actions": "reclaim"})
+    result = Scheduler(config).schedule(snapshot)
+    of_task = {task.uid: (task, job) for job in snapshot.jobs for task in job.tasks}
+    for eviction in result.evictions:
+        victim, owner = of_task[eviction.task_uid]
+        claimant, claimants_job = of_task[eviction.for_task_uid]
+        assert victim.status is TaskStatus.RUNNING
+        assert not claimant.is_best_effort
+        assert owner.queue != claimants_job.queue
+        assert result.tasks[claimant.uid].status is TaskStatus.PIPELINED

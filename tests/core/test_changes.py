@@ -1,0 +1,92 @@
+"""The record of changes: what changed since a position, and what was undone again."""
+
+from __future__ import annotations
+
+from batchsched import JobInfo, NodeInfo, Queue, Resource, Scheduler, Session, Snapshot, TaskInfo
+
+CPU = Resource(milli_cpu=1000)
+
+
+def opened() -> Session:
+    return Scheduler().open(
+        Snapshot(
+            nodes=[
+                NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=4000)) for i in range(3)
+            ],
+            queues=[Queue(name="q")],
+            jobs=[
+                JobInfo(
+                    name=name,
+                    queue="q",
+                    min_available=9,
+                    tasks=[
+                        TaskInfo(uid=f"{name}{i}", name=f"{name}{i}", resreq=CPU)
+                        for i in range(9)
+                    ],
+                )
+                for name in ("a", "b")
+            ],
+        )
+    )
+
+
+def changed(session: Session, position: tuple[int, int, int]) -> tuple[set[int], set[str]]:
+    nodes, jobs, charged = session.ledger.changed_since(position)
+    assert charged <= jobs
+    return nodes, {job.info.name for job in jobs}
+
+
+def test_what_was_placed_since_is_told() -> None:
+    session = opened()
+    before = session.ledger.position()
+    session.allocate(session.task("a0"), session.node("n1"))
+    assert changed(session, before) == ({1}, {"a"})
+    assert changed(session, session.ledger.position()) == (set(), set())
+
+
+def test_a_discarded_statement_leaves_no_trace() -> None:
+    session = opened()
+    before = session.ledger.position()
+    with session.statement() as statement:
+        statement.allocate(session.task("a0"), session.node("n0"))
+        within = session.ledger.position()
+        statement.allocate(session.task("b0"), session.node("n2"))
+    assert changed(session, before) == (set(), set())
+    # Whoever looked in the middle of the statement has to look at what was undone since.
+    assert changed(session, within) == ({0, 2}, {"a", "b"})
+
+
+def test_what_changed_around_discarded_statements_is_told() -> None:
+    session = opened()
+    before = session.ledger.position()
+    session.allocate(session.task("a0"), session.node("n0"))
+    for _ in range(2):
+        with session.statement() as statement:
+            statement.allocate(session.task("b0"), session.node("n2"))
+    session.allocate(session.task("b1"), session.node("n1"))
+    assert changed(session, before) == ({0, 1}, {"a", "b"})
+
+
+def test_operations_undone_within_a_statement_leave_no_trace_in_it() -> None:
+    session = opened()
+    before = session.ledger.position()
+    with session.statement() as statement:
+        statement.allocate(session.task("a0"), session.node("n0"))
+        kept = len(statement)
+        statement.allocate(session.task("b0"), session.node("n1"))
+        statement.allocate(session.task("b1"), session.node("n2"))
+        statement.undo_to(kept)
+        assert changed(session, before) == ({0}, {"a"})
+        statement.commit()
+    assert changed(session, before) == ({0}, {"a"})
+
+
+def test_a_discard_covers_what_was_undone_before_it() -> None:
+    session = opened()
+    before = session.ledger.position()
+    with session.statement() as statement:
+        statement.allocate(session.task("a0"), session.node("n0"))
+        statement.allocate(session.task("b0"), session.node("n1"))
+        statement.undo_to(1)
+        statement.allocate(session.task("b1"), session.node("n2"))
+    assert changed(session, before) == (set(), set())
