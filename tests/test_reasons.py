@@ -159,7 +159,11 @@ class TestPendingReason:
             ),
             (
                 PendingReason(WhyPending.NO_NODE, TALLY, "the queue has room"),
-                "the queue has room; 0/1 nodes are available: 1 insufficient cpu",
+                "0/1 nodes are available: 1 insufficient cpu; the queue has room",
+            ),
+            (
+                PendingReason(WhyPending.GANG_INCOMPLETE, TALLY, "1 of 2 tasks placed"),
+                "1 of 2 tasks placed; 0/1 nodes are available: 1 insufficient cpu",
             ),
         ],
     )

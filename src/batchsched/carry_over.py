@@ -7,10 +7,10 @@ which follows what a cluster does with decisions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from math import isfinite
 
 from attrs import evolve
 
+from batchsched.checks import time_problems
 from batchsched.errors import EventError, Fault
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.resources import Resource
@@ -236,7 +236,8 @@ class _CarryOver:
 
     def check_now(self, now: float) -> None:
         before = self._snapshot.now
-        if isinstance(now, int | float) and isfinite(now) and now < before:
+        # A time that is none at all is the snapshot's to refuse.
+        if not any(time_problems("now", now)) and now < before:
             message = f"{now!r} is before the last cycle, which was at {before!r}"
             self.faults.append(Fault("now", message))
 

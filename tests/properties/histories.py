@@ -88,9 +88,7 @@ def random_actions(random: Random) -> list[dict[str, Any]]:
         {"name": "reserve", "arguments": reserve},
     ]
     actions += [
-        {"name": name, "arguments": {}}
-        for name in ("preempt", "reclaim")
-        if random.random() < 0.4
+        {"name": name, "arguments": {}} for name in ("preempt", "reclaim") if random.random() < 0.4
     ]
     if random.random() < 0.3:
         random.shuffle(actions)

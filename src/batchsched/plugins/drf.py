@@ -70,9 +70,7 @@ class _Drf:
 
     def claimant_key(self, claimant: TaskState, /) -> float:
         assert claimant.job is not None
-        return dominant_share(
-            plus(self._allocated[claimant.job.uid], claimant.resreq), self._total
-        )
+        return dominant_share(plus(self._allocated[claimant.job.uid], claimant.resreq), self._total)
 
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from math import isfinite
+from typing import cast
 
-from attrs import NOTHING, Attribute, Factory, fields, has
+from attrs import NOTHING, Attribute, AttrsInstance, fields, has
 from hypothesis.vendor.pretty import RepresentationPrinter, for_type_by_name
 
 from batchsched.config import SchedulerConfig
@@ -42,7 +43,9 @@ def as_code(value: object, /, *, indent: str = "") -> str:
     JobInfo(
         name='j',
         queue='q',
-        tasks=[TaskInfo(uid='t1', name='t1', resreq=Resource(milli_cpu=500, memory=1 << 30))],
+        tasks=[
+            TaskInfo(uid='t1', name='t1', resreq=Resource(milli_cpu=500, memory=1 << 30)),
+        ],
     )
 
     """
@@ -82,7 +85,8 @@ def _inline(value: object) -> str:
 
 
 def _arguments(value: object) -> Iterator[tuple[str, object]]:
-    attributes: tuple[Attribute[object], ...] = fields(type(value))
+    kind = cast("type[AttrsInstance]", type(value))
+    attributes: tuple[Attribute[object], ...] = fields(kind)
     for attribute in attributes:
         if attribute.init:
             part: object = getattr(value, attribute.name)
@@ -92,11 +96,8 @@ def _arguments(value: object) -> Iterator[tuple[str, object]]:
 
 def _is_default(attribute: Attribute[object], part: object) -> bool:
     default: object = attribute.default
-    if default is NOTHING:
-        return False
-    if isinstance(default, Factory):
-        return False
-    return (type(part) is type(default) and part == default) or (not part and part == default)
+    # A default that is made anew (a Factory) is equal to nothing, and so it is shown.
+    return default is not NOTHING and type(part) is type(default) and part == default
 
 
 def _atom(value: object) -> str:

@@ -27,9 +27,7 @@ _ACTIONS: dict[str, tuple[ActionOption, ...]] = {
         ActionOption(name="backfill"),
         ActionOption(name="backfill", arguments={"strategy": "release"}),
         ActionOption(name="backfill", arguments={"strategy": "displace", "nodeChoice": "best"}),
-        ActionOption(
-            name="backfill", arguments={"strategy": "release", "starvationThreshold": 50}
-        ),
+        ActionOption(name="backfill", arguments={"strategy": "release", "starvationThreshold": 50}),
         ActionOption(name="backfill", arguments={"strategy": "displace"}),
     ),
     "preempt": (ActionOption(name="preempt"),),
@@ -136,7 +134,7 @@ def configs(
 
     """
     allowed = tuple(_ACTIONS) if actions is None else tuple(actions)
-    sequences = [
+    sequences: list[tuple[str, ...]] = [
         sequence for sequence in _SEQUENCES if all(name in allowed for name in sequence)
     ] or [allowed]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from attrs import evolve, field, frozen
 from hypothesis import strategies as st
@@ -36,6 +36,25 @@ __all__ = ["InvalidSnapshot", "invalid_snapshots"]
 ItemT = TypeVar("ItemT")
 
 
+# Converters of one type each: type checkers do not see through generic ones.
+
+
+def _nodes(given: Iterable[NodeInfo]) -> tuple[NodeInfo, ...]:
+    return tuple(given)
+
+
+def _jobs(given: Iterable[JobInfo]) -> tuple[JobInfo, ...]:
+    return tuple(given)
+
+
+def _queues(given: Iterable[Queue]) -> tuple[Queue, ...]:
+    return tuple(given)
+
+
+def _tasks(given: Iterable[TaskInfo]) -> tuple[TaskInfo, ...]:
+    return tuple(given)
+
+
 @frozen(kw_only=True)
 class InvalidSnapshot:
     """What a snapshot cannot be made of, and the one fault that must be found.
@@ -49,10 +68,10 @@ class InvalidSnapshot:
 1 or more
     """
 
-    nodes: tuple[NodeInfo, ...] = field(default=(), converter=tuple)
-    jobs: tuple[JobInfo, ...] = field(default=(), converter=tuple)
-    queues: tuple[Queue, ...] = field(default=(), converter=tuple)
-    other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=tuple)
+    nodes: tuple[NodeInfo, ...] = field(default=(), converter=_nodes)
+    jobs: tuple[JobInfo, ...] = field(default=(), converter=_jobs)
+    queues: tuple[Queue, ...] = field(default=(), converter=_queues)
+    other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
     now: float = 0.0
     fault: Fault
     """What is wrong: where, and in which words."""
@@ -117,9 +136,7 @@ _NODE_FLAWS = (
     _Flaw(
         {"taints": (Taint(key="", effect=TaintEffect.NO_SCHEDULE),)}, "taints[0].key", "is empty"
     ),
-    _Flaw(
-        {"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"
-    ),
+    _Flaw({"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"),
     _Flaw({"unschedulable": 1}, "unschedulable", "1 is neither True nor False"),
 )
 
@@ -194,7 +211,9 @@ _TASK_FLAWS = (
         "Pipelined exists only inside a session; give the task as Pending",
     ),
     _Flaw(
-        {**_PENDING, "status": "Pending"}, "status", "'Pending' is no TaskStatus; use TaskStatus.PENDING"
+        {**_PENDING, "status": "Pending"},
+        "status",
+        "'Pending' is no TaskStatus; use TaskStatus.PENDING",
     ),
     _Flaw(
         {"host_ports": (HostPort(port=0),)},
@@ -212,11 +231,7 @@ _TASK_FLAWS = (
         "is empty; use operator Exists without a key to tolerate everything",
     ),
     _Flaw(
-        {
-            "tolerations": (
-                Toleration(key="team", operator=TolerationOperator.EXISTS, value="red"),
-            )
-        },
+        {"tolerations": (Toleration(key="team", operator=TolerationOperator.EXISTS, value="red"),)},
         "tolerations[0].value",
         "'red': operator Exists takes no value",
     ),
@@ -259,6 +274,12 @@ _TASK_FLAWS = (
 _Edit = Callable[[Snapshot, int], InvalidSnapshot]
 
 
+def _with(item: ItemT, changes: Mapping[str, object]) -> ItemT:
+    # Nothing is said of the types of the changes: most of them are wrong on purpose.
+    change = cast("Callable[..., ItemT]", evolve)
+    return change(item, **changes)
+
+
 def _changed(items: Sequence[ItemT], position: int, item: ItemT) -> list[ItemT]:
     return [*items[:position], item, *items[position + 1 :]]
 
@@ -272,7 +293,7 @@ def _parts(snapshot: Snapshot, fault: Fault, **changes: Iterable[object]) -> Inv
         "now": snapshot.now,
         "fault": fault,
     }
-    return evolve(InvalidSnapshot(fault=fault), **{**parts, **changes})
+    return _with(InvalidSnapshot(fault=fault), {**parts, **changes})
 
 
 def _in_node(flaw: _Flaw) -> _Edit:
@@ -280,7 +301,7 @@ def _in_node(flaw: _Flaw) -> _Edit:
         position = pick % len(snapshot.nodes)
         node = snapshot.nodes[position]
         fault = Fault(f"nodes[{node.name!r}].{flaw.below}", flaw.message)
-        nodes = _changed(snapshot.nodes, position, evolve(node, **flaw.changes))
+        nodes = _changed(snapshot.nodes, position, _with(node, flaw.changes))
         return _parts(snapshot, fault, nodes=nodes)
 
     return edit
@@ -291,7 +312,7 @@ def _in_queue(flaw: _Flaw) -> _Edit:
         position = pick % len(snapshot.queues)
         queue = snapshot.queues[position]
         fault = Fault(f"queues[{queue.name!r}].{flaw.below}", flaw.message)
-        queues = _changed(snapshot.queues, position, evolve(queue, **flaw.changes))
+        queues = _changed(snapshot.queues, position, _with(queue, flaw.changes))
         return _parts(snapshot, fault, queues=queues)
 
     return edit
@@ -302,7 +323,7 @@ def _in_job(flaw: _Flaw) -> _Edit:
         position = pick % len(snapshot.jobs)
         job = snapshot.jobs[position]
         fault = Fault(f"jobs[{job.uid!r}].{flaw.below}", flaw.message)
-        jobs = _changed(snapshot.jobs, position, evolve(job, **flaw.changes))
+        jobs = _changed(snapshot.jobs, position, _with(job, flaw.changes))
         return _parts(snapshot, fault, jobs=jobs)
 
     return edit
@@ -315,7 +336,7 @@ def _in_task(flaw: _Flaw) -> _Edit:
         which = pick // len(snapshot.jobs) % len(job.tasks)
         task = job.tasks[which]
         fault = Fault(f"jobs[{job.uid!r}].tasks[{task.uid!r}].{flaw.below}", flaw.message)
-        tasks = _changed(job.tasks, which, evolve(task, **flaw.changes))
+        tasks = _changed(job.tasks, which, _with(task, flaw.changes))
         jobs = _changed(snapshot.jobs, position, evolve(job, tasks=tasks))
         return _parts(snapshot, fault, jobs=jobs)
 

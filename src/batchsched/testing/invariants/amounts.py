@@ -10,7 +10,20 @@ from fractions import Fraction
 
 from batchsched.resources import Resource
 
-__all__ = ["EPS", "Amounts", "Number", "add", "exact", "fits", "is_nothing", "of", "shown", "sub", "total", "wanting"]
+__all__ = [
+    "EPS",
+    "Amounts",
+    "Number",
+    "add",
+    "exact",
+    "fits",
+    "is_nothing",
+    "of",
+    "shown",
+    "sub",
+    "total",
+    "wanting",
+]
 
 EPS = Fraction(1, 10)
 """Amounts that differ by less than this are the same."""

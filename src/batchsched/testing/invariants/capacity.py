@@ -36,9 +36,7 @@ def check_capacity(cycle: Cycle) -> Iterator[str]:
             )
         limit = cycle.nodes[name].max_tasks
         there = [
-            uid
-            for uid in cycle.on_node[name]
-            if cycle.after[uid].status is not TaskStatus.RESERVED
+            uid for uid in cycle.on_node[name] if cycle.after[uid].status is not TaskStatus.RESERVED
         ]
         came = [uid for uid in there if uid in new]
         if (

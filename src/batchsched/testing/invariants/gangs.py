@@ -46,18 +46,12 @@ def _counts(cycle: Cycle, job: JobInfo) -> str:
 
 def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction]) -> Iterator[str]:
     # After the last eviction that gang had to allow nothing else can have made the job smaller.
-    if (
-        lost
-        and cycle.policy.protects("gang", lost[-1].action)
-        and not cycle.is_gang_ready(job)
-    ):
+    if lost and cycle.policy.protects("gang", lost[-1].action) and not cycle.is_gang_ready(job):
         names = ", ".join(eviction.task_uid for eviction in lost)
         yield f"{_counts(cycle, job)} after {names} were evicted, which gang protects"
 
 
-def _ready(
-    cycle: Cycle, job: JobInfo, lost: list[Eviction], *, has_bind: bool
-) -> Iterator[str]:
+def _ready(cycle: Cycle, job: JobInfo, lost: list[Eviction], *, has_bind: bool) -> Iterator[str]:
     unprotected = sum(not cycle.policy.protects("gang", eviction.action) for eviction in lost)
     if has_bind and cycle.ready(job) + unprotected < job.min_available:
         yield f"{_counts(cycle, job)}, and a task of it is bound"

@@ -89,9 +89,7 @@ def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator
     if task.pod_affinity is not None and task.pod_affinity.required:
         terms = task.pod_affinity.required
         wanted = [
-            where
-            for other, where in existing
-            if all(means(term, task, other) for term in terms)
+            where for other, where in existing if all(means(term, task, other) for term in terms)
         ]
         pairs = {
             (term.topology_key, where.labels[term.topology_key])

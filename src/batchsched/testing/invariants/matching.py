@@ -79,9 +79,7 @@ def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
             toleration.key == taint.key
             or (not toleration.key and toleration.operator is TolerationOperator.EXISTS)
         )
-        and (
-            toleration.operator is TolerationOperator.EXISTS or toleration.value == taint.value
-        )
+        and (toleration.operator is TolerationOperator.EXISTS or toleration.value == taint.value)
         for toleration in tolerations
     )
 

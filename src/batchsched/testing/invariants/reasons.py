@@ -133,9 +133,7 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             if not task.is_backfill
             and (
                 (cycle.is_new(task.uid) and cycle.after[task.uid].status in PLACED)
-                or (
-                    cycle.policy.takes_back and cycle.after[task.uid].status is TaskStatus.PENDING
-                )
+                or (cycle.policy.takes_back and cycle.after[task.uid].status is TaskStatus.PENDING)
             )
         ),
     )

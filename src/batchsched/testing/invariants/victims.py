@@ -60,8 +60,7 @@ def _protected(
     for tier in cycle.policy.tiers_asked(action):
         # gang, drf, proportion and plugins of one's own may call anybody a victim.
         if tier and all(
-            (name != "conformance" or not is_critical)
-            and (name != "priority" or rank < against)
+            (name != "conformance" or not is_critical) and (name != "priority" or rank < against)
             for name in tier
         ):
             return
@@ -80,7 +79,9 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
             upper[name] = add(cycle.charged_before(name), _may_be_charged(cycle, name))
         upper[name] = sub(upper[name], cycle.resreq[eviction.task_uid])
         if eviction.action == "reclaim" and certainly_has_less(shares[name], upper[name]):
-            wanted = {dimension: round(amount) for dimension, amount in shares[name].items()}
+            wanted: Amounts = {
+                dimension: round(amount) for dimension, amount in shares[name].items()
+            }
             yield (
                 f"task {eviction.task_uid!r} is evicted by reclaim, which leaves queue {name!r} "
                 f"with {shown(upper[name])} at most, and it deserves {shown(wanted)}"

@@ -99,9 +99,7 @@ def check_plugin(
     keeps_the_laws()
 
 
-def _check_laws(
-    subject: Subject, snapshot: Snapshot, other: Snapshot, moves: list[Move]
-) -> None:
+def _check_laws(subject: Subject, snapshot: Snapshot, other: Snapshot, moves: list[Move]) -> None:
     trial = subject.open(snapshot)
     check_stability(trial)
     check_task_keys(trial)

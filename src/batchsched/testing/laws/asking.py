@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum
+from functools import partial
+from itertools import pairwise
 from math import isfinite
-from typing import Literal
+from typing import Literal, cast
 
 from attrs import frozen
 
@@ -104,10 +106,10 @@ def _of_queues(trial: Trial) -> Iterator[_Asked]:
         about = f"queue {queue.name!r}"
         if isinstance(opened, QueueOrder):
             question = Question("queue_order_key", about, Kind.QUEUE_KEY, queue=queue.name)
-            yield question, lambda o=opened, q=queue: o.queue_order_key(q), _is_key
+            yield question, partial(opened.queue_order_key, queue), _is_key
         if isinstance(opened, Overused):
             question = Question("overused", about, queue=queue.name)
-            yield question, lambda o=opened, q=queue: o.overused(q), _is_truth
+            yield question, partial(opened.overused, queue), _is_truth
 
 
 def _of_jobs(trial: Trial) -> Iterator[_Asked]:
@@ -116,19 +118,19 @@ def _of_jobs(trial: Trial) -> Iterator[_Asked]:
         about = f"job {uid!r}"
         if isinstance(opened, JobOrder):
             question = Question("job_order_key", about, Kind.JOB_KEY, job=uid)
-            yield question, lambda o=opened, j=job: o.job_order_key(j), _is_key
+            yield question, partial(opened.job_order_key, job), _is_key
         if isinstance(opened, JobValid):
             question = Question("job_valid", about, job=uid)
-            yield question, lambda o=opened, j=job: o.job_valid(j), _is_condition
+            yield question, partial(opened.job_valid, job), _is_condition
         if isinstance(opened, JobReady):
             question = Question("job_ready", about, job=uid)
-            yield question, lambda o=opened, j=job: o.job_ready(j), _is_vote
+            yield question, partial(opened.job_ready, job), _is_vote
         if isinstance(opened, JobPipelined):
             question = Question("job_pipelined", about, job=uid)
-            yield question, lambda o=opened, j=job: o.job_pipelined(j), _is_vote
+            yield question, partial(opened.job_pipelined, job), _is_vote
         if isinstance(opened, JobConditionReady):
             question = Question("job_condition_ready", about, job=uid)
-            yield question, lambda o=opened, j=job: o.job_condition_ready(j), _is_vote
+            yield question, partial(opened.job_condition_ready, job), _is_vote
 
 
 def _of_tasks(trial: Trial) -> Iterator[_Asked]:
@@ -138,7 +140,7 @@ def _of_tasks(trial: Trial) -> Iterator[_Asked]:
             question = Question(
                 "task_order_key", f"task {task.uid!r}", Kind.TASK_KEY, task=task.uid
             )
-            yield question, lambda o=opened, t=task: o.task_order_key(t), _is_key
+            yield question, partial(opened.task_order_key, task), _is_key
 
 
 def _of_nodes(trial: Trial) -> Iterator[_Asked]:
@@ -156,7 +158,7 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                     number=number,
                     reads=predicate.reads,
                 )
-                yield question, lambda p=predicate, t=task, n=node: p.check(t, n), _is_unfit
+                yield question, partial(predicate.check, task, node), _is_unfit
             for number, score in enumerate(trial.scores):
                 question = Question(
                     "node_scores",
@@ -167,12 +169,12 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                     number=number,
                     reads=score.reads,
                 )
-                yield question, lambda s=score, t=task, n=node: s.score(t, n), _is_number
+                yield question, partial(score.score, task, node), _is_number
             if isinstance(opened, NodeOrderOnResource):
                 question = Question("node_order_on_resource", about, task=task.uid, node=node.name)
                 yield (
                     question,
-                    lambda o=opened, t=task, n=node: o.node_order_on_resource(t, n),
+                    partial(opened.node_order_on_resource, task, node),
                     _is_number,
                 )
 
@@ -230,17 +232,15 @@ def _of_victims(trial: Trial) -> Iterator[_Asked]:
                 )
                 yield (
                     question,
-                    lambda p=point, t=claimant, c=tuple(candidates): tuple(
-                        verdicts(trial, p, t, c)
-                    ),
-                    lambda answer, c=len(candidates): _are_verdicts(answer, c),
+                    partial(_verdicts_of, trial, point, claimant, tuple(candidates)),
+                    partial(_are_verdicts, candidates=len(candidates)),
                 )
     if isinstance(trial.opened, ClaimantKey):
         for claimant in trial.pending:
             question = Question("claimant_key", f"task {claimant.uid!r}", task=claimant.uid)
             yield (
                 question,
-                lambda o=trial.opened, t=claimant: o.claimant_key(t),
+                partial(trial.opened.claimant_key, claimant),
                 _is_hashable,
             )
 
@@ -277,10 +277,16 @@ def _is_hashable(answer: object) -> str:
     return "" if isinstance(answer, Hashable) else "cannot be hashed"
 
 
+def _verdicts_of(
+    trial: Trial, point: Point, claimant: TaskState, candidates: tuple[TaskState, ...]
+) -> tuple[object, ...]:
+    return tuple(verdicts(trial, point, claimant, candidates))
+
+
 def _are_verdicts(answer: object, candidates: int) -> str:
     if not isinstance(answer, tuple):
         return "is no sequence"
-    given: tuple[object, ...] = answer
+    given = cast("tuple[object, ...]", answer)
     if len(given) != candidates:
         return f"has {len(given)} verdicts on {candidates} candidates"
     if not all(isinstance(verdict, Verdict) for verdict in given):
@@ -291,10 +297,13 @@ def _are_verdicts(answer: object, candidates: int) -> str:
 def _check_order(trial: Trial, answers: dict[Question, object]) -> None:
     """Check that the keys of one order can be compared."""
     for kind in (Kind.JOB_KEY, Kind.QUEUE_KEY, Kind.TASK_KEY):
-        keyed = [(question, answer) for question, answer in answers.items() if question.kind is kind]
-        for (one, left), (other, right) in zip(keyed, keyed[1:], strict=False):
+        keyed = [
+            (question, answer) for question, answer in answers.items() if question.kind is kind
+        ]
+        for (one, left), (other, right) in pairwise(keyed):
             try:
                 sorted([left, right])  # type: ignore[type-var]
             except Exception as error:
-                seen = f"those of {one.about} and {other.about}, {left!r} and {right!r}, do not: {error}"
+                both = f"{left!r} and {right!r}"
+                seen = f"those of {one.about} and {other.about}, {both}, do not: {error}"
                 trial.fail(one.point, "keys of one order compare", seen)

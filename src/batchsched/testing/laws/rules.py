@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 from batchsched.plugin import ClaimantKey, NodeScore, Predicate, Reads
 from batchsched.snapshot import Snapshot
@@ -182,7 +183,7 @@ def _check_watches(
 def _check_accounts(trial: Trial) -> None:
     """Reads.ACCOUNTS means that it does not matter whose the amounts on a node are."""
     pending = trial.pending
-    for one, other in zip(pending, pending[1:], strict=False):
+    for one, other in pairwise(pending):
         if not _same_amounts(one, other) or one.info == other.info:
             continue
         for node in trial.session.nodes:
@@ -314,7 +315,9 @@ def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
             assert score.normalise is not None
             now = score.normalise(value, lowest, highest)
             if now != before:
-                seen = f"normalise({value!r}, {lowest!r}, {highest!r}) was {before!r} and is {now!r}"
+                seen = (
+                    f"normalise({value!r}, {lowest!r}, {highest!r}) was {before!r} and is {now!r}"
+                )
                 trial.fail("node_scores", law, seen)
 
 

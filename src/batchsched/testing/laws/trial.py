@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from attrs import frozen
 
@@ -56,8 +56,9 @@ class Subject:
         self._spy: _Spy | None = None
 
         def factory(given: Arguments) -> Plugin:
-            made = plugin(given) if isinstance(plugin, type) or not _opens(plugin) else plugin
-            assert isinstance(made, Plugin)
+            made = plugin if isinstance(plugin, Plugin) and not isinstance(plugin, type) else None
+            if made is None:
+                made = cast("PluginFactory", plugin)(given)
             self._spy = _Spy(made)
             return self._spy
 
@@ -81,10 +82,6 @@ class Subject:
         session = scheduler.open(snapshot)
         assert self._spy is not None
         return Trial(self, snapshot, session, self._spy.opened)
-
-
-def _opens(plugin: object) -> bool:
-    return isinstance(plugin, Plugin)
 
 
 class Trial:
@@ -163,10 +160,10 @@ def move(trial: Trial, statement: Statement, drawn: Move) -> tuple[TaskState, No
             waiting = trial.pending
             if running and waiting:
                 task = running[drawn.which % len(running)]
-                node = task.node
-                assert node is not None
+                left = task.node
+                assert left is not None
                 statement.evict(task, claimant=waiting[0])
-                return task, node
+                return task, left
         case _:
             promises = list(_promises(trial))
             if promises:

@@ -28,6 +28,4 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
         super().__init__(plugin, extension_point, law, seen, snapshot)
 
     def __str__(self) -> str:
-        return (
-            f"plugin {self.plugin!r}, {self.extension_point}: {self.law}\n  but {self.seen}"
-        )
+        return f"plugin {self.plugin!r}, {self.extension_point}: {self.law}\n  but {self.seen}"
