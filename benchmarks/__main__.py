@@ -46,10 +46,21 @@ def main() -> int:
     )
     raw: dict[str, dict[str, object]] = {}
     if given.only and output.exists():
-        # What is not measured now stays as it was; each says when it was measured.
-        raw = json.loads(output.read_text(encoding="utf-8"))["measurements"]
+        # What is not measured now stays as it was, unless it was written by older benchmarks.
+        kept = json.loads(output.read_text(encoding="utf-8"))["measurements"]
+        raw = {name: each for name, each in kept.items() if "source" in each}
+    tables = ""
     for name in names:
         raw[name] = _measured(name, options)
+        # Written each time, so that an interrupted run keeps what it has.
+        tables = _write(output, raw, options)
+    sys.stdout.write(tables)
+    _say(f"written: {output} and {output.with_suffix('.md')}")
+    return 0
+
+
+def _write(output: Path, raw: dict[str, dict[str, object]], options: Options) -> str:
+    """Write the raw results and the tables made of them; return the tables."""
     about = {
         "machine": f"{platform.machine()}, {_processor()}; one core is used",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -61,9 +72,7 @@ def main() -> int:
     output.write_text(f"{text}\n", encoding="utf-8")
     tables = report({name: measurement_of(each) for name, each in raw.items()}, about)
     output.with_suffix(".md").write_text(tables, encoding="utf-8")
-    sys.stdout.write(tables)
-    _say(f"written: {output} and {output.with_suffix('.md')}")
-    return 0
+    return tables
 
 
 def _arguments() -> argparse.Namespace:

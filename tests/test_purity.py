@@ -26,6 +26,7 @@ IMPORTABLE = {
     "array",
     "bisect",
     "collections",
+    "contextlib",
     "copy",
     "dataclasses",
     "decimal",
@@ -72,7 +73,7 @@ CALLABLE_IN = {
     # Remembered results are looked up by identity; nothing is ordered by it.
     "id": {"closing.py", "placement/kind.py", "validation.py", "vectors.py"},
     # The hashes of values that are hashable; nothing is ordered by them.
-    "hash": {"frozen.py", "resources.py"},
+    "hash": {"frozen.py", "placement/kind.py", "resources.py", "tiers.py"},
 }
 """Functions whose answers differ from run to run, and the files that may call them."""
 CLOCK_METHODS = {"now", "today", "utcnow"}

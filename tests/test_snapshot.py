@@ -7,6 +7,7 @@ import pickle
 import random
 from collections.abc import Iterable
 from fractions import Fraction
+from math import nan
 
 import attrs
 import pytest
@@ -731,10 +732,17 @@ class TestNodeUse:
         ]
         Snapshot(nodes=nodes, other_tasks=tasks)
 
-    def test_it_is_looked_at_only_when_all_else_is_sound(self) -> None:
+    def test_it_is_told_together_with_all_other_faults(self) -> None:
         held = {"status": TaskStatus.RUNNING, "node_name": "n1", "resreq": Resource(milli_cpu=9999)}
         assert faults_of(with_task(priority=None, **held)) == [
-            "jobs['default/j'].tasks['t'].priority: None is no priority; a priority is an integer"
+            "jobs['default/j'].tasks['t'].priority: None is no priority; a priority is an integer",
+            "nodes['n1']: its tasks hold more than it has: 9999 of cpu are held, it has 4000",
+        ]
+
+    def test_only_sound_amounts_are_summed_up(self) -> None:
+        held = {"status": TaskStatus.RUNNING, "node_name": "n1", "resreq": Resource(milli_cpu=nan)}
+        assert faults_of(with_task(**held)) == [
+            "jobs['default/j'].tasks['t'].resreq.milli_cpu: nan is not a finite number"
         ]
 
 

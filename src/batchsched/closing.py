@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from batchsched.errors import InvariantError
 from batchsched.reasons import (
     ConditionReason,
     JobCondition,
@@ -25,6 +26,9 @@ __all__ = ["close"]
 
 def close(session: Session) -> CycleResult:
     """Close the plugins, give up reservations that came to nothing, and tell the outcome."""
+    if session.ledger.broken:
+        # Somebody caught the error; nothing that the books say may become a decision.
+        raise InvariantError(session.ledger.broken)
     for job in session.jobs.values():
         if job.count(TaskStatus.RESERVED) and not (
             session.job_ready(job) or session.job_condition_ready(job)
@@ -124,7 +128,9 @@ class _Reasons:
         queue = job.queue
         assert queue is not None
         pending = session.in_task_order(job.having(TaskStatus.PENDING))
-        blocked_by = next((task for task in pending if task.uid in session.unplaced), None)
+        blocked_by = next(
+            (t for t in pending if t.uid in session.unplaced and not t.is_best_effort), None
+        )
         not_reached: PendingReason | None = None
         if blocked_by is not None:
             detail = f"task {blocked_by.uid!r} of its job could not be placed before it"
@@ -144,8 +150,8 @@ class _Reasons:
 
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
         tally = self._session.placement.tally(task)
-        if tally.available and not self._session.job_ready(job):
-            return self._incomplete(job, tally)
+        if tally.available:
+            return self._unplaced_beside_room(job, tally)
         # Tasks of one kind get the same tally, and so the same reason.
         known = self._of_tally.get(id(tally))
         if known is None:
@@ -155,6 +161,18 @@ class _Reasons:
             known = tally, PendingReason(WhyPending.NO_NODE, tally, detail)
             self._of_tally[id(tally)] = known
         return known[1]
+
+    def _unplaced_beside_room(self, job: JobState, tally: NodeTally) -> PendingReason:
+        queue = job.queue
+        assert queue is not None
+        if queue.name in self._session.queues_overused:
+            detail = f"queue {queue.name!r} has all that it deserves"
+            return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail)
+        if not self._session.job_ready(job):
+            return self._incomplete(job, tally)
+        return PendingReason(
+            WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
+        )
 
     def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
         detail = f"fewer than the {job.min_available} tasks that must start together fit at once"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import cast
 
 from attrs import field, frozen
 
+from batchsched.actions.action import Action
 from batchsched.arguments import Arguments, ArgumentValue, as_boolean
+from batchsched.asking import problem_of
 from batchsched.defaults import default_registry
 from batchsched.errors import ConfigError, Fault
 from batchsched.frozen import FrozenMap, frozen_map
+from batchsched.plugin import Plugin
 from batchsched.registry import Registry, unknown_name
 
 __all__ = ["ENABLE_FLAGS", "ActionOption", "PluginOption", "SchedulerConfig", "Tier"]
@@ -141,20 +144,30 @@ did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
         reader = _Reader()
         config = reader.config(mapping)
         known = default_registry() if registry is None else registry
-        faults = reader.faults + list(
-            config_faults(config, known, unknown_names_too=registry is not None)
-        )
-        if faults:
-            raise ConfigError(faults)
+        paths = (reader.action_paths, reader.plugin_paths)
+        named = registry is not None
+        faults = list(config_faults(config, known, unknown_names_too=named, paths=paths))
+        if not named and (faults or reader.faults):
+            # There is something to be mended anyway: say what may have to be mended besides.
+            faults = list(config_faults(config, known, paths=paths))
+        if reader.faults or faults:
+            raise ConfigError([*reader.faults, *faults])
         return config
 
 
 def config_faults(
-    config: SchedulerConfig, registry: Registry, *, unknown_names_too: bool = True
+    config: SchedulerConfig,
+    registry: Registry,
+    *,
+    unknown_names_too: bool = True,
+    paths: tuple[list[str], list[list[str]]] | None = None,
 ) -> Iterator[Fault]:
-    """Yield what is wrong with a configuration, given what may be named."""
+    """Yield what is wrong with a configuration, given what may be named.
+
+    `paths` says where the actions and plugins stand in what the configuration was read from.
+    """
     for position, action in enumerate(config.actions):
-        path = f"actions[{position}]"
+        path = f"actions[{position}]" if paths is None else paths[0][position]
         action_factory = registry.action_factory(action.name)
         if action_factory is None:
             if unknown_names_too:
@@ -162,12 +175,15 @@ def config_faults(
                 yield Fault(path, message)
             continue
         arguments = Arguments(action.arguments, f"{path}.arguments")
-        action_factory(arguments)
-        yield from arguments.faults()
+        yield from _made_faults(f"action {action.name!r}", path, action_factory, arguments, Action)
     first: dict[str, str] = {}
     for tier_position, tier in enumerate(config.tiers):
         for position, plugin in enumerate(tier.plugins):
-            path = f"tiers[{tier_position}].plugins[{position}]"
+            path = (
+                f"tiers[{tier_position}].plugins[{position}]"
+                if paths is None
+                else paths[1][tier_position][position]
+            )
             if plugin.name in first:
                 yield Fault(path, f"plugin {plugin.name!r} stands in {first[plugin.name]} already")
             first.setdefault(plugin.name, path)
@@ -183,12 +199,30 @@ def config_faults(
                     yield Fault(path, message)
                 continue
             arguments = Arguments(plugin.arguments, f"{path}.arguments")
-            plugin_factory(arguments)
-            yield from arguments.faults()
+            what = f"plugin {plugin.name!r}"
+            yield from _made_faults(what, path, plugin_factory, arguments, Plugin)
 
 
 def _is_boolean(value: object) -> bool:
     return isinstance(value, bool)
+
+
+def _made_faults(
+    what: str,
+    path: str,
+    factory: Callable[[Arguments], object],
+    arguments: Arguments,
+    protocol: type[object],
+) -> Iterator[Fault]:
+    try:
+        made = factory(arguments)
+    except Exception as error:
+        yield Fault(path, f"{what} cannot be made of its arguments: {problem_of(error)}")
+        return
+    if not isinstance(made, protocol):
+        method = "execute" if protocol is Action else "open"
+        yield Fault(path, f"{what}: its factory gave {made!r}, which has no method {method!r}")
+    yield from arguments.faults()
 
 
 def _unknown_key(key: object, known: Mapping[str, object] | Sequence[str]) -> str:
@@ -202,6 +236,14 @@ class _Reader:
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        default = SchedulerConfig()
+        self.action_paths = [f"actions[{i}]" for i in range(len(default.actions))]
+        """Where each action stands in what is read; some entries may have been left out."""
+        self.plugin_paths = [
+            [f"tiers[{t}].plugins[{i}]" for i in range(len(tier.plugins))]
+            for t, tier in enumerate(default.tiers)
+        ]
+        """Where each plugin stands, tier by tier."""
 
     def config(self, mapping: object) -> SchedulerConfig:
         content = self._mapping("", mapping)
@@ -215,6 +257,7 @@ class _Reader:
         if content.get("configurations") is not None:
             actions = self._configured(actions, content["configurations"])
         if content.get("tiers") is not None:
+            self.plugin_paths = []
             tiers = tuple(
                 self._tier(f"tiers[{position}]", tier)
                 for position, tier in enumerate(self._list("tiers", content["tiers"]))
@@ -226,11 +269,14 @@ class _Reader:
             names = [name.strip() for name in given.split(",")]
             if not all(names):
                 self._fault("actions", f"{given!r} names an action without a name")
+            self.action_paths = [f"actions[{i}]" for i, name in enumerate(names) if name]
             return tuple(ActionOption(name=name) for name in names if name)
         options: list[ActionOption] = []
+        self.action_paths = []
         for position, item in enumerate(self._list("actions", given)):
             path = f"actions[{position}]"
             if isinstance(item, str):
+                self.action_paths.append(path)
                 options.append(ActionOption(name=item.strip()))
                 continue
             content = self._mapping(path, item)
@@ -240,6 +286,7 @@ class _Reader:
             name = self._name(path, content)
             arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
             if name is not None:
+                self.action_paths.append(path)
                 options.append(ActionOption(name=name, arguments=arguments))
         return tuple(options)
 
@@ -257,6 +304,8 @@ class _Reader:
             arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
             if name is None:
                 continue
+            if name in extra:
+                self._fault(f"{path}.name", f"{name!r} stands in `configurations` twice")
             if not any(action.name == name for action in actions):
                 self._fault(f"{path}.name", f"{name!r} is none of the actions that are to run")
             extra[name] = arguments
@@ -273,11 +322,14 @@ class _Reader:
             if key != "plugins":
                 self._fault(f"{path}.{key}", _unknown_key(key, ("plugins",)))
         plugins: list[PluginOption] = []
+        paths: list[str] = []
+        self.plugin_paths.append(paths)
         given_plugins = content.get("plugins")
         items = self._list(f"{path}.plugins", [] if given_plugins is None else given_plugins)
         for position, item in enumerate(items):
             plugin = self._plugin(f"{path}.plugins[{position}]", item)
             if plugin is not None:
+                paths.append(f"{path}.plugins[{position}]")
                 plugins.append(plugin)
         return Tier(plugins=plugins)
 

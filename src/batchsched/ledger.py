@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import add, itemgetter, sub
+from typing import NoReturn
 
 from batchsched.errors import InvariantError
 from batchsched.model import TaskInfo
@@ -67,6 +68,8 @@ class Ledger:
         self.charged_jobs: list[JobState] = []
         """The jobs that were charged more, in the order in which they were."""
         self._undone: list[tuple[Position, Position]] = []
+        self.broken = ""
+        """What broke the books, if anything did: they refuse everything from then on."""
         self.on_charge: tuple[TaskListener, ...] = ()
         """Told of every task that is charged: placed, or no longer evicted."""
         self.on_refund: tuple[TaskListener, ...] = ()
@@ -120,6 +123,8 @@ class Ledger:
             InvariantError: an account would become negative. The books are then of no use.
 
         """
+        if self.broken:
+            raise InvariantError(self.broken)
         old = task.status
         old_node = task.node
         same_accounts = (
@@ -233,18 +238,18 @@ class Ledger:
         if status.holds:
             node.idle = idle = tuple(map(sub, node.idle, task.resreq))
             if min(idle) < -EPSILON:
-                raise InvariantError(f"{task!r} would leave {node!r} less than nothing: {idle}")
+                self._break(f"{task!r} would leave {node!r} less than nothing: {idle}")
             if status.occupies:
                 if task.is_backfill:
                     node.special += 1
                     node.backfilled = tuple(map(add, node.backfilled, task.resreq))
                 if node.special:
-                    _expect_promises_kept(task, node)
+                    self._expect_promises_kept(task, node)
                 if self.on_occupy is not None:
                     self.on_occupy(task, node, 1)
                 return
         self._book_special(task, node, 1)
-        _expect_promises_kept(task, node)
+        self._expect_promises_kept(task, node)
 
     def _take_off(self, task: TaskState, node: NodeState) -> None:
         status = task.status
@@ -285,8 +290,18 @@ class Ledger:
             case TaskStatus.UNKNOWN:
                 return
             case _:
-                raise InvariantError(f"{task!r} is on {node!r}, where no such task can be")
+                self._break(f"{task!r} is on {node!r}, where no such task can be")
         node.special += sign
+
+    def _expect_promises_kept(self, task: TaskState, node: NodeState) -> None:
+        for name in ("future_idle", "accessible", "eventual"):
+            amounts: Vector = getattr(node, name)
+            if min(amounts) < -EPSILON:
+                self._break(f"{task!r} takes what was promised on {node!r}: {name} {amounts}")
+
+    def _break(self, problem: str) -> NoReturn:
+        self.broken = problem
+        raise InvariantError(problem)
 
     def check(self) -> None:
         """Assert every invariant of the books by counting everything anew. O(nodes + tasks).
@@ -368,13 +383,6 @@ def _count(job: JobState, task: TaskState) -> None:
     job.valid_count += status.valid
     if status is _ALLOCATED:
         job.allocated[task.uid] = task
-
-
-def _expect_promises_kept(task: TaskState, node: NodeState) -> None:
-    for name in ("future_idle", "accessible", "eventual"):
-        amounts: Vector = getattr(node, name)
-        if min(amounts) < -EPSILON:
-            raise InvariantError(f"{task!r} takes what was promised on {node!r}: {name} {amounts}")
 
 
 def _is_nowhere(task: TaskState) -> bool:

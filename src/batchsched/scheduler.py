@@ -8,7 +8,7 @@ from batchsched.asking import problem_of
 from batchsched.closing import close
 from batchsched.config import ENABLE_FLAGS, SchedulerConfig, config_faults
 from batchsched.defaults import default_registry
-from batchsched.errors import ActionError, BatchschedError, ConfigError
+from batchsched.errors import ActionError, BatchschedError, ConfigError, Fault, PluginError
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.registry import Registry
 from batchsched.result import CycleResult
@@ -44,6 +44,9 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         *,
         placement: PlacementFactory = IndexedPlacement,
     ) -> None:
+        if config is not None and not _is_config(config):
+            message = f"{config!r} is no SchedulerConfig; use SchedulerConfig.from_mapping"
+            raise ConfigError([Fault("config", message)])
         self.config = SchedulerConfig() if config is None else config
         known = default_registry() if registry is None else registry
         faults = list(config_faults(self.config, known))
@@ -79,15 +82,24 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             session.action_name = name
             try:
                 action.execute(session)
-            except BatchschedError:
+            except (PluginError, ActionError):
+                raise
+            except BatchschedError as error:
+                error.add_note(f"raised by action {name!r}")
                 raise
             except Exception as error:
                 raise ActionError(name, problem_of(error)) from error
+            if session.has_open_statement:
+                raise ActionError(name, "it left a statement open; commit or discard it")
         return close(session)
 
     def open(self, snapshot: Snapshot, /) -> Session:
         """Open a session on a snapshot without running any action, to look around or to test."""
         return Session(snapshot, self._plugins, self._placement)
+
+
+def _is_config(config: object) -> bool:
+    return isinstance(config, SchedulerConfig)
 
 
 def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> CycleResult:

@@ -260,6 +260,11 @@ class Session:
         for task in statement.placed():
             self.undone[task.uid] = task
 
+    @property
+    def has_open_statement(self) -> bool:
+        """Whether a statement was begun and has not ended."""
+        return self._statement is not None
+
     def statement_ended(self) -> None:
         """Take note that the open statement was committed or discarded; it calls this itself."""
         self._statement = None

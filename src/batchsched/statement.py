@@ -6,6 +6,7 @@ framework" document.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -163,11 +164,10 @@ class Statement:
     ) -> None:
         if not self._is_open:
             raise StatementError("the statement was committed or discarded already")
-        entry = (task, task.status, task.node, task.is_backfill)
-        position = self._session.ledger.position()
+        # Noted before it is done: if a listener fails, what was done can still be undone.
+        self._journal.append((task, task.status, task.node, task.is_backfill))
+        self._positions.append(self._session.ledger.position())
         self._session.ledger.move(task, status, node, is_backfill=is_backfill)
-        self._journal.append(entry)
-        self._positions.append(position)
 
     def _end(self) -> None:
         if not self._is_open:
@@ -181,8 +181,15 @@ class Statement:
     def __exit__(
         self,
         _kind: type[BaseException] | None,
-        _error: BaseException | None,
+        error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        if self._is_open:
+        if not self._is_open:
+            return
+        if error is None:
+            self.discard()
+            return
+        # The error that is on its way says what went wrong; what undoing would add to it
+        # (the same listener failing again, say) would only hide that.
+        with suppress(Exception):
             self.discard()

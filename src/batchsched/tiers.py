@@ -21,7 +21,7 @@ from batchsched.asking import (
     listed,
     problem_of,
 )
-from batchsched.errors import BatchschedError, PluginError
+from batchsched.errors import PluginError
 from batchsched.live_queue import SortKey
 from batchsched.plugin import (
     AllocateEvents,
@@ -110,7 +110,7 @@ class Tiers:
         for configured in plugins:
             try:
                 opened = configured.plugin.open(view)
-            except BatchschedError:
+            except PluginError:
                 raise
             except Exception as error:
                 raise PluginError(configured.name, "open", problem_of(error)) from error
@@ -263,9 +263,12 @@ class Tiers:
         """Return the first refusal, with the plugin's name, or None."""
         for name, function in self._valid:
             try:
-                refusal = function(job)
+                refusal: object = function(job)
             except Exception as error:
                 raise PluginError(name, "job_valid", problem_of(error)) from error
+            if refusal is not None and not isinstance(refusal, JobCondition):
+                problem = f"{refusal!r} is neither None nor a JobCondition"
+                raise PluginError(name, "job_valid", problem)
             if refusal is not None:
                 return name, refusal
         return None
@@ -303,7 +306,8 @@ class Tiers:
         functions = self._claimant_keys[point]
         if functions is None:
             return False
-        careless = {name for name, key in functions if key(claimant) is None}
+        keys = self.claimant_key(point, claimant) or ()
+        careless = {name for (name, _), key in zip(functions, keys, strict=True) if key is None}
         for tier in tiers:
             for name, function in tier:
                 if name not in careless:
@@ -342,7 +346,9 @@ class Tiers:
         name = ""
         try:
             for name, function in functions:
-                keys.append(function(claimant))
+                key = function(claimant)
+                hash(key)
+                keys.append(key)
         except Exception as error:
             raise PluginError(name, "claimant_key", problem_of(error)) from error
         return tuple(keys)
@@ -384,10 +390,16 @@ class Tiers:
             assert isinstance(o, SessionClose)
             try:
                 for job, condition in o.close():
+                    _expect_condition(condition)
                     conditions.setdefault(job.uid, condition)
             except Exception as error:
                 raise PluginError(name, "close", problem_of(error)) from error
         return conditions
+
+
+def _expect_condition(condition: object) -> None:
+    if not isinstance(condition, JobCondition):
+        raise TypeError(f"{condition!r} is no JobCondition")
 
 
 _spelled_right: set[type[object]] = set()

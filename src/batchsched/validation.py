@@ -79,9 +79,11 @@ def snapshot_faults(
         tasks += check.tasks(job.tasks, f"{path}.tasks")
     check.unique("jobs", (job.uid for job in jobs))
     tasks += check.tasks(other_tasks, "other_tasks")
-    if not check.faults:
+    if check.faults:
         # Only sums of sound amounts mean anything.
-        check.node_use(nodes, tasks)
+        nodes = [node for node in nodes if is_text(node.name) and _is_sound(node.allocatable)]
+        tasks = [task for task in tasks if _is_sound_use(task)]
+    check.node_use(nodes, tasks)
     return check.faults
 
 
@@ -250,6 +252,16 @@ class _Check:
                 )
                 message = f"its tasks hold more than it has: {over}"
                 self.faults.append(Fault(f"nodes[{node.name!r}]", message))
+
+
+def _is_sound(resource: object) -> bool:
+    return next(_resource_problems(resource), None) is None
+
+
+def _is_sound_use(task: TaskInfo) -> bool:
+    return (
+        isinstance(task.status, TaskStatus) and is_text(task.node_name) and _is_sound(task.resreq)
+    )
 
 
 def _are_sound_labels(labels: Mapping[str, str]) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from attrs import evolve
 from clusters import action, bound, cluster, job, node, places, scheduler
 from hypothesis import given, settings
 
-from batchsched import InvariantError, Resource, Scheduler, SchedulerConfig, Snapshot, TaskStatus
+from batchsched import Resource, Scheduler, SchedulerConfig, Snapshot, TaskStatus
 from batchsched.testing import snapshots
 
 BACKFILL = scheduler("backfill")
@@ -78,11 +77,6 @@ def test_overused_queues_may_backfill() -> None:
     assert bound(BACKFILL.schedule(snapshot)) == {"r-2": "n1"}
 
 
-@pytest.mark.xfail(
-    reason="backfill places tasks of less than EPSILON without looking at what is idle",
-    raises=InvariantError,
-    strict=True,
-)
 def test_many_best_effort_tasks_with_next_to_nothing_do_not_break_the_books() -> None:
     # Each asks for less than anybody notices (EPSILON); a full node takes them all the same.
     of = job("a", *[""] * 5, minimum=1)

@@ -10,9 +10,7 @@ CPU = Resource(milli_cpu=1000)
 def opened() -> Session:
     return Scheduler().open(
         Snapshot(
-            nodes=[
-                NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=4000)) for i in range(3)
-            ],
+            nodes=[NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=4000)) for i in range(3)],
             queues=[Queue(name="q")],
             jobs=[
                 JobInfo(
@@ -20,8 +18,7 @@ def opened() -> Session:
                     queue="q",
                     min_available=9,
                     tasks=[
-                        TaskInfo(uid=f"{name}{i}", name=f"{name}{i}", resreq=CPU)
-                        for i in range(9)
+                        TaskInfo(uid=f"{name}{i}", name=f"{name}{i}", resreq=CPU) for i in range(9)
                     ],
                 )
                 for name in ("a", "b")

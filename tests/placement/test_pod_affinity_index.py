@@ -308,3 +308,20 @@ def test_what_goes_away_is_forgotten() -> None:
         statement.evict(session.task("a-1"), claimant=session.task("t-1"))
         assert check() == ["n1", "n2", "n3", "n4"]
     assert check() == ["n3", "n4"]
+
+
+def test_the_last_of_its_kind_that_goes_opens_all_nodes_and_the_first_closes_them() -> None:
+    wants = PodAffinity(required=[term(app="db")])
+    db = {"labels": {"app": "db"}}
+    session = of_tasks(
+        a={**db, "at": "n1"},
+        t={**db, "pod_affinity": wants},
+        u={**db, "pod_affinity": wants},
+    )
+    for _ in range(2):
+        assert accepted(session, "t-1") == ["n1", "n2"]
+        with session.statement() as statement:
+            statement.evict(session.task("a-1"), claimant=session.task("t-1"))
+            assert accepted(session, "t-1") == ["n1", "n2", "n3", "n4"]
+            statement.allocate(session.task("u-1"), session.node("n3"))
+            assert accepted(session, "t-1") == ["n3"]

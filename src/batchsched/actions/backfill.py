@@ -7,6 +7,7 @@ from attrs import frozen
 from batchsched.actions.displace import displace
 from batchsched.actions.release import release
 from batchsched.arguments import Arguments
+from batchsched.placement import Fit
 from batchsched.session import Session
 from batchsched.status import TaskStatus
 
@@ -51,7 +52,7 @@ class BackfillAction:
             pending = [t for t in job.having(TaskStatus.PENDING) if t.is_best_effort]
             for task in session.in_task_order(pending):
                 if self.best_node:
-                    node = placement.best_feasible(task)
+                    node = placement.best(task, Fit.NOW)
                 else:
                     node = placement.first_feasible(task)
                 if node is None:

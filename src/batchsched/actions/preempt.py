@@ -70,6 +70,8 @@ def _take_turn(
     while tasks:
         task = tasks.popleft()
         may_grow = not session.overused(queue)
+        if not may_grow:
+            session.queues_overused.add(queue.name)
         if (may_grow and place_now_or_later(session, statement, task)) or make_room_among(
             session,
             statement,

@@ -80,4 +80,6 @@ def _take_turn(
         placed = True
         if session.job_pipelined(job):
             break
+    if tasks and session.overused(queue):
+        session.queues_overused.add(queue.name)
     return placed

@@ -81,7 +81,7 @@ class IndexedPlacement:
         return self._plain.best_feasible(task)
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
-        """Return the first feasible node in node order."""
+        """Return the first feasible node in node order where the task fits now."""
         return self._plain.first_feasible(task)
 
     def feasible(

@@ -48,7 +48,7 @@ class Placement(Protocol):
         ...
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
-        """Return the first feasible node in node order."""
+        """Return the first feasible node in node order where the task fits now."""
         ...
 
     def feasible(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 from batchsched.errors import BatchschedError, PluginError
 from batchsched.plugin import NodeScore, Predicate
@@ -11,7 +12,7 @@ from batchsched.resources import EPSILON
 from batchsched.states import NodeState, TaskState
 from batchsched.vectors import Dimensions, Vector
 
-__all__ = ["CLOSED", "Judgement", "plugin_error"]
+__all__ = ["CLOSED", "Judgement", "checked_scores", "checked_unfit", "plugin_error"]
 
 CLOSED = Unfit(UnfitReason.RESERVED)
 """The node is kept for another task."""
@@ -40,10 +41,10 @@ class Judgement:
         for name, predicate in self.predicates:
             try:
                 unfit = predicate.check(task, node)
+                if unfit is not None:
+                    return checked_unfit(unfit)
             except Exception as error:
                 raise plugin_error(name, "predicates", error) from error
-            if unfit is not None:
-                return unfit
         return None
 
     def infeasible(self, task: TaskState, node: NodeState) -> Unfit | None:
@@ -57,7 +58,7 @@ class Judgement:
         raw: list[float] = []
         for name, score in self.scores:
             try:
-                raw.append(score.score(task, node))
+                raw += checked_scores([score.score(task, node)], [node])
             except Exception as error:
                 raise plugin_error(name, "node_scores", error) from error
         return tuple(raw)
@@ -87,7 +88,10 @@ class Judgement:
         """Return what a raw score comes to among nodes with these extremes, times its weight."""
         assert score.normalise is not None
         try:
-            return score.weight * score.normalise(raw, lowest, highest)
+            normalised = score.weight * score.normalise(raw, lowest, highest)
+            if not isfinite(normalised):
+                raise ValueError(f"{normalised!r} is no finite number")
+            return normalised
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error
 
@@ -106,6 +110,22 @@ class Judgement:
                 if wanted - there >= EPSILON:
                     short.add(position)
         return tuple(self._lacking[position] for position in sorted(short))
+
+
+def checked_unfit(unfit: object) -> Unfit:
+    """Return what a predicate answered, if it is an `Unfit`."""
+    if not isinstance(unfit, Unfit):
+        raise TypeError(f"{unfit!r} is neither None nor an Unfit")
+    return unfit
+
+
+def checked_scores(scores: list[float], nodes: Sequence[NodeState]) -> list[float]:
+    """Return what a score answered, if it is one finite number for each node. O(nodes)."""
+    if len(scores) != len(nodes):
+        raise ValueError(f"{len(scores)} scores for {len(nodes)} nodes")
+    if not isfinite(sum(scores)):
+        raise ValueError(f"{[score for score in scores if not isfinite(score)]!r} not finite")
+    return scores
 
 
 def plugin_error(name: str, point: str, error: Exception) -> BatchschedError:

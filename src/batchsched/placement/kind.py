@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from operator import add
 
-from batchsched.placement.judgement import CLOSED, Judgement, plugin_error
+from batchsched.placement.judgement import (
+    CLOSED,
+    Judgement,
+    checked_scores,
+    checked_unfit,
+    plugin_error,
+)
 from batchsched.placement.ranking import Raw, Scored
 from batchsched.plugin import NodeScore, Predicate, Reads, Watch
 from batchsched.reasons import Unfit
@@ -74,7 +80,7 @@ class Kind:
         name = ""
         try:
             for name, _, values in self.normalised:
-                columns.append(values(nodes))
+                columns.append(checked_scores(values(nodes), nodes))
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error
         return list(zip(*columns, strict=True))
@@ -85,7 +91,7 @@ class Kind:
         name = ""
         try:
             for name, weight, values in self.scores:
-                scores = values(nodes)
+                scores = checked_scores(values(nodes), nodes)
                 if weight != 1:
                     scores = [weight * score for score in scores]
                 totals = scores if totals is None else list(map(add, totals, scores))
@@ -115,7 +121,9 @@ class Kind:
         name = ""
         try:
             for name, check in self.live_checks:
-                if check(node) is not None:
+                unfit = check(node)
+                if unfit is not None:
+                    checked_unfit(unfit)
                     return False
         except Exception as error:
             raise plugin_error(name, "predicates", error) from error
@@ -130,7 +138,7 @@ class Kind:
             for name, check in self.checks:
                 unfit = check(node)
                 if unfit is not None:
-                    return unfit
+                    return checked_unfit(unfit)
         except Exception as error:
             raise plugin_error(name, "predicates", error) from error
         return None
@@ -178,7 +186,9 @@ class KindMaker:
         name = point = ""
         try:
             for (name, point), task_key in self._task_keys:
-                parts.append(task_key(task))
+                part = task_key(task)
+                hash(part)
+                parts.append(part)
             return tuple(parts)
         except Exception as error:
             raise plugin_error(name, point, error) from error
@@ -240,7 +250,10 @@ class KindMaker:
         key = (id(predicate), predicate.task_key(task))
         if key not in self._descriptions:
             try:
-                accepted = bytearray(check(node) is None for node in self._nodes)
+                unfits = [check(node) for node in self._nodes]
+                for unfit in {unfit for unfit in unfits if unfit is not None}:
+                    checked_unfit(unfit)
+                accepted = bytearray(unfit is None for unfit in unfits)
             except Exception as error:
                 raise plugin_error(name, "predicates", error) from error
             self._descriptions[key] = None if all(accepted) else accepted

@@ -36,9 +36,9 @@ class PlainPlacement:
         return self._best(task, self.feasible(task))
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
-        """Return the first feasible node in node order."""
+        """Return the first feasible node in node order where the task fits now."""
         for node in self._nodes:
-            if self._judgement.infeasible(task, node) is None:
+            if node.fits_now(task.init_resreq) and self._judgement.infeasible(task, node) is None:
                 return node
         return None
 

@@ -2,18 +2,61 @@
 
 - Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
   `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
+- Invariants of every cycle: `check_cycle`, and each of `INVARIANTS` alone.
+- Laws for plugins: `check_plugin`.
 """
 
 from batchsched.testing.code import as_code, print_examples_as_code
 from batchsched.testing.config_strategies import configs
 from batchsched.testing.invalid import InvalidSnapshot, invalid_snapshots
+from batchsched.testing.invariants import (
+    INVARIANTS,
+    Cycle,
+    Invariant,
+    InvariantViolation,
+    check_capacity,
+    check_claims,
+    check_cycle,
+    check_decisions,
+    check_gangs,
+    check_outcomes,
+    check_permutation,
+    check_placements,
+    check_protection,
+    check_reasons,
+    check_reservations,
+    check_sparing,
+    check_swaps,
+    invariant,
+)
+from batchsched.testing.laws import LawViolation, check_plugin
 from batchsched.testing.strategies import jobs, nodes, queues, resources, snapshots, tasks
 
 __all__ = [
+    "INVARIANTS",
+    "Cycle",
     "InvalidSnapshot",
+    "Invariant",
+    "InvariantViolation",
+    "LawViolation",
     "as_code",
+    "check_capacity",
+    "check_claims",
+    "check_cycle",
+    "check_decisions",
+    "check_gangs",
+    "check_outcomes",
+    "check_permutation",
+    "check_placements",
+    "check_plugin",
+    "check_protection",
+    "check_reasons",
+    "check_reservations",
+    "check_sparing",
+    "check_swaps",
     "configs",
     "invalid_snapshots",
+    "invariant",
     "jobs",
     "nodes",
     "queues",

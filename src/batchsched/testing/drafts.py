@@ -132,6 +132,7 @@ class Shape:
 
 
 def shape_of(draft: ShapeDraft, features: Features) -> Shape:
+    """Return the shape that a draft stands for, with the features that are asked for."""
     extra, request = divmod(draft[0], 16)
     affinity, constraints = divmod(draft[1], 16)
     labels = draft[2]

@@ -1,0 +1,231 @@
+"""Plugins and actions that fail or answer nonsense: who is named, and that nothing is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from attrs import frozen
+
+from batchsched import (
+    ActionError,
+    Arguments,
+    ConfigError,
+    InvariantError,
+    JobInfo,
+    NodeInfo,
+    PluginError,
+    Queue,
+    Registry,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Session,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    default_registry,
+)
+from batchsched.plugin import NodeScore, Predicate, Reads
+
+CPU = Resource(milli_cpu=1000)
+
+
+def snapshot() -> Snapshot:
+    """One node, full of a job that can spare a task; a more important task waits."""
+    running = [
+        TaskInfo(uid=u, name=u, resreq=CPU, status=TaskStatus.RUNNING, node_name="n")
+        for u in ("r1", "r2")
+    ]
+    return Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=Resource(milli_cpu=2000, memory=1))],
+        queues=[Queue(name="q")],
+        jobs=[
+            JobInfo(name="r", queue="q", tasks=running),
+            JobInfo(
+                name="j", queue="q", priority=5, tasks=[TaskInfo(uid="a", name="a", resreq=CPU)]
+            ),
+        ],
+    )
+
+
+@frozen
+class Opens:
+    """A plugin that opens with an object made anew."""
+
+    make: Callable[[], object]
+
+    def open(self, _view: object, /) -> object:
+        return self.make()
+
+
+def registry_with(opened: Callable[[], object]) -> Registry:
+    registry = default_registry()
+    registry.register_plugin("mine", lambda _: Opens(opened))
+    return registry
+
+
+def schedule(opened: Callable[[], object], actions: str = "allocate", free: bool = True) -> None:
+    registry = registry_with(opened)
+    plugins = ["priority", "gang", "mine", "predicates", "nodeorder"]
+    config = SchedulerConfig.from_mapping(
+        {"actions": actions, "tiers": [{"plugins": plugins}]}, registry=registry
+    )
+    given = snapshot()
+    if free:
+        given = Snapshot(nodes=given.nodes, queues=given.queues, jobs=[given.jobs[0]])
+    Scheduler(config, registry).schedule(given)
+
+
+def test_a_listener_that_fails_within_a_statement_is_named() -> None:
+    class Failing:
+        def on_allocate(self, _task: object) -> None:
+            raise ValueError("boom")
+
+    with pytest.raises(PluginError, match="'mine', on_allocate: ValueError: boom"):
+        schedule(Failing, "preempt", free=False)
+
+
+@pytest.mark.parametrize("reads", Reads)
+@pytest.mark.parametrize("answer", [None, "5", float("nan"), float("inf")])
+def test_a_score_that_is_no_number_is_refused_and_its_plugin_named(
+    reads: Reads, answer: object
+) -> None:
+    class Scoring:
+        def node_scores(self) -> list[NodeScore]:
+            return [NodeScore(score=lambda _t, _n: answer, reads=reads)]  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(PluginError, match="'mine', node_scores"):
+        schedule(Scoring)
+
+
+def test_scores_of_too_few_nodes_are_refused_and_their_plugin_named() -> None:
+    class Scoring:
+        def node_scores(self) -> list[NodeScore]:
+            return [
+                NodeScore(
+                    score=lambda _t, _n: 1, reads=Reads.NODE, specialise=lambda _t: lambda _n: []
+                )
+            ]
+
+    with pytest.raises(PluginError, match="'mine', node_scores: ValueError: 0 scores for 1 nodes"):
+        schedule(Scoring)
+
+
+@pytest.mark.parametrize("reads", Reads)
+@pytest.mark.parametrize("answer", [False, True, "no"])
+def test_a_refusal_that_is_no_unfit_is_refused_and_its_plugin_named(
+    reads: Reads, answer: object
+) -> None:
+    class Refusing:
+        def predicates(self) -> list[Predicate]:
+            return [Predicate(check=lambda _t, _n: answer, reads=reads)]  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(PluginError, match="'mine', predicates"):
+        schedule(Refusing)
+
+
+@pytest.mark.parametrize("answer", [False, "no"])
+def test_a_job_condition_that_is_none_is_refused_and_its_plugin_named(answer: object) -> None:
+    class Refusing:
+        def job_valid(self, _job: object) -> object:
+            return answer
+
+    class Closing:
+        def __init__(self, job: object = None) -> None:
+            self.job = job
+
+        def job_order_key(self, job: object) -> int:
+            self.job = job
+            return 0
+
+        def close(self) -> list[tuple[object, object]]:
+            return [(self.job, answer)]
+
+    with pytest.raises(PluginError, match="'mine', job_valid"):
+        schedule(Refusing)
+    with pytest.raises(PluginError, match="'mine', close"):
+        schedule(Closing)
+
+
+def test_a_key_that_cannot_be_hashed_is_refused_and_its_plugin_named() -> None:
+    class Refusing:
+        def predicates(self) -> list[Predicate]:
+            return [
+                Predicate(
+                    check=lambda _t, _n: None,
+                    reads=Reads.NODE,
+                    task_key=lambda _t: [],  # type: ignore[arg-type, return-value]
+                )
+            ]
+
+    with pytest.raises(PluginError, match="'mine', predicates: TypeError"):
+        schedule(Refusing)
+
+
+def test_a_factory_that_fails_is_a_fault_of_the_configuration_beside_all_others() -> None:
+    def failing(arguments: Arguments) -> Opens:
+        raise ValueError(arguments.text("x", default="boom"))
+
+    registry = default_registry()
+    registry.register_plugin("mine", failing)
+    given = {"actions": "allocte", "tiers": [{"plugins": ["mine", "drff"]}]}
+    with pytest.raises(ConfigError) as caught:
+        SchedulerConfig.from_mapping(given, registry=registry)
+    assert [fault.path for fault in caught.value.faults] == [
+        "actions[0]",
+        "tiers[0].plugins[0]",
+        "tiers[0].plugins[1]",
+    ]
+    assert "plugin 'mine' cannot be made of its arguments: ValueError: boom" in str(caught.value)
+
+
+def test_faults_keep_their_places_when_other_entries_are_left_out() -> None:
+    given = {
+        "actions": [{"nam": "x"}, {"name": "allocate", "arguments": {"unredy": 1}}],
+        "tiers": [{"plugins": [{}, {"name": "gang", "arguments": {"x": 1}}]}],
+    }
+    with pytest.raises(ConfigError) as caught:
+        SchedulerConfig.from_mapping(given)
+    paths = [fault.path for fault in caught.value.faults]
+    assert "actions[1].arguments['unredy']" in paths
+    assert "tiers[0].plugins[1].arguments['x']" in paths
+
+
+def test_unknown_names_are_told_together_with_other_faults() -> None:
+    with pytest.raises(ConfigError) as caught:
+        SchedulerConfig.from_mapping(
+            {"actions": "allocte", "tiers": [{"plugins": [{"name": "gang", "enableX": 1}]}]}
+        )
+    assert len(caught.value.faults) == 2
+
+
+@frozen
+class Does:
+    """An action that does what it is given."""
+
+    what: Callable[[Session], None]
+
+    def execute(self, session: Session, /) -> None:
+        self.what(session)
+
+
+def run(what: Callable[[Session], None]) -> None:
+    registry = default_registry()
+    registry.register_action("mine", lambda _: Does(what))
+    config = SchedulerConfig.from_mapping({"actions": "mine, allocate"}, registry=registry)
+    Scheduler(config, registry).schedule(snapshot())
+
+
+def test_an_action_that_leaves_a_statement_open_is_named() -> None:
+    with pytest.raises(ActionError, match="'mine': it left a statement open"):
+        run(lambda session: len(session.statement()) and None)
+
+
+def test_books_that_are_broken_decide_nothing_even_if_the_error_is_caught() -> None:
+    def overfill(session: Session) -> None:
+        with pytest.raises(InvariantError):
+            session.allocate(session.task("a"), session.node("n"))
+
+    with pytest.raises(InvariantError, match="less than nothing"):
+        run(overfill)

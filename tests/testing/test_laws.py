@@ -1,0 +1,305 @@
+"""`check_plugin` passes the plugins of the library, and catches broken ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+
+import pytest
+
+from batchsched import Arguments
+from batchsched.plugin import NodeScore, Predicate, Reads, Verdict
+from batchsched.plugins.conformance import ConformancePlugin
+from batchsched.plugins.drf import DrfPlugin
+from batchsched.plugins.gang import GangPlugin
+from batchsched.plugins.nodeorder import NodeOrderPlugin
+from batchsched.plugins.predicates import PredicatesPlugin
+from batchsched.plugins.priority import PriorityPlugin
+from batchsched.plugins.proportion import ProportionPlugin
+from batchsched.reasons import Unfit, UnfitReason
+from batchsched.session_view import SessionView
+from batchsched.states import JobState, NodeState, QueueState, TaskState
+from batchsched.status import TaskStatus
+from batchsched.testing import LawViolation, check_plugin
+
+NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="broken", detail="no")
+
+
+class OpensA:
+    """A plugin that opens an object of a class for every cycle."""
+
+    def __init__(self, kind: Callable[[SessionView], object]) -> None:
+        self._kind = kind
+
+    def open(self, view: SessionView, /) -> object:
+        return self._kind(view)
+
+
+class Opened:
+    def __init__(self, view: SessionView) -> None:
+        self.view = view
+
+
+class CountsItsCalls(Opened):
+    calls = 0
+
+    def job_order_key(self, job: JobState, /) -> int:
+        self.calls += 1
+        return self.calls
+
+
+class LooksAtOtherJobs(Opened):
+    def job_order_key(self, job: JobState, /) -> int:
+        return sum(other.ready_count for other in self.view.jobs.values())
+
+
+class LooksAtOtherQueues(Opened):
+    def queue_order_key(self, queue: QueueState, /) -> int:
+        return sum(job.ready_count for job in self.view.jobs.values())
+
+
+class TaskKeyChanges(Opened):
+    def task_order_key(self, task: TaskState, /) -> str:
+        return task.status.value
+
+
+class KeysOfDifferentTypes(Opened):
+    def job_order_key(self, job: JobState, /) -> object:
+        return job.uid if job.uid.endswith("1") else 1
+
+
+class ReadsMoreThanTheDescription(Opened):
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(
+            check=lambda task, node: None if node.fits_now(task.init_resreq) else NO,
+            reads=Reads.DESCRIPTION,
+        )
+
+
+class ReadsMoreThanAccounts(Opened):
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(check=self.check, reads=Reads.ACCOUNTS)
+
+    def check(self, task: TaskState, node: NodeState) -> Unfit | None:
+        return NO if any(t.info.priority > 1 for t in node.tasks.values()) else None
+
+
+class ReadsOtherNodes(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(score=self.score, reads=Reads.NODE)
+
+    def score(self, task: TaskState, node: NodeState) -> float:
+        return sum(len(other.tasks) for other in self.view.nodes)
+
+
+class TaskKeyTooCoarse(Opened):
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(
+            check=lambda task, node: NO if task.info.priority > 1 else None,
+            reads=Reads.DESCRIPTION,
+            task_key=lambda task: None,
+        )
+
+
+class TaskKeyNotHashable(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(score=lambda task, node: 0, task_key=lambda task: [task.uid])  # type: ignore[arg-type, return-value]
+
+
+class NormaliseRemembers(Opened):
+    seen = 0
+
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(score=lambda task, node: node.index, normalise=self.normalise)
+
+    def normalise(self, raw: float, lowest: float, highest: float) -> float:
+        self.seen += 1
+        return raw / self.seen
+
+
+class ShareIsNotGivenBack(Opened):
+    def __init__(self, view: SessionView) -> None:
+        super().__init__(view)
+        self.share: dict[str, int] = {}
+
+    def job_order_key(self, job: JobState, /) -> int:
+        return self.share.get(job.uid, 0)
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        assert task.job is not None
+        self.share[task.job.uid] = self.share.get(task.job.uid, 0) + 1
+
+
+class VerdictsAreTooFew(Opened):
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return [Verdict.VICTIM for task in candidates if task.info.priority < 3]
+
+
+class VerdictsAreTruths(Opened):
+    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> list[bool]:
+        return [True for _ in candidates]
+
+
+class VerdictsChangeTheShare(Opened):
+    evicted = 0
+
+    def job_order_key(self, job: JobState, /) -> int:
+        return self.evicted
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        self.evicted += len(candidates)
+        return [Verdict.VICTIM for _ in candidates]
+
+
+class ClaimantKeyTooCoarse(Opened):
+    def claimant_key(self, claimant: TaskState, /) -> None:
+        return None
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        yes = claimant.info.priority > 1
+        return [Verdict.VICTIM if yes else Verdict.PASS for _ in candidates]
+
+
+class VotesNone(Opened):
+    def job_ready(self, job: JobState, /) -> None:
+        return None
+
+
+class Raises(Opened):
+    def overused(self, queue: QueueState, /) -> bool:
+        return 1 / len(queue.jobs) < 0
+
+
+class ChangesTheBooks(Opened):
+    def job_valid(self, job: JobState, /) -> None:
+        job.min_available += 1
+
+
+class SpecialCaseDiffers(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(
+            score=lambda task, node: node.index,
+            reads=Reads.DESCRIPTION,
+            specialise=lambda task: lambda nodes: [1.0 for _ in nodes],
+        )
+
+
+class WatchesNothing(Opened):
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(check=self.check, reads=Reads.CLUSTER, watch=lambda task: [])
+
+    def check(self, task: TaskState, node: NodeState) -> Unfit | None:
+        there = sum(len(other.tasks) for other in self.view.nodes)
+        return NO if there > 1 else None
+
+
+class Leaks:
+    """Holds what it saw in an earlier cycle."""
+
+    def __init__(self) -> None:
+        self.cycles = 0
+
+    def open(self, view: SessionView, /) -> object:
+        self.cycles += 1
+        later = self.cycles > 1
+
+        class Ready(Opened):
+            def job_ready(self, job: JobState, /) -> bool:
+                return later
+
+        return Ready(view)
+
+
+BROKEN: list[tuple[type[Opened], str, str]] = [
+    (CountsItsCalls, "job_order_key", "asked twice"),
+    (LooksAtOtherJobs, "job_order_key", "nothing but the job"),
+    (LooksAtOtherQueues, "queue_order_key", "nothing but the queue"),
+    (TaskKeyChanges, "task_order_key", "stays the same during a cycle"),
+    (KeysOfDifferentTypes, "job_order_key", "compare"),
+    (ReadsMoreThanTheDescription, "predicates", "Reads.DESCRIPTION"),
+    (ReadsMoreThanAccounts, "predicates", "Reads.ACCOUNTS"),
+    (ReadsOtherNodes, "node_scores", "Reads.NODE"),
+    (TaskKeyTooCoarse, "predicates", "equal task_key"),
+    (TaskKeyNotHashable, "node_scores", "can be hashed"),
+    (NormaliseRemembers, "node_scores", "raw, lowest and highest only"),
+    (ShareIsNotGivenBack, "job_order_key", "after a statement is discarded"),
+    (VerdictsAreTooFew, "preemptable", "what its extension point promises"),
+    (VerdictsAreTruths, "reclaimable", "what its extension point promises"),
+    (VerdictsChangeTheShare, "job_order_key", "asked twice"),
+    (ClaimantKeyTooCoarse, "preemptable", "equal claimant_key"),
+    (VotesNone, "job_ready", "what its extension point promises"),
+    (Raises, "overused", "never raises"),
+    (ChangesTheBooks, "open", "asking changes nothing"),
+    (SpecialCaseDiffers, "node_scores", "specialise"),
+    (WatchesNothing, "predicates", "watches"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "point", "law"), BROKEN, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_a_broken_plugin_is_caught(kind: type[Opened], point: str, law: str) -> None:
+    with pytest.raises(LawViolation) as caught:
+        check_plugin(OpensA(kind), name="broken", max_examples=300)
+    violation = caught.value
+    assert violation.plugin == "broken"
+    assert violation.extension_point == point
+    assert law in violation.law
+    assert str(violation).startswith(f"plugin 'broken', {point}: ")
+    assert any("Snapshot(" in note for note in violation.__notes__)
+
+
+def test_state_that_leaks_into_the_next_cycle_is_caught() -> None:
+    with pytest.raises(LawViolation, match="no state leaks from cycle to cycle"):
+        check_plugin(lambda arguments: Leaks(), name="leaks")
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        ConformancePlugin.from_arguments,
+        DrfPlugin.from_arguments,
+        GangPlugin.from_arguments,
+        NodeOrderPlugin.from_arguments,
+        PredicatesPlugin.from_arguments,
+        PriorityPlugin.from_arguments,
+        ProportionPlugin.from_arguments,
+    ],
+)
+def test_the_plugins_of_the_library_keep_the_laws(
+    factory: Callable[[Arguments], object],
+) -> None:
+    check_plugin(factory)  # type: ignore[arg-type]
+
+
+def test_a_plugin_may_be_given_arguments() -> None:
+    seen: list[int] = []
+
+    def factory(arguments: Arguments) -> PriorityPlugin:
+        seen.append(arguments.integer("strength", default=0))
+        return PriorityPlugin()
+
+    check_plugin(factory, arguments={"strength": "3"}, max_examples=3)
+    assert set(itertools.islice(seen, 1, None)) <= {0, 3}
+    assert 3 in seen
+
+
+def test_running_tasks_are_asked_about() -> None:
+    asked: list[TaskStatus] = []
+
+    class Asks(Opened):
+        def preemptable(
+            self, claimant: TaskState, candidates: Sequence[TaskState], /
+        ) -> Sequence[Verdict]:
+            asked.extend(candidate.status for candidate in candidates)
+            return [Verdict.PASS for _ in candidates]
+
+    check_plugin(OpensA(Asks), max_examples=60)
+    assert asked
+    assert set(asked) == {TaskStatus.RUNNING}
