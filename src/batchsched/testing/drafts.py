@@ -278,10 +278,10 @@ def build_task(
         scoring_request=shape.scoring_request,
         priority=1 + trait % 3 if features.priorities else 1,
         priority_class_name=(
-            "system-node-critical" if features.critical and trait % 11 == 10 else ""  # noqa: PLR2004
+            "system-node-critical" if features.critical and trait % 11 == 10 else ""
         ),
         creation_time=_AGES[(trait // 3) % 3] if features.ages else 0.0,
-        is_backfill=features.backfill and trait % 5 == 2,  # noqa: PLR2004
+        is_backfill=features.backfill and trait % 5 == 2,
         labels=TASK_LABELS[shape.labels % len(TASK_LABELS)],
         node_selector=constraints.node_selector,
         node_affinity=constraints.node_affinity,
@@ -323,9 +323,9 @@ def build_job(
     priority, gang = divmod(draft[2], 16)
     tasks = draft[3]
     namespace = "default"
-    if features.critical and trait % 8 == 7:  # noqa: PLR2004
+    if features.critical and trait % 8 == 7:
         namespace = "kube-system"
-    elif features.affinity and trait % 4 == 2:  # noqa: PLR2004
+    elif features.affinity and trait % 4 == 2:
         namespace = "team"
     queue_name = queues[queue % len(queues)]
     if features.unknown_queues and queue == HIGHEST:
