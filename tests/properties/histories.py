@@ -267,9 +267,15 @@ def check_books(session: Session, _action: str) -> None:
 def no_node_takes_others_while_reserved() -> Iterator[None]:
     """Watch every placement: on a node that is closed, only its own Reserved tasks may start."""
 
+    # A job's own reservations are taken back before its tasks are placed, so what was
+    # reserved in this session has to be noted when it happens.
+    reserved_here: set[tuple[str, str]] = set()
+
     def is_own(task: TaskState, node: NodeState) -> bool:
         info = task.info
         if info.status is TaskStatus.RESERVED and info.node_name == node.name:
+            return True
+        if (task.uid, node.name) in reserved_here:
             return True
         return all(other.job is task.job for other in node.reserved_tasks.values())
 
@@ -280,10 +286,18 @@ def no_node_takes_others_while_reserved() -> Iterator[None]:
 
         return place
 
+    def noted(reserving: Callable[..., None]) -> Callable[..., None]:
+        def reserve(self: Any, task: TaskState, node: NodeState) -> None:
+            reserving(self, task, node)
+            reserved_here.add((task.uid, node.name))
+
+        return reserve
+
     with ExitStack() as stack:
         for owner in (Session, Statement):
             for name in ("allocate", "pipeline", "promise"):
                 stack.enter_context(patch.object(owner, name, checked(getattr(owner, name))))
+            stack.enter_context(patch.object(owner, "reserve", noted(owner.reserve)))
         yield
 
 

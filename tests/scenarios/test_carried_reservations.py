@@ -66,8 +66,9 @@ def test_h7_no_more_is_reserved_than_the_job_needs_to_start() -> None:
 
 
 def test_h8_a_node_that_preempt_has_evicted_on_is_not_reserved_for_another() -> None:
+    # Without proportion, for whom the queue would be overused, so that s could not reserve.
     simulation = Simulation(
-        scheduler("allocate", "preempt", reserve()),
+        scheduler("allocate", "preempt", reserve(), without=["proportion"]),
         cluster(
             [node("n1", "4C4G")],
             job("r", "2C2G@n1", "2C2G@n1", minimum=1),

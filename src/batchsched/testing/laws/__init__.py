@@ -19,6 +19,7 @@ from batchsched.errors import PluginError
 from batchsched.plugin import Plugin
 from batchsched.registry import PluginFactory
 from batchsched.snapshot import Snapshot
+from batchsched.testing.laws.asking import ANSWERS
 from batchsched.testing.laws.rules import (
     check_claimant_keys,
     check_discard,
@@ -93,7 +94,7 @@ def check_plugin(
             _check_laws(subject, snapshot, other, moves)
         except PluginError as error:
             raise LawViolation(
-                subject.name, error.extension_point, "it never raises", str(error), snapshot
+                subject.name, error.extension_point, ANSWERS, error.problem, snapshot
             ) from error
 
     keeps_the_laws()

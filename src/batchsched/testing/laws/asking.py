@@ -33,9 +33,9 @@ from batchsched.states import NodeState, TaskState
 from batchsched.status import TaskStatus
 from batchsched.testing.laws.trial import Trial, owner
 
-__all__ = ["Kind", "Question", "ask_all", "candidates_for", "verdicts"]
+__all__ = ["ANSWERS", "Kind", "Question", "ask_all", "candidates_for", "verdicts"]
 
-_ANSWERS = "it answers with what its extension point promises"
+ANSWERS = "it answers with what its extension point promises, and never raises"
 
 
 class Kind(Enum):
@@ -80,10 +80,10 @@ def ask_all(trial: Trial) -> dict[Question, object]:
             answer = function()
         except Exception as error:
             seen = f"{question} raises {type(error).__name__}: {error}"
-            trial.fail(question.point, _ANSWERS, seen)
+            trial.fail(question.point, ANSWERS, seen)
         problem = check(answer)
         if problem:
-            trial.fail(question.point, _ANSWERS, f"{question} is {answer!r}, which {problem}")
+            trial.fail(question.point, ANSWERS, f"{question} is {answer!r}, which {problem}")
         answers[question] = answer
     _check_order(trial, answers)
     return answers
