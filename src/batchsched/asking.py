@@ -23,7 +23,7 @@ __all__ = [
     "problem_of",
 ]
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
+FunctionT = TypeVar("FunctionT")
 ItemT = TypeVar("ItemT")
 
 Named = tuple[str, FunctionT]

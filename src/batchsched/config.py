@@ -237,9 +237,9 @@ class _Reader:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         default = SchedulerConfig()
-        self.action_paths = [f"actions[{i}]" for i in range(len(default.actions))]
+        self.action_paths: list[str] = [f"actions[{i}]" for i in range(len(default.actions))]
         """Where each action stands in what is read; some entries may have been left out."""
-        self.plugin_paths = [
+        self.plugin_paths: list[list[str]] = [
             [f"tiers[{t}].plugins[{i}]" for i in range(len(tier.plugins))]
             for t, tier in enumerate(default.tiers)
         ]

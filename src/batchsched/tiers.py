@@ -263,13 +263,11 @@ class Tiers:
         """Return the first refusal, with the plugin's name, or None."""
         for name, function in self._valid:
             try:
-                refusal: object = function(job)
+                refusal = function(job)
             except Exception as error:
                 raise PluginError(name, "job_valid", problem_of(error)) from error
-            if refusal is not None and not isinstance(refusal, JobCondition):
-                problem = f"{refusal!r} is neither None nor a JobCondition"
-                raise PluginError(name, "job_valid", problem)
             if refusal is not None:
+                _expect_condition(name, "job_valid", refusal)
                 return name, refusal
         return None
 
@@ -390,16 +388,18 @@ class Tiers:
             assert isinstance(o, SessionClose)
             try:
                 for job, condition in o.close():
-                    _expect_condition(condition)
+                    _expect_condition(name, "close", condition)
                     conditions.setdefault(job.uid, condition)
+            except PluginError:
+                raise
             except Exception as error:
                 raise PluginError(name, "close", problem_of(error)) from error
         return conditions
 
 
-def _expect_condition(condition: object) -> None:
+def _expect_condition(name: str, point: str, condition: object) -> None:
     if not isinstance(condition, JobCondition):
-        raise TypeError(f"{condition!r} is no JobCondition")
+        raise PluginError(name, point, f"{condition!r} is no JobCondition")
 
 
 _spelled_right: set[type[object]] = set()

@@ -4,6 +4,7 @@
   `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
 - Invariants of every cycle: `check_cycle`, and each of `INVARIANTS` alone.
 - Laws for plugins: `check_plugin`.
+- A state machine of many cycles: `ClusterMachine`, which finds `PingPong` too.
 """
 
 from batchsched.testing.code import as_code, print_examples_as_code
@@ -30,15 +31,19 @@ from batchsched.testing.invariants import (
     invariant,
 )
 from batchsched.testing.laws import LawViolation, check_plugin
+from batchsched.testing.machine import ClusterMachine
+from batchsched.testing.ping_pong import PingPong
 from batchsched.testing.strategies import jobs, nodes, queues, resources, snapshots, tasks
 
 __all__ = [
     "INVARIANTS",
+    "ClusterMachine",
     "Cycle",
     "InvalidSnapshot",
     "Invariant",
     "InvariantViolation",
     "LawViolation",
+    "PingPong",
     "as_code",
     "check_capacity",
     "check_claims",

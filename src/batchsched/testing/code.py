@@ -71,11 +71,11 @@ def _content(value: object) -> tuple[str, list[tuple[str, object]], str] | None:
     if has(type(value)):
         return f"{type(value).__name__}(", list(_arguments(value)), ")"
     if isinstance(value, Mapping):
-        content: Mapping[object, object] = value
+        content = cast("Mapping[object, object]", value)
         items = sorted(content.items(), key=lambda item: repr(item[0]))
         return "{", [(f"{_inline(key)}: ", part) for key, part in items], "}"
     if isinstance(value, (tuple, list)):
-        sequence: tuple[object, ...] | list[object] = value
+        sequence = cast("tuple[object, ...] | list[object]", value)
         return "[", [("", part) for part in sequence], "]"
     return None
 

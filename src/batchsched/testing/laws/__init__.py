@@ -86,7 +86,12 @@ def check_plugin(
         derandomize=True,
         report_multiple_bugs=False,
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+            HealthCheck.large_base_example,
+            HealthCheck.too_slow,
+        ],
     )
     @given(snapshot=drawn, other=drawn, moves=moves)
     def keeps_the_laws(snapshot: Snapshot, other: Snapshot, moves: list[Move]) -> None:

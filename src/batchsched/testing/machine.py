@@ -1,0 +1,204 @@
+"""A cluster that lives: jobs come and end, nodes come and go, cycles run, and all is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.strategies import DataObject, SearchStrategy
+
+from batchsched.carry_over import next_snapshot
+from batchsched.config import SchedulerConfig
+from batchsched.model import JobInfo, NodeInfo, TaskInfo
+from batchsched.registry import Registry
+from batchsched.result import CycleResult
+from batchsched.scheduler import Scheduler
+from batchsched.snapshot import Snapshot
+from batchsched.status import TaskStatus
+from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
+from batchsched.testing.ping_pong import Watcher
+from batchsched.testing.strategies import jobs, nodes, snapshots
+
+__all__ = ["ClusterMachine"]
+
+_HOLDING = (
+    TaskStatus.RUNNING,
+    TaskStatus.BOUND,
+    TaskStatus.BINDING,
+    TaskStatus.RELEASING,
+    TaskStatus.UNKNOWN,
+)
+_WHICH = st.integers(0, 15)
+
+
+class ClusterMachine(RuleBasedStateMachine):
+    """A state machine of many cycles, for Hypothesis to look for trouble in.
+
+    Its rules submit jobs, let tasks end and fail, cordon, lose and add nodes, and run cycles.
+    Every cycle is checked for every invariant. Where cycles alone, without any event, come
+    back to where they were and evict tasks on the way, that is reported as ping-pong.
+
+    Subclass it to test a policy: set `config`, and `registry` if it names plugins of your own;
+    override `starts` and `arrivals` for other clusters and jobs; add rules for what happens in
+    yours. The machine's `TestCase` is what test runners collect.
+
+    >>> class Preempting(ClusterMachine):
+    ...     config = SchedulerConfig.from_mapping({"actions": "allocate, preempt"})
+    >>> TestPreempting = Preempting.TestCase
+    """
+
+    config: SchedulerConfig = SchedulerConfig()
+    """The policy."""
+    registry: Registry | None = None
+    """Where the names in `config` come from; None: the default registry."""
+    invariants: Sequence[Invariant] = INVARIANTS
+    """What every cycle is checked for."""
+    seconds_per_cycle: float = 10.0
+    """How much time passes from cycle to cycle."""
+    max_jobs: int = 8
+    """How many jobs there may be before no more come."""
+    max_nodes: int = 5
+    """How many nodes there may be before no more come."""
+    quiet_cycles: int = 12
+    """How many cycles `settle` runs at most, waiting for the cluster to come to rest."""
+    finds_ping_pong: bool = True
+    """Whether ping-pong is reported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scheduler = Scheduler(self.config, self.registry)
+        self.snapshot = Snapshot()
+        """The cluster as it is now."""
+        self._watcher = Watcher()
+        self._number = 0
+
+    # For subclasses
+
+    def starts(self) -> SearchStrategy[Snapshot]:
+        """Return what clusters begin as."""
+        return snapshots(max_nodes=3, max_queues=2, max_jobs=3, max_tasks=3)
+
+    def arrivals(self, name: str, queues: Sequence[str]) -> SearchStrategy[JobInfo]:
+        """Return what jobs are submitted, given the name to call them by and the queues."""
+        return jobs(name=name, queues=queues, max_tasks=3)
+
+    def change(self, snapshot: Snapshot) -> None:
+        """Let the cluster be as `snapshot` says; rules call this for what is no cycle."""
+        self.snapshot = snapshot
+        self._watcher.forget()
+
+    def tasks(self, *statuses: TaskStatus) -> list[TaskInfo]:
+        """Return the tasks of all jobs that have one of these statuses, in order of UID."""
+        return [task for job in self.snapshot.jobs for task in job.tasks if task.status in statuses]
+
+    def run_cycle(self) -> CycleResult:
+        """Run a cycle, check it, and let its decisions take effect."""
+        before = self.snapshot
+        result = self.scheduler.schedule(before)
+        check_cycle(before, result, self.config, registry=self.registry, invariants=self.invariants)
+        if self.finds_ping_pong:
+            self._watcher.watch(before, result)
+        self.snapshot = next_snapshot(before, result, now=before.now + self.seconds_per_cycle)
+        return result
+
+    # Rules
+
+    @initialize(data=st.data())
+    def start(self, data: DataObject) -> None:
+        """Begin."""
+        self.change(data.draw(self.starts(), label="snapshot"))
+
+    @rule()
+    def cycle(self) -> None:
+        """Run one cycle."""
+        self.run_cycle()
+
+    @rule()
+    def settle(self) -> None:
+        """Run cycles until nothing changes any more, and nothing else happens meanwhile."""
+        for _ in range(self.quiet_cycles):
+            before = self.snapshot
+            self.run_cycle()
+            if evolve(self.snapshot, now=before.now) == before:
+                return
+
+    @precondition(lambda self: len(self.snapshot.jobs) < self.max_jobs)
+    @rule(data=st.data())
+    def submit(self, data: DataObject) -> None:
+        """Let a job come."""
+        self._number += 1
+        queues = [queue.name for queue in self.snapshot.queues] or ["unknown"]
+        job = data.draw(self.arrivals(f"new{self._number}", queues), label="job")
+        now = self.snapshot.now
+        tasks = [evolve(task, creation_time=now) for task in job.tasks]
+        arrived = evolve(job, creation_time=now, tasks=tasks)
+        self.change(next_snapshot(self.snapshot, None, now=now, new_jobs=[arrived]))
+
+    @precondition(lambda self: self.tasks(TaskStatus.RUNNING))
+    @rule(which=_WHICH)
+    def finish(self, which: int) -> None:
+        """Let a running task end well."""
+        uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
+        self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, succeeded=[uid]))
+
+    @precondition(lambda self: self.tasks(TaskStatus.RUNNING))
+    @rule(which=_WHICH)
+    def fail(self, which: int) -> None:
+        """Let a running task fail; its controller makes it anew."""
+        uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
+        self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, gone=[uid]))
+
+    @precondition(lambda self: self.snapshot.nodes)
+    @rule(which=_WHICH)
+    def cordon(self, which: int) -> None:
+        """Close a node for new tasks, or open it again."""
+        chosen = self._one_node(which)
+        changed = evolve(chosen, unschedulable=not chosen.unschedulable)
+        nodes_now = [changed if node is chosen else node for node in self.snapshot.nodes]
+        self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, nodes=nodes_now))
+
+    @precondition(lambda self: len(self.snapshot.nodes) > 1)
+    @rule(which=_WHICH)
+    def lose_node(self, which: int) -> None:
+        """Let a node go, with all tasks on it, which come back as Pending."""
+        lost = self._one_node(which)
+        all_tasks = [*self.tasks(*_HOLDING), *self.snapshot.other_tasks]
+        self.change(
+            next_snapshot(
+                self.snapshot,
+                None,
+                now=self.snapshot.now,
+                nodes=[node for node in self.snapshot.nodes if node is not lost],
+                gone=[
+                    task.uid
+                    for task in all_tasks
+                    if task.node_name == lost.name and task.status in _HOLDING
+                ],
+            )
+        )
+
+    @precondition(lambda self: len(self.snapshot.nodes) < self.max_nodes)
+    @rule(node=nodes(name="new"))
+    def add_node(self, node: NodeInfo) -> None:
+        """Let a node come."""
+        self._number += 1
+        name = f"new{self._number}"
+        labels = {**node.labels, "host": name} if "host" in node.labels else node.labels
+        added = evolve(node, name=name, labels=labels)
+        self.change(
+            next_snapshot(
+                self.snapshot,
+                None,
+                now=self.snapshot.now,
+                nodes=[*self.snapshot.nodes, added],
+            )
+        )
+
+    @staticmethod
+    def _one_of(tasks: Sequence[TaskInfo], which: int) -> TaskInfo:
+        return tasks[which % len(tasks)]
+
+    def _one_node(self, which: int) -> NodeInfo:
+        return self.snapshot.nodes[which % len(self.snapshot.nodes)]
