@@ -259,8 +259,7 @@ def _is_sound(resource: object) -> bool:
 
 
 def _is_sound_use(task: TaskInfo) -> bool:
-    status: object = task.status
-    return isinstance(status, TaskStatus) and is_text(task.node_name) and _is_sound(task.resreq)
+    return type(task.status) is TaskStatus and is_text(task.node_name) and _is_sound(task.resreq)
 
 
 def _are_sound_labels(labels: Mapping[str, str]) -> bool:

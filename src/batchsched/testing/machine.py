@@ -53,7 +53,7 @@ class ClusterMachine(RuleBasedStateMachine):
     """The policy."""
     registry: Registry | None = None
     """Where the names in `config` come from; None: the default registry."""
-    invariants: Sequence[Invariant] = INVARIANTS
+    cycle_invariants: Sequence[Invariant] = INVARIANTS
     """What every cycle is checked for."""
     seconds_per_cycle: float = 10.0
     """How much time passes from cycle to cycle."""
@@ -97,7 +97,13 @@ class ClusterMachine(RuleBasedStateMachine):
         """Run a cycle, check it, and let its decisions take effect."""
         before = self.snapshot
         result = self.scheduler.schedule(before)
-        check_cycle(before, result, self.config, registry=self.registry, invariants=self.invariants)
+        check_cycle(
+            before,
+            result,
+            self.config,
+            registry=self.registry,
+            invariants=self.cycle_invariants,
+        )
         if self.finds_ping_pong:
             self._watcher.watch(before, result)
         self.snapshot = next_snapshot(before, result, now=before.now + self.seconds_per_cycle)

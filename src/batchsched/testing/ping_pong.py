@@ -61,7 +61,7 @@ class Watcher:
 
     times: int = 2
     """How often a loop must be gone through to be reported."""
-    _seen: list[_Seen] = field(factory=list)
+    _seen: list[_Seen] = field(factory=list["_Seen"])
 
     def forget(self) -> None:
         """Take note that something else changed."""
