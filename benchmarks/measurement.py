@@ -78,7 +78,7 @@ class Measurement:
     allocate_alone: tuple[float, ...] = ()
     """The seconds of allocate in a cycle without reclaim and preempt; if it has those."""
     source: str = ""
-    """A digest of the library's source text; figures of different sources do not compare."""
+    """A digest of all source text that was run; figures of different sources do not compare."""
     options: Options = Options()
     peak_memory: int = 0
     """Of a fresh process that makes the snapshot and runs the cycles once; bytes."""
@@ -146,12 +146,12 @@ def measure(workload: Workload, options: Options, digests: Digests) -> Measureme
 
 
 def source_digest() -> str:
-    """Return a short digest of the library's source text."""
+    """Return a short digest of the source text of the library and of the benchmarks."""
     digest = hashlib.sha256()
-    root = Path(batchsched.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\n".encode())
-        digest.update(path.read_bytes())
+    for root in (Path(batchsched.__file__).parent, Path(__file__).parent):
+        for path in sorted(root.rglob("*.py")):
+            digest.update(f"{path.relative_to(root.parent)}\n".encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 

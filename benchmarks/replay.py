@@ -8,6 +8,7 @@ The replay's result must be that of the run.
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -217,6 +218,9 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
             calls.append(partial(setattr, session, "action_name", action))
         calls.append(step.bound_to(session))
     cycle.steps.clear()
+    # What was prepared here must not make a full collection fall due in what is measured: at
+    # 100,000 tasks that took 0.24 s of 0.82, and made the engine look better than it is.
+    gc.collect()
     clock.begin()
     for call in calls:
         call()

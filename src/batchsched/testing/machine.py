@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 from attrs import evolve
 from hypothesis import strategies as st
@@ -31,6 +32,26 @@ _HOLDING = (
     TaskStatus.UNKNOWN,
 )
 _WHICH = st.integers(0, 15)
+
+RuleT = TypeVar("RuleT")
+
+
+# Hypothesis's own decorators leave nothing of the type of what they decorate.
+
+
+def _first(**drawn: SearchStrategy[object]) -> Callable[[RuleT], RuleT]:
+    make = cast("Callable[..., Callable[[RuleT], RuleT]]", initialize)
+    return make(**drawn)
+
+
+def _step(**drawn: SearchStrategy[object]) -> Callable[[RuleT], RuleT]:
+    make = cast("Callable[..., Callable[[RuleT], RuleT]]", rule)
+    return make(**drawn)
+
+
+def _when(condition: Callable[[ClusterMachine], object]) -> Callable[[RuleT], RuleT]:
+    make = cast("Callable[..., Callable[[RuleT], RuleT]]", precondition)
+    return make(condition)
 
 
 class ClusterMachine(RuleBasedStateMachine):
@@ -111,17 +132,17 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # Rules
 
-    @initialize(data=st.data())
+    @_first(data=st.data())
     def start(self, data: DataObject) -> None:
         """Begin."""
         self.change(data.draw(self.starts(), label="snapshot"))
 
-    @rule()
+    @_step()
     def cycle(self) -> None:
         """Run one cycle."""
         self.run_cycle()
 
-    @rule()
+    @_step()
     def settle(self) -> None:
         """Run cycles until nothing changes any more, and nothing else happens meanwhile."""
         for _ in range(self.quiet_cycles):
@@ -130,8 +151,8 @@ class ClusterMachine(RuleBasedStateMachine):
             if evolve(self.snapshot, now=before.now) == before:
                 return
 
-    @precondition(lambda self: len(self.snapshot.jobs) < self.max_jobs)
-    @rule(data=st.data())
+    @_when(lambda self: len(self.snapshot.jobs) < self.max_jobs)
+    @_step(data=st.data())
     def submit(self, data: DataObject) -> None:
         """Let a job come."""
         self._number += 1
@@ -142,22 +163,22 @@ class ClusterMachine(RuleBasedStateMachine):
         arrived = evolve(job, creation_time=now, tasks=tasks)
         self.change(next_snapshot(self.snapshot, None, now=now, new_jobs=[arrived]))
 
-    @precondition(lambda self: self.tasks(TaskStatus.RUNNING))
-    @rule(which=_WHICH)
+    @_when(lambda self: self.tasks(TaskStatus.RUNNING))
+    @_step(which=_WHICH)
     def finish(self, which: int) -> None:
         """Let a running task end well."""
         uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
         self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, succeeded=[uid]))
 
-    @precondition(lambda self: self.tasks(TaskStatus.RUNNING))
-    @rule(which=_WHICH)
+    @_when(lambda self: self.tasks(TaskStatus.RUNNING))
+    @_step(which=_WHICH)
     def fail(self, which: int) -> None:
         """Let a running task fail; its controller makes it anew."""
         uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
         self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, gone=[uid]))
 
-    @precondition(lambda self: self.snapshot.nodes)
-    @rule(which=_WHICH)
+    @_when(lambda self: self.snapshot.nodes)
+    @_step(which=_WHICH)
     def cordon(self, which: int) -> None:
         """Close a node for new tasks, or open it again."""
         chosen = self._one_node(which)
@@ -165,8 +186,8 @@ class ClusterMachine(RuleBasedStateMachine):
         nodes_now = [changed if node is chosen else node for node in self.snapshot.nodes]
         self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, nodes=nodes_now))
 
-    @precondition(lambda self: len(self.snapshot.nodes) > 1)
-    @rule(which=_WHICH)
+    @_when(lambda self: len(self.snapshot.nodes) > 1)
+    @_step(which=_WHICH)
     def lose_node(self, which: int) -> None:
         """Let a node go, with all tasks on it, which come back as Pending."""
         lost = self._one_node(which)
@@ -185,8 +206,8 @@ class ClusterMachine(RuleBasedStateMachine):
             )
         )
 
-    @precondition(lambda self: len(self.snapshot.nodes) < self.max_nodes)
-    @rule(node=nodes(name="new"))
+    @_when(lambda self: len(self.snapshot.nodes) < self.max_nodes)
+    @_step(node=nodes(name="new"))
     def add_node(self, node: NodeInfo) -> None:
         """Let a node come."""
         self._number += 1
