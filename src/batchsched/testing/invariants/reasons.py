@@ -71,7 +71,7 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
         case WhyPending.QUEUE_OVERUSED:
             yield from _overused(cycle, job)
         case WhyPending.NOT_CONSIDERED:
-            yield from _not_considered(cycle, task)
+            yield from _not_considered(cycle, task, reason)
 
 
 def _is_ready(cycle: Cycle, job: JobInfo) -> bool:
@@ -81,6 +81,8 @@ def _is_ready(cycle: Cycle, job: JobInfo) -> bool:
 def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
     if reason.tally is None:
         yield "it does not say what the nodes have to say"
+    elif reason.tally.available:
+        yield "there is a node that could take it"
     large = any(
         fits(cycle.start_request[task.uid], of(node.allocatable)) for node in cycle.nodes.values()
     )
@@ -96,7 +98,7 @@ def _not_reached(
         for other in job.tasks
         if other.uid != task.uid
         and other.uid in cycle.result.pending
-        and cycle.result.pending[other.uid].why in _STUCK
+        and _is_stuck(cycle.result.pending[other.uid])
     ]
     if not stuck:
         yield "no other task of its job is stuck"
@@ -109,6 +111,11 @@ def _not_reached(
         _turn(cycle, other) < _turn(cycle, task) for other in named
     ):
         yield f"{named[0].uid!r} does not come before it"
+
+
+def _is_stuck(reason: PendingReason) -> bool:
+    """Return whether a task was tried itself: then there is more to say than who was before it."""
+    return reason.why in _STUCK or reason.tally is not None
 
 
 def _turn(cycle: Cycle, task: TaskInfo) -> tuple[int, float, str]:
@@ -141,9 +148,13 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         yield "its queue never had all that it deserves"
 
 
-def _not_considered(cycle: Cycle, task: TaskInfo) -> Iterator[str]:
+def _not_considered(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
     if task.status is not TaskStatus.PENDING:
         return
+    if reason.tally is not None:
+        if not reason.tally.available:
+            yield "there is no room for it"
+        return  # it was tried, and there was no room at the time
     action = "backfill" if cycle.is_best_effort(task.uid) else "allocate"
     if cycle.policy.actions(action):
         yield f"{action} comes to every such task"
