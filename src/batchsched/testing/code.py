@@ -63,7 +63,7 @@ def _show(value: object, indent: str, used: int) -> str:
     if "\n" not in line and len(indent) + used + len(line) <= _WIDTH:
         return line
     lines = [f"{indent}{_STEP}{name}{code}," for name, code in shown]
-    return "\n".join([opening, *lines, f"{indent}{closing}"])
+    return "\n".join([opening, *lines, f"{indent}{closing.removeprefix(',')}"])
 
 
 def _content(value: object) -> tuple[str, list[tuple[str, object]], str] | None:
@@ -74,9 +74,11 @@ def _content(value: object) -> tuple[str, list[tuple[str, object]], str] | None:
         content = cast("Mapping[object, object]", value)
         items = sorted(content.items(), key=lambda item: repr(item[0]))
         return "{", [(f"{_inline(key)}: ", part) for key, part in items], "}"
-    if isinstance(value, (tuple, list)):
-        sequence = cast("tuple[object, ...] | list[object]", value)
-        return "[", [("", part) for part in sequence], "]"
+    if isinstance(value, list):
+        return "[", [("", part) for part in cast("list[object]", value)], "]"
+    if isinstance(value, tuple):
+        parts = [("", part) for part in cast("tuple[object, ...]", value)]
+        return "(", parts, ",)" if len(parts) == 1 else ")"
     return None
 
 
@@ -91,13 +93,17 @@ def _arguments(value: object) -> Iterator[tuple[str, object]]:
         if attribute.init:
             part: object = getattr(value, attribute.name)
             if not _is_default(attribute, part):
+                if isinstance(part, tuple) and attribute.converter is not None:
+                    part = list(cast("tuple[object, ...]", part))  # which makes a tuple of it
                 yield f"{attribute.alias}=", part
 
 
 def _is_default(attribute: Attribute[object], part: object) -> bool:
     default: object = attribute.default
     # A default that is made anew (a Factory) is equal to nothing, and so it is shown.
-    return default is not NOTHING and type(part) is type(default) and part == default
+    if default is NOTHING or isinstance(part, bool) is not isinstance(default, bool):
+        return False
+    return part == default
 
 
 def _atom(value: object) -> str:

@@ -144,8 +144,9 @@ def configs(
         flag_of = dict(off) if flags else {}
         options: list[ActionOption] = []
         for position, name in enumerate(sequences[sequence]):
-            pool = _ACTIONS.get(name, (ActionOption(name=name),))
-            options.append(pool[variants[position] % len(pool) if arguments else 0])
+            pool = _ACTIONS.get(name, ()) if arguments else ()
+            pool = pool or (ActionOption(name=name),)
+            options.append(pool[variants[position] % len(pool)])
         return SchedulerConfig(
             actions=options,
             tiers=[

@@ -64,7 +64,7 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
         case WhyPending.NO_NODE:
             yield from _no_node(cycle, task, reason)
         case WhyPending.GANG_INCOMPLETE:
-            if cycle.policy.knows_plugins and _is_ready(cycle, job):
+            if cycle.policy.knows_plugins and cycle.is_gang_ready(job):
                 yield f"its job is ready: {cycle.ready(job)} of {job.min_available}"
         case WhyPending.NOT_REACHED:
             yield from _not_reached(cycle, job, task, reason)
@@ -72,10 +72,6 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
             yield from _overused(cycle, job)
         case WhyPending.NOT_CONSIDERED:
             yield from _not_considered(cycle, task, reason)
-
-
-def _is_ready(cycle: Cycle, job: JobInfo) -> bool:
-    return not cycle.policy.has("gang", "enableJobReady") or cycle.is_gang_ready(job)
 
 
 def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
