@@ -267,7 +267,7 @@ def docs(arguments: Sequence[str]) -> int:
     if not (ROOT / "docs" / "conf.py").is_file():
         say("there is no docs/conf.py, so there is no documentation to build")
         return 0
-    where = environment("docs", "--editable", ".[testing]", "--group", "docs")
+    where = environment("docs", "--editable", ".[fast,testing]", "--group", "docs")
     say("building the documentation into site/")
     return where.run("-m", "sphinx", "-W", "-q", "-b", "html", *arguments, "docs", "site")
 

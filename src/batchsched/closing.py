@@ -5,6 +5,8 @@ Specification: section 9.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attrs import evolve
 
 from batchsched.errors import InvariantError
@@ -17,7 +19,7 @@ from batchsched.reasons import (
 )
 from batchsched.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.session import Session
-from batchsched.states import JobState, TaskState
+from batchsched.states import JobState, NodeState, TaskState
 from batchsched.status import JobPhase, TaskStatus
 from batchsched.vectors import fits
 
@@ -43,25 +45,40 @@ def close(session: Session) -> CycleResult:
         TaskStatus.CONDITIONAL: [],
         TaskStatus.RESERVED: [],
     }
+    # Equal outcomes are one object: there are a hundred thousand tasks, and few nodes.
+    known_jobs = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}
+    known_tasks: dict[tuple[int, NodeState | None, bool], TaskOutcome] = {}
     for uid, job in session.jobs.items():
         condition = conditions.get(uid)
-        if condition is not None:
+        if condition is None:
+            jobs[uid] = known_jobs[_phase(job, None)]
+        else:
             condition = reasons.explain(job, condition)
-        jobs[uid] = JobOutcome(phase=_phase(job, condition), condition=condition)
+            jobs[uid] = JobOutcome(phase=_phase(job, condition), condition=condition)
         for task in job.tasks:
-            node_name = None if task.node is None else task.node.name
-            tasks[task.uid] = TaskOutcome(
-                status=task.status, node_name=node_name, is_backfill=task.is_backfill
-            )
-            if task.status in promises and node_name is not None:
-                promises[task.status].append(Promise(task_uid=task.uid, node_name=node_name))
+            status, node = task.status, task.node
+            key = (status.index, node, task.is_backfill)
+            outcome = known_tasks.get(key)
+            if outcome is None:
+                outcome = known_tasks[key] = TaskOutcome(
+                    status=status,
+                    node_name=None if node is None else node.name,
+                    is_backfill=task.is_backfill,
+                )
+            tasks[task.uid] = outcome
+            if node is not None and not status.holds and status in promises:
+                promises[status].append(Promise(task_uid=task.uid, node_name=node.name))
     return CycleResult(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
         pipelined=_in_order(promises[TaskStatus.PIPELINED]),
         conditional=_in_order(promises[TaskStatus.CONDITIONAL]),
         reserved=_in_order(promises[TaskStatus.RESERVED]),
-        dropped_reservations=_in_order(session.dropped_reservations),
+        dropped_reservations=_in_order(
+            promise
+            for promise in dict.fromkeys(session.dropped_reservations)
+            if not _is_used_after_all(promise, session.ledger.tasks[promise.task_uid])
+        ),
         tasks=tasks,
         jobs=jobs,
         left_out=session.left_out,
@@ -69,8 +86,14 @@ def close(session: Session) -> CycleResult:
     )
 
 
-def _in_order(promises: list[Promise]) -> tuple[Promise, ...]:
+def _in_order(promises: Iterable[Promise]) -> tuple[Promise, ...]:
     return tuple(sorted(promises, key=lambda promise: promise.task_uid))
+
+
+def _is_used_after_all(dropped: Promise, task: TaskState) -> bool:
+    """Return whether a later turn of the cycle gave the task the very place that it had lost."""
+    is_there = task.node is not None and task.node.name == dropped.node_name
+    return is_there and task.status in (TaskStatus.BINDING, TaskStatus.RESERVED)
 
 
 def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from operator import add, sub
 from typing import cast
 
+from batchsched.arrays import LARGEST_IN_ARRAYS
 from batchsched.resources import EPSILON, Resource
 
 __all__ = ["Dimensions", "Vector", "fits", "is_empty", "minus", "plus"]
@@ -69,7 +70,7 @@ class Dimensions:
     (5, 0, 0, 2)
     """
 
-    __slots__ = ("_cache", "_positions", "in_cluster", "names", "zero")
+    __slots__ = ("_cache", "_positions", "are_small", "in_cluster", "names", "zero")
 
     def __init__(self, nodes: Iterable[Resource], tasks: Iterable[Resource]) -> None:
         there: set[str] = set()
@@ -87,6 +88,8 @@ class Dimensions:
         """How many of them, from the first, are the cluster's."""
         self.zero: Vector = (0,) * len(self.names)
         """Nothing."""
+        self.are_small = True
+        """Whether all vectors made so far are of whole numbers below `LARGEST_IN_ARRAYS`."""
         self._positions = {name: position for position, name in enumerate(scalars, start=2)}
         self._cache: dict[int, tuple[Resource, Vector]] = {}
 
@@ -102,6 +105,9 @@ class Dimensions:
             if amount:
                 amounts[self._positions[name]] = _exact(amount)
         vector = tuple(amounts)
+        for amount in vector:
+            if amount >= LARGEST_IN_ARRAYS or type(amount) is not int:
+                self.are_small = False
         # The resource is kept with its vector, so that its identity stays taken.
         self._cache[id(resource)] = (resource, vector)
         return vector

@@ -13,6 +13,8 @@ import pytest
 from attrs import frozen
 
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
+from batchsched.fast import VectorisedPlacement
+from batchsched.placement import scores
 
 
 def _checker() -> ModuleType:
@@ -68,6 +70,20 @@ def test_every_case_is_decided_as_expected(path: Path) -> None:
         for one in decided(path)
     }
     assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@of_each_file
+def test_every_case_is_decided_the_same_on_arrays(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scores, "FEW", 0)  # however few nodes there are
+    other = [
+        one.case["name"]
+        for one in decided(path)
+        if Scheduler(one.scheduler.config, placement=VectorisedPlacement).schedule(one.snapshot)
+        != one.result
+    ]
+    assert other == []
 
 
 @of_each_file

@@ -49,6 +49,9 @@ class Own:
     def _not_many(self, _task: TaskState, node: NodeState) -> Unfit | None:
         return REFUSED if len(node.tasks) + len(node.reserved_tasks) >= 3 else None
 
+    def _few(self, _task: TaskState, node: NodeState) -> Unfit | None:
+        return REFUSED if len(node.tasks) >= 3 else None
+
     def _not_beside_the_same(self, task: TaskState, node: NodeState) -> Unfit | None:
         same = any(_app(other) == _app(task) != "" for other in node.tasks.values())
         return REFUSED if same else None
@@ -62,6 +65,13 @@ class Own:
             yield Predicate(check=self._no_label, reads=Reads.DESCRIPTION, task_key=_app)
         if "many" in self.parts:
             yield Predicate(check=self._not_many, reads=Reads.ACCOUNTS, task_key=_alike)
+        if "few" in self.parts:
+            yield Predicate(
+                check=self._few,
+                reads=Reads.ACCOUNTS,
+                task_key=_alike,
+                vectorise=lambda _task: lambda nodes: ~(nodes.tasks >= 3),
+            )
         if "same" in self.parts:
             yield Predicate(
                 check=self._not_beside_the_same,
@@ -108,7 +118,20 @@ class Own:
                 task_key=_request,
             )
         if "idle" in self.parts:
-            yield NodeScore(score=self._idle, reads=Reads.ACCOUNTS, task_key=_alike)
+            yield NodeScore(
+                score=self._idle,
+                reads=Reads.ACCOUNTS,
+                task_key=_alike,
+                vectorise=lambda _task: lambda nodes: nodes.idle[0] * 0.1 / 7,
+            )
+        if "capacity" in self.parts:
+            yield NodeScore(
+                score=lambda _task, node: float(node.allocatable[1]) - node.scoring_memory,
+                weight=3,
+                reads=Reads.ACCOUNTS,
+                task_key=_alike,
+                vectorise=lambda _task: lambda nodes: nodes.allocatable[1] - nodes.scoring[1],
+            )
         if "running" in self.parts:
             yield NodeScore(score=self._running, reads=Reads.NODE, task_key=_alike)
         if "reversed" in self.parts:
@@ -126,8 +149,8 @@ class Own:
 
 
 WATCHED_PARTS = (
-    *("label", "many", "same"),
-    *("tiny", "by name", "normalised", "idle", "running", "reversed", "nothing"),
+    *("label", "many", "same", "few"),
+    *("tiny", "by name", "normalised", "idle", "running", "reversed", "nothing", "capacity"),
 )
 """What the engine can keep answers of."""
 PARTS = (*WATCHED_PARTS, "fullest", "elsewhere")

@@ -28,9 +28,11 @@ from batchsched.arguments import Arguments
 from batchsched.ledger import Ledger
 from batchsched.placement import Fit, Placement
 from batchsched.placement import indexed as indexed_module
+from batchsched.placement import scores as scores_module
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.judgement import Judgement
 from batchsched.placement.plain import PlainPlacement
+from batchsched.placement.vectorised import VectorisedPlacement
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session import Session
 from batchsched.states import NodeState, TaskState
@@ -38,6 +40,7 @@ from batchsched.testing import configs, snapshots
 from batchsched.tiers import ConfiguredPlugin
 
 S = TaskStatus
+ENGINES = (IndexedPlacement, VectorisedPlacement)
 CHOICE = st.integers(0, 30)
 
 
@@ -46,12 +49,12 @@ CHOICE = st.integers(0, 30)
 
 @given(snapshots(), configs())
 @settings(max_examples=250, deadline=None)
-def test_a_cycle_decides_the_same_with_either_engine(
+def test_a_cycle_decides_the_same_with_every_engine(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:
-    assert Scheduler(config).schedule(snapshot) == Scheduler(
-        config, placement=PlainPlacement
-    ).schedule(snapshot)
+    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    for engine in ENGINES:
+        assert Scheduler(config, placement=engine).schedule(snapshot) == expected
 
 
 @given(snapshots(min_nodes=8, max_nodes=24, min_jobs=8, max_jobs=16, max_tasks=6), configs())
@@ -59,9 +62,9 @@ def test_a_cycle_decides_the_same_with_either_engine(
 def test_a_cycle_on_more_nodes_than_are_looked_at_one_by_one_decides_the_same(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:
-    assert Scheduler(config).schedule(snapshot) == Scheduler(
-        config, placement=PlainPlacement
-    ).schedule(snapshot)
+    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    for engine in ENGINES:
+        assert Scheduler(config, placement=engine).schedule(snapshot) == expected
 
 
 PARTS_IN_USE = st.sets(st.sampled_from(WATCHED_PARTS), min_size=1, max_size=4)
@@ -78,9 +81,9 @@ def test_a_cycle_with_predicates_and_scores_of_a_users_own_decides_the_same(
 ) -> None:
     registry = default_registry()
     registry.register_plugin("own", lambda _: Opens(partial(Own, parts)))
-    assert Scheduler(config, registry).schedule(snapshot) == Scheduler(
-        config, registry, placement=PlainPlacement
-    ).schedule(snapshot)
+    expected = Scheduler(config, registry, placement=PlainPlacement).schedule(snapshot)
+    for engine in ENGINES:
+        assert Scheduler(config, registry, placement=engine).schedule(snapshot) == expected
 
 
 @given(snapshots(max_nodes=6), configs())
@@ -90,22 +93,27 @@ def test_a_cycle_decides_the_same_when_few_tables_are_kept(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexed_module, "MAX_KEPT_ENTRIES", 1)
-        few = Scheduler(config).schedule(snapshot)
-    assert few == Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+        few = [Scheduler(config, placement=engine).schedule(snapshot) for engine in ENGINES]
+    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    assert few == [expected] * len(ENGINES)
 
 
 # Single questions
 
 
-class Both:
-    """Both engines over one ledger."""
+class All:
+    """All engines over one ledger."""
 
     plain: PlainPlacement
     indexed: IndexedPlacement
+    vectorised: VectorisedPlacement
 
     def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
         self.plain = PlainPlacement(ledger, judgement)
         self.indexed = IndexedPlacement(ledger, judgement)
+        self.vectorised = VectorisedPlacement(ledger, judgement)
+        # A task knows its kind by number, and a session has but one engine.
+        vars(self.vectorised)["_kinds"] = vars(self.indexed)["_kinds"]
 
     def expect_equal_answers(self, task: TaskState, nodes: Sequence[NodeState]) -> None:
         questions: dict[str, Callable[[Placement], object]] = {
@@ -119,9 +127,11 @@ class Both:
             "totals": lambda p: p.totals(task, [p.raw_scores(task, n) for n in nodes]),
         }
         for name, ask in questions.items():
-            assert ask(self.indexed) == ask(self.plain), name
+            expected = ask(self.plain)
+            assert ask(self.indexed) == expected, name
+            assert ask(self.vectorised) == expected, f"{name}, on arrays"
 
-    def __getattr__(self, name: str) -> object:  # the session may ask either
+    def __getattr__(self, name: str) -> object:  # the session may ask any
         return getattr(self.plain, name)
 
 
@@ -136,7 +146,7 @@ WEIGHTS = st.builds(
 
 
 class EnginesOverOneLedger(RuleBasedStateMachine):
-    """Tasks come and go; after each change some questions are asked of both engines."""
+    """Tasks come and go; after each change some questions are asked of all engines."""
 
     parts = PARTS
     session: Session
@@ -153,7 +163,7 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
             ConfiguredPlugin("nodeorder", 1, weights),
             ConfiguredPlugin("own", 1, Opens(partial(Own, own & set(self.parts)))),
         ]
-        self.session = Session(snapshot, plugins, Both)
+        self.session = Session(snapshot, plugins, All)
         self.statement = None
 
     def some(self, choice: int, *statuses: TaskStatus) -> TaskState | None:
@@ -176,17 +186,17 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
     def ask(self, choice: int) -> None:
         tasks = list(self.session.ledger.tasks.values())
         if tasks:
-            both = self.session.placement
-            assert isinstance(both, Both)
-            both.expect_equal_answers(tasks[choice % len(tasks)], self.session.nodes)
+            engines = self.session.placement
+            assert isinstance(engines, All)
+            engines.expect_equal_answers(tasks[choice % len(tasks)], self.session.nodes)
 
     @rule()
     def ask_for_everything_that_waits(self) -> None:
-        both = self.session.placement
-        assert isinstance(both, Both)
+        engines = self.session.placement
+        assert isinstance(engines, All)
         for task in self.session.ledger.tasks.values():
             if task.status is S.PENDING:
-                both.expect_equal_answers(task, self.session.nodes)
+                engines.expect_equal_answers(task, self.session.nodes)
 
     @rule(choice=CHOICE, place=CHOICE, mark=st.booleans())
     def allocate(self, choice: int, place: int, mark: bool) -> None:
@@ -261,10 +271,22 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
         self.statement = None
 
 
-TestBothEnginesGiveTheSameAnswers = EnginesOverOneLedger.TestCase
-TestBothEnginesGiveTheSameAnswers.settings = settings(
+TestEnginesGiveTheSameAnswers = EnginesOverOneLedger.TestCase
+TestEnginesGiveTheSameAnswers.settings = settings(
     max_examples=80, stateful_step_count=25, deadline=None
 )
+
+
+@pytest.fixture
+def through_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let even few changes be looked at through arrays."""
+    monkeypatch.setattr(scores_module, "FEW", 0)
+
+
+class TestEnginesGiveTheSameAnswersThroughArrays(TestEnginesGiveTheSameAnswers):
+    """The same, with arrays for few changes too."""
+
+    pytestmark = pytest.mark.usefixtures("through_arrays")
 
 
 # Traps, each by itself
@@ -272,16 +294,16 @@ TestBothEnginesGiveTheSameAnswers.settings = settings(
 
 def choices(
     snapshot: Snapshot, *own: str, weights: NodeOrderPlugin | None = None
-) -> tuple[Both, Session]:
+) -> tuple[All, Session]:
     plugins = [
         *configured(["predicates"]),
         ConfiguredPlugin("nodeorder", 1, weights or NodeOrderPlugin()),
         ConfiguredPlugin("own", 1, Opens(partial(Own, own))),
     ]
-    session = Session(snapshot, plugins, Both)
-    both = session.placement
-    assert isinstance(both, Both)
-    return both, session
+    session = Session(snapshot, plugins, All)
+    engines = session.placement
+    assert isinstance(engines, All)
+    return engines, session
 
 
 def many_nodes(count: int = 12) -> Snapshot:
@@ -296,10 +318,10 @@ def test_scores_that_rounding_makes_equal_are_a_tie_like_any_other(asked: int) -
     weights = NodeOrderPlugin(
         least_requested=0, node_affinity=0, pod_affinity=0, balanced_resource=0
     )
-    both, session = choices(many_nodes(), "tiny", "normalised", weights=weights)
+    engines, session = choices(many_nodes(), "tiny", "normalised", weights=weights)
     for task in session.ledger.tasks.values():
         for _ in range(asked):
-            both.expect_equal_answers(task, session.nodes)
+            engines.expect_equal_answers(task, session.nodes)
 
 
 def test_amounts_that_are_fractions_are_compared_exactly() -> None:
@@ -315,33 +337,33 @@ def test_amounts_that_are_fractions_are_compared_exactly() -> None:
         for task, amount in zip(waits.tasks, requests, strict=True)
     ]
     snapshot = cluster(nodes, evolve(waits, tasks=tasks))
-    both, session = choices(snapshot, "idle")
+    engines, session = choices(snapshot, "idle")
     for uid in sorted(session.ledger.tasks):
         task = session.task(uid)
-        both.expect_equal_answers(task, session.nodes)
-        best = both.best(task, Fit.NOW)
+        engines.expect_equal_answers(task, session.nodes)
+        best = engines.best(task, Fit.NOW)
         if best is not None:
             session.allocate(task, best)
-        both.expect_equal_answers(task, session.nodes)
+        engines.expect_equal_answers(task, session.nodes)
 
 
 def test_every_weight_of_nothing_leaves_the_first_node() -> None:
     weights = NodeOrderPlugin(
         least_requested=0, node_affinity=0, pod_affinity=0, balanced_resource=0
     )
-    both, session = choices(many_nodes(), weights=weights)
+    engines, session = choices(many_nodes(), weights=weights)
     task = session.task("j-1")
     for _ in range(3):
-        both.expect_equal_answers(task, session.nodes)
-        assert both.indexed.best(task, Fit.NOW) is session.nodes[0]
+        engines.expect_equal_answers(task, session.nodes)
+        assert engines.indexed.best(task, Fit.NOW) is session.nodes[0]
 
 
 def test_without_nodes_there_is_no_answer() -> None:
-    both, session = choices(cluster([], job("j", "1C1G", "")))
+    engines, session = choices(cluster([], job("j", "1C1G", "")))
     for task in session.ledger.tasks.values():
-        both.expect_equal_answers(task, session.nodes)
-        assert both.indexed.best(task, Fit.NOW) is None
-        assert both.indexed.tally(task).text == "0/0 nodes are available"
+        engines.expect_equal_answers(task, session.nodes)
+        assert engines.indexed.best(task, Fit.NOW) is None
+        assert engines.indexed.tally(task).text == "0/0 nodes are available"
 
 
 def test_arguments_of_nodeorder_may_be_zero() -> None:

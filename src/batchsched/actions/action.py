@@ -23,8 +23,8 @@ class Action(Protocol):
 
 def tasks_to_place(session: Session, job: JobState) -> list[TaskState]:
     """Return the job's Pending tasks that ask for something, in task order."""
-    pending = job.having(TaskStatus.PENDING)
-    return session.in_task_order([task for task in pending if not task.is_best_effort])
+    pending = [t for t in job.tasks if t.status is TaskStatus.PENDING and not t.is_best_effort]
+    return session.in_task_order(pending) if len(pending) > 1 else pending
 
 
 def jobs_by_queue(jobs: Iterable[JobState]) -> dict[QueueState, list[JobState]]:

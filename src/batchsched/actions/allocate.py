@@ -58,19 +58,23 @@ class AllocateAction:
         queues = session.live_queues(jobs)
         while queues:
             queue = queues.pop()
-            if session.overused(queue):
-                session.queues_overused.add(queue.name)
-                continue
             waiting = jobs[queue]
-            if not waiting:
-                continue
-            job = waiting.pop()
-            tasks = left.get(job.uid)
-            if tasks is None:
-                tasks = left[job.uid] = deque(tasks_to_place(session, job))
-            if self._take_turn(session, job, tasks):
-                waiting.push(job)
-            queues.push(queue)
+            while True:
+                if session.overused(queue):
+                    session.queues_overused.add(queue.name)
+                    break
+                if not waiting:
+                    break
+                job = waiting.pop()
+                tasks = left.pop(job.uid, None)
+                if tasks is None:
+                    tasks = deque(tasks_to_place(session, job))
+                if self._take_turn(session, job, tasks):
+                    left[job.uid] = tasks
+                    waiting.push(job)
+                if queues:
+                    queues.push(queue)
+                    break
 
     def _take_turn(self, session: Session, job: JobState, tasks: deque[TaskState]) -> bool:
         """Give a job its turn; return whether it is to come back."""

@@ -64,7 +64,7 @@ class IndexedPlacement:
         kind = self._kinds.kind_of(task)
         if kind.is_watched and kind.is_exact:
             if fit is Fit.NOW:
-                best = self._best_now(task.kind, kind)
+                best = self._best_now(task, kind)
             else:
                 best = self._best_not_now(task, kind, fit)
             if kind.is_exact:
@@ -150,7 +150,7 @@ class IndexedPlacement:
     def _best_not_now(self, task: TaskState, kind: Kind, fit: Fit) -> NodeState | None:
         columns = self._columns
         columns.refresh()
-        now = self._best_now(task.kind, kind)
+        now = self._best_now(task, kind)
         if not columns.special:
             # Without promises and releases it fits now or not at all.
             return now
@@ -159,7 +159,8 @@ class IndexedPlacement:
             return self._plain.best(task, fit)
         return self._best_of(self._ranking(task.kind, kind, fit), kind)
 
-    def _best_now(self, number: int, kind: Kind) -> NodeState | None:
+    def _best_now(self, task: TaskState, kind: Kind) -> NodeState | None:
+        number = task.kind
         if number not in self._asked:
             # Most kinds of a cluster of unlike tasks are asked for once: no table for those.
             self._asked.add(number)

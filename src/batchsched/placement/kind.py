@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from math import isfinite
 from operator import add
 
 from batchsched.placement.judgement import (
@@ -41,6 +42,7 @@ class Kind:
         "is_watched",
         "key",
         "live_checks",
+        "live_predicates",
         "normalised",
         "request",
         "scores",
@@ -57,6 +59,8 @@ class Kind:
         """The predicates that refuse some node or may come to, in order, with their plugins."""
         self.live_checks: list[tuple[str, NodeCheck]] = []
         """Those of them that read more than descriptions."""
+        self.live_predicates: list[tuple[str, Predicate]] = []
+        """The predicates behind `live_checks`."""
         self.accepts_by_description: bytearray | None = None
         """For each node, whether its description will do; None: all will."""
         self.scores: list[tuple[str, int, NodeValues]] = []
@@ -98,6 +102,20 @@ class Kind:
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error
         return [0] * len(nodes) if totals is None else totals
+
+    def score_one(self, node: NodeState) -> float:
+        """Return the sum of one node's scores that are taken as they are."""
+        total: float = 0
+        name = ""
+        try:
+            for name, weight, values in self.scores:
+                (score,) = values([node])
+                if not isfinite(score):
+                    raise ValueError(f"{score!r} is not finite")
+                total += weight * score
+        except Exception as error:
+            raise plugin_error(name, "node_scores", error) from error
+        return total
 
     def score_of(self, nodes: list[NodeState]) -> list[Scored]:
         """Return each node's index, raw scores, and the sum of its other scores."""
@@ -160,38 +178,39 @@ class KindMaker:
     def __init__(self, nodes: Sequence[NodeState], judgement: Judgement) -> None:
         self._nodes = nodes
         self._judgement = judgement
-        task_keys: dict[Callable[[TaskState], Hashable], tuple[str, str]] = {}
+        self._task_keys: dict[Callable[[TaskState], Hashable], tuple[str, str]] = {}
         for name, predicate in judgement.predicates:
-            task_keys.setdefault(predicate.task_key, (name, "predicates"))
+            self._task_keys.setdefault(predicate.task_key, (name, "predicates"))
         for name, score in judgement.scores:
-            task_keys.setdefault(score.task_key, (name, "node_scores"))
-        self._task_keys = [(whose, task_key) for task_key, whose in task_keys.items()]
+            self._task_keys.setdefault(score.task_key, (name, "node_scores"))
         self._numbers: dict[Hashable, int] = {}
         self._kinds: list[Kind] = []
         self._descriptions: dict[Hashable, bytearray | None] = {}
+        self._together: dict[tuple[int, int], bytearray] = {}
 
     def kind_of(self, task: TaskState) -> Kind:
         """Return the kind of a task. O(1) after the first time."""
         if task.kind < 0:
-            key = self._key(task)
-            number = self._numbers.get(key)
+            key, number = self._number(task)
             if number is None:
                 number = self._numbers[key] = len(self._kinds)
                 self._kinds.append(self._make(key, task))
             task.kind = number
         return self._kinds[task.kind]
 
-    def _key(self, task: TaskState) -> Hashable:
-        parts: list[Hashable] = [task.init_resreq]
-        name = point = ""
+    def _number(self, task: TaskState) -> tuple[Hashable, int | None]:
         try:
-            for (name, point), task_key in self._task_keys:
-                part = task_key(task)
-                hash(part)
-                parts.append(part)
-            return tuple(parts)
-        except Exception as error:
-            raise plugin_error(name, point, error) from error
+            # The innermost loop for tasks that are asked for once; blame is sought after.
+            key = (task.init_resreq, *[task_key(task) for task_key in self._task_keys])
+            return key, self._numbers.get(key)
+        except Exception:
+            name = point = ""
+            try:
+                for task_key, (name, point) in self._task_keys.items():
+                    hash(task_key(task))
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+            raise
 
     def _make(self, key: Hashable, task: TaskState) -> Kind:
         kind = Kind(key, task)
@@ -206,12 +225,10 @@ class KindMaker:
                 accepted = self._accepted(name, predicate, check, task)
                 if accepted is None:
                     continue
-                known = kind.accepts_by_description
-                kind.accepts_by_description = (
-                    accepted if known is None else bytearray(map(int.__and__, known, accepted))
-                )
+                kind.accepts_by_description = self._both(kind.accepts_by_description, accepted)
             else:
                 kind.live_checks.append((name, check))
+                kind.live_predicates.append((name, predicate))
                 self._watch(kind, name, predicate, task)
             kind.checks.append((name, check))
         for name, score in self._judgement.scores:
@@ -225,6 +242,15 @@ class KindMaker:
                 kind.normalised.append((name, score, values))
             self._watch(kind, name, score, task)
         return kind
+
+    def _both(self, one: bytearray | None, other: bytearray) -> bytearray:
+        """Return which nodes two conditions accept. Both are kept, so that identity tells them."""
+        if one is None:
+            return other
+        key = (id(one), id(other))
+        if key not in self._together:
+            self._together[key] = bytearray(map(int.__and__, one, other))
+        return self._together[key]
 
     @staticmethod
     def _watch(kind: Kind, name: str, function: Predicate | NodeScore, task: TaskState) -> None:

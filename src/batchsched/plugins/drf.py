@@ -41,32 +41,29 @@ class _Drf:
     def __init__(self, view: SessionView) -> None:
         self._total = view.cluster[: view.dimensions.in_cluster]
         self._allocated: dict[str, Vector] = {}
-        self._share: dict[str, float] = {}
-        zero = view.dimensions.zero
+        zero = self._zero = view.dimensions.zero
         for job in view.jobs.values():
             allocated = zero
             if job.ready_count:
                 for task in job.tasks:
                     if task.status.occupies:
                         allocated = plus(allocated, task.resreq)
-            self._set(job.uid, allocated)
-
-    def _set(self, job: str, allocated: Vector) -> None:
-        self._allocated[job] = allocated
-        self._share[job] = dominant_share(allocated, self._total)
+            self._allocated[job.uid] = allocated
 
     def job_order_key(self, job: JobState, /) -> float:
-        return self._share[job.uid]
+        # Asked for once a turn; kept on every placement it would be made fifty times as often.
+        allocated = self._allocated[job.uid]
+        return 0.0 if allocated is self._zero else dominant_share(allocated, self._total)
 
     def on_allocate(self, task: TaskState, /) -> None:
         if task.job is not None:
             uid = task.job.uid
-            self._set(uid, plus(self._allocated[uid], task.resreq))
+            self._allocated[uid] = plus(self._allocated[uid], task.resreq)
 
     def on_deallocate(self, task: TaskState, /) -> None:
         if task.job is not None:
             uid = task.job.uid
-            self._set(uid, minus(self._allocated[uid], task.resreq))
+            self._allocated[uid] = minus(self._allocated[uid], task.resreq)
 
     def claimant_key(self, claimant: TaskState, /) -> float:
         assert claimant.job is not None

@@ -82,6 +82,7 @@ class _Predicates:
                 reads=Reads.ACCOUNTS,
                 task_key=_nothing,
                 specialise=lambda _task: _below_task_limit,
+                vectorise=lambda _task: lambda nodes: nodes.tasks < nodes.max_tasks,
             )
         yield Predicate(check=_conditions, reads=Reads.DESCRIPTION, task_key=_nothing)
         yield Predicate(

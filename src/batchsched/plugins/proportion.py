@@ -93,7 +93,6 @@ def water_fill(
 class _Account:
     deserved: Amounts
     allocated: Vector
-    share: float = 0.0
 
 
 class _Proportion:
@@ -112,18 +111,15 @@ class _Proportion:
         deserved = water_fill(view.cluster, weights, requests)
         self._accounts: dict[str, _Account] = {}
         for name, amounts in deserved.items():
-            account = _Account(amounts, allocated[name])
-            self._accounts[name] = account
-            self._share(account)
-
-    def _share(self, account: _Account) -> None:
-        account.share = dominant_share(
-            account.allocated[: self._in_cluster], account.deserved[: self._in_cluster]
-        )
+            self._accounts[name] = _Account(amounts, allocated[name])
 
     def queue_order_key(self, queue: QueueState, /) -> float:
         account = self._accounts.get(queue.name)
-        return 0.0 if account is None else account.share
+        if account is None:
+            return 0.0
+        return dominant_share(
+            account.allocated[: self._in_cluster], account.deserved[: self._in_cluster]
+        )
 
     def overused(self, queue: QueueState, /) -> bool:
         account = self._accounts.get(queue.name)
@@ -133,13 +129,11 @@ class _Proportion:
         account = self._account_of(task)
         if account is not None:
             account.allocated = plus(account.allocated, task.resreq)
-            self._share(account)
 
     def on_deallocate(self, task: TaskState, /) -> None:
         account = self._account_of(task)
         if account is not None:
             account.allocated = minus(account.allocated, task.resreq)
-            self._share(account)
 
     def _account_of(self, task: TaskState) -> _Account | None:
         if task.is_backfill or task.job is None or task.job.queue is None:
