@@ -108,10 +108,17 @@ def dump(session: Session) -> dict[str, object]:
     for opened_plugin in tiers._opened:
         plugin: Any = opened_plugin.object
         if opened_plugin.name == "drf":
-            shares["drf"] = dict(plugin._allocated), dict(plugin._share)
+            shares["drf"] = (
+                dict(plugin._allocated),
+                {uid: plugin.job_order_key(job) for uid, job in ledger.jobs.items()},
+            )
         elif opened_plugin.name == "proportion":
             shares["proportion"] = {
-                name: (account.allocated, account.deserved, account.share)
+                name: (
+                    account.allocated,
+                    account.deserved,
+                    plugin.queue_order_key(ledger.queues[name]),
+                )
                 for name, account in plugin._accounts.items()
             }
     return {

@@ -190,8 +190,9 @@ def snapshot(**changes: object) -> Snapshot:
 
 
 def account(of: Session, name: str) -> tuple[tuple[float, ...], tuple[float, ...], float]:
-    accounts = plugin_object(of, "proportion")._accounts
-    return accounts[name].deserved, accounts[name].allocated, accounts[name].share
+    plugin = plugin_object(of, "proportion")
+    account = plugin._accounts[name]
+    return account.deserved, account.allocated, plugin.queue_order_key(of.queues[name])
 
 
 def test_queues_without_jobs_take_no_part() -> None:
