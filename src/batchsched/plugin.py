@@ -270,10 +270,23 @@ class ClaimantKey(Protocol):
         Claimants with equal keys must get equal verdicts on equal candidates. A plugin
         that has this promises, besides, that `preemptable` reads of the cluster only the
         candidates and the accounts of their jobs, and `reclaimable` also the accounts
-        of their queues; and that no candidate becomes a victim because such an account
-        becomes smaller. It is for speed: where any plugin with verdicts lacks it, every
+        of their queues. It is for speed: where any plugin with verdicts lacks it, every
         search starts from the beginning. None stands for a plugin that does not care
         who claims.
+        """
+        ...
+
+
+@runtime_checkable
+class Shield(ClaimantKey, Protocol):
+    """Says cheaply who is protected in any case, so that searches pass them over."""
+
+    def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        """Return, for each candidate, whether it would be protected if it stood alone.
+
+        It is for speed. Who is shielded must be protected in any company, and remain so
+        while the accounts of its job and queue become smaller; of the claimant it may
+        depend on the `claimant_key` only.
         """
         ...
 

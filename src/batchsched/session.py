@@ -11,18 +11,19 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.ledger import Ledger
 from batchsched.live_queue import LiveQueue, SortKey
+from batchsched.model import NodeInfo
 from batchsched.placement import Placement
 from batchsched.placement.judgement import Judgement
 from batchsched.reasons import ConditionReason, JobCondition
 from batchsched.result import Bind, Eviction, Promise
-from batchsched.room_search import Claims
+from batchsched.room_search import Bounds, Verdicts
 from batchsched.session_view import SessionView
 from batchsched.snapshot import Snapshot
 from batchsched.statement import Statement
-from batchsched.states import JobState, NodeState, QueueState, TaskState
+from batchsched.states import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.status import TaskStatus
 from batchsched.tiers import ConfiguredPlugin, Tiers
-from batchsched.vectors import fits
+from batchsched.vectors import Vector, fits, minus
 
 __all__ = ["PlacementFactory", "Session"]
 
@@ -55,16 +56,22 @@ class Session:
         self.dropped_reservations: list[Promise] = []
         self.left_out: dict[str, JobCondition] = {}
         self.unplaced: dict[str, TaskState] = {}
-        """Tasks that an action tried to place and could not, by UID."""
+        """Tasks that an action tried to place and could not, by UID.
+
+        Reasons tell of them, and reserve does not wait for their jobs.
+        """
         self.undone: dict[str, TaskState] = {}
         """Tasks that had a place in a turn that was undone, by UID."""
         self.queues_overused: set[str] = set()
         """Queues that an action passed over because they were overused, by name."""
         self.jobs: dict[str, JobState] = {}
         """The jobs of the session by UID, in order of UID."""
-        self.claims: dict[Hashable, Claims] = {}
-        """What searches for room have found out, by what plugins read of claimants."""
+        self.room_bounds: dict[Hashable, Bounds] = {}
+        """What searches for room have found out of who could be evicted at most, by claimant."""
+        self.room_verdicts: dict[Hashable, Verdicts] = {}
+        """What searches for room have found out of whom plugins let go, by claimant."""
         self._statement: Statement | None = None
+        self._room_for_jobs: dict[str, Vector] | None = None
         self.ledger.on_charge = self.tiers.allocate_listeners()
         self.ledger.on_refund = self.tiers.deallocate_listeners()
         self.overused_at_open = {
@@ -93,9 +100,14 @@ class Session:
         for task, node_name in self.ledger.lost_reservations:
             self.dropped_reservations.append(Promise(task_uid=task.uid, node_name=node_name))
         for node in self.ledger.nodes:
-            if node.reserved_tasks and not fits(node.reserved, node.allocatable):
+            if node.reserved_tasks and not fits(node.reserved, self.room_for_jobs(node)):
                 for task in sorted(node.reserved_tasks.values(), key=_uid):
                     self._drop_reservation(task)
+            elif node.reserved_tasks and _is_out_of_service(node.info):
+                # Nobody knows for how long. Meanwhile other nodes could be reserved.
+                for task in sorted(node.reserved_tasks.values(), key=_uid):
+                    if self.placement.refusal(task, node) is not None:
+                        self._drop_reservation(task)
         for job in self.ledger.jobs.values():
             if job.count(TaskStatus.RESERVED) and (not job.in_session or self.job_ready(job)):
                 self.drop_reservations(job)
@@ -132,6 +144,21 @@ class Session:
     def queues(self) -> Mapping[str, QueueState]:
         """All queues by name."""
         return self.ledger.queues
+
+    def room_for_jobs(self, node: NodeState) -> Vector:
+        """Return what a node has besides what tasks of no job hold there, such as daemons.
+
+        Nothing makes those leave, and they may stay for ever.
+        """
+        if self._room_for_jobs is None:
+            self._room_for_jobs = {}
+            for info in self.ledger.snapshot.other_tasks:
+                task = self.ledger.tasks[info.uid]
+                on = task.node
+                if on is not None and task.status.holds and task.status is not TaskStatus.RELEASING:
+                    room = self._room_for_jobs.get(on.name, on.allocatable)
+                    self._room_for_jobs[on.name] = minus(room, task.resreq)
+        return self._room_for_jobs.get(node.name, node.allocatable)
 
     def task(self, uid: str) -> TaskState:
         """Return a task by UID.
@@ -216,21 +243,20 @@ class Session:
         """Return `tasks` in victim order, the least valuable first."""
         return sorted(tasks, key=self.tiers.task_key, reverse=True)
 
-    def running_on(self, node: NodeState) -> tuple[TaskState, ...]:
-        """Return the Running tasks of jobs in the session on a node, in victim order.
+    def running_on(self, node: NodeState) -> RunningTasks:
+        """Return the Running tasks of jobs in the session on a node.
 
         O(1) unless the node changed since it was last asked.
         """
         if node.running is None:
-            node.running = tuple(
-                self.in_victim_order(
-                    task
-                    for task in node.tasks.values()
-                    if task.status is TaskStatus.RUNNING
-                    and task.job is not None
-                    and task.job.in_session
-                )
-            )
+            tasks = [
+                task
+                for task in node.tasks.values()
+                if task.status is TaskStatus.RUNNING
+                and task.job is not None
+                and task.job.in_session
+            ]
+            node.running = RunningTasks(tasks, self.ledger.dimensions.zero)
         return node.running
 
     def is_starving(self, job: JobState, threshold: float) -> bool:
@@ -271,12 +297,15 @@ class Session:
 
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
         """Place a Pending task on a node where it can start now; bind its job if it is ready."""
-        self._outside_statement()
-        self.expect(task, TaskStatus.PENDING)
+        job = task.job
+        if self._statement is not None:
+            self._outside_statement()
+        if task.status is not TaskStatus.PENDING or job is None or not job.in_session:
+            self.expect(task, TaskStatus.PENDING)
         mark = is_backfill or task.is_backfill
         self.ledger.move(task, TaskStatus.ALLOCATED, node, is_backfill=mark)
-        assert task.job is not None
-        self.bind_if_ready(task.job)
+        assert job is not None
+        self.bind_if_ready(job)
 
     def pipeline(self, task: TaskState, node: NodeState) -> None:
         """Promise a Pending task resources of a node that are being released."""
@@ -357,3 +386,12 @@ class Session:
 
 def _uid(task: TaskState) -> str:
     return task.uid
+
+
+def _is_out_of_service(node: NodeInfo) -> bool:
+    """Return whether the node says that it takes no tasks at all, whichever they are."""
+    return (
+        node.unschedulable
+        or node.conditions.get("Ready", "True") != "True"
+        or node.conditions.get("NetworkUnavailable", "False") != "False"
+    )

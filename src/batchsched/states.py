@@ -5,13 +5,16 @@ Actions and plugins read these; only the `batchsched.ledger` writes them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import add
+
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.resources import EPSILON
 from batchsched.status import TaskStatus
 from batchsched.vectors import Vector, fits, minus, plus
 from batchsched.waiting import Reorders
 
-__all__ = ["JobState", "NodeState", "QueueState", "TaskState"]
+__all__ = ["HeldBy", "JobState", "NodeState", "QueueState", "RunningTasks", "TaskState"]
 
 
 class QueueState:
@@ -143,6 +146,50 @@ class TaskState:
         return f"<task {self.uid} {self.status.value}{where}>"
 
 
+class RunningTasks:
+    """The Running tasks of jobs in the session on a node.
+
+    They, and parts of them, are listed once until the node changes.
+    """
+
+    __slots__ = ("_of_others", "_of_queue", "_zero", "all")
+
+    def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
+        self.all = tasks
+        """In no order that means anything."""
+        self._zero = zero
+        self._of_queue: dict[QueueState | None, HeldBy] = {}
+        self._of_others: dict[QueueState | None, HeldBy] = {}
+
+    def of_queue(self, queue: QueueState | None) -> HeldBy:
+        """Return the tasks of a queue."""
+        known = self._of_queue.get(queue)
+        if known is None:
+            tasks = [t for t in self.all if t.job is not None and t.job.queue is queue]
+            known = self._of_queue[queue] = HeldBy(tasks, self._zero)
+        return known
+
+    def of_other_queues(self, queue: QueueState | None) -> HeldBy:
+        """Return the tasks of all other queues."""
+        known = self._of_others.get(queue)
+        if known is None:
+            tasks = [t for t in self.all if t.job is not None and t.job.queue is not queue]
+            known = self._of_others[queue] = HeldBy(tasks, self._zero)
+        return known
+
+
+class HeldBy:
+    """Some tasks, and what they hold together."""
+
+    __slots__ = ("tasks", "total")
+
+    def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
+        self.tasks = tasks
+        self.total = zero
+        for task in tasks:
+            self.total = tuple(map(add, self.total, task.resreq))
+
+
 class NodeState:
     """A node during a session, with its accounts (specification, section 3)."""
 
@@ -199,7 +246,7 @@ class NodeState:
         """The sum of the tasks' scoring requests, in bytes."""
         self.ports = 0
         """How many of its tasks have host ports."""
-        self.running: tuple[TaskState, ...] | None = None
+        self.running: RunningTasks | None = None
         """Its Running tasks of jobs in the session, in victim order, once they were asked for."""
 
     @property

@@ -44,8 +44,8 @@ from batchsched.plugin import (
     QueueOrder,
     Reclaimable,
     SessionClose,
+    Shield,
     TaskOrder,
-    Verdict,
 )
 from batchsched.reasons import JobCondition
 from batchsched.session_view import SessionView
@@ -71,6 +71,7 @@ POINTS = (
     "on_deallocate",
     "close",
     "claimant_key",
+    "shielded",
     "may_give",
 )
 """The extension points, by the name of the method that a plugin's object has for each."""
@@ -171,6 +172,10 @@ class Tiers:
         )
         self._claimant_keys = {
             point: self._claimant_keys_on(point) for point in ("preemptable", "reclaimable")
+        }
+        self._shields = {
+            point: [(name, o) for name, _, o in self._on(point) if isinstance(o, Shield)]
+            for point in ("preemptable", "reclaimable")
         }
         self.predicates: list[tuple[str, Predicate]] = [
             (name, predicate)
@@ -291,35 +296,39 @@ class Tiers:
         """Return the candidates that may be evicted for a task of another queue."""
         return find_victims(self._reclaimable, "reclaimable", claimant, candidates)
 
-    def never_victims(
-        self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
-    ) -> bool:
-        """Return whether all candidates are protected by plugins that care for no claimant.
+    def shield_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...]:
+        """Return what of a claimant decides who is shielded.
 
-        `point` is ``preemptable`` or ``reclaimable``. True then holds for every claimant;
-        False says nothing.
+        `point` is ``preemptable`` or ``reclaimable``.
         """
-        protected = [False] * len(candidates)
-        tiers = self._preemptable if point == "preemptable" else self._reclaimable
-        functions = self._claimant_keys[point]
-        if functions is None:
-            return False
-        keys = self.claimant_key(point, claimant) or ()
-        careless = {name for (name, _), key in zip(functions, keys, strict=True) if key is None}
-        for tier in tiers:
-            for name, function in tier:
-                if name not in careless:
-                    continue
-                try:
-                    verdicts = function(claimant, candidates)
-                except Exception as error:
-                    raise PluginError(name, point, problem_of(error)) from error
-                for position, verdict in enumerate(verdicts):
-                    if verdict is Verdict.PROTECTED:
-                        protected[position] = True
-                if all(protected):
-                    return True
-        return False
+        keys: list[Hashable] = []
+        name = ""
+        try:
+            for name, shield in self._shields[point]:
+                keys.append(shield.claimant_key(claimant))
+        except Exception as error:
+            raise PluginError(name, "claimant_key", problem_of(error)) from error
+        return tuple(keys)
+
+    def unshielded(
+        self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> list[TaskState]:
+        """Return the candidates that may be victims as far as is known without verdicts.
+
+        It is the same for all claimants with one `shield_key`.
+        """
+        left = list(candidates)
+        name = ""
+        try:
+            for name, shield in self._shields[point]:
+                shielded = shield.shielded(claimant, left)
+                if any(shielded):
+                    left = [c for c, is_so in zip(left, shielded, strict=True) if not is_so]
+                    if not left:
+                        break
+        except Exception as error:
+            raise PluginError(name, "shielded", problem_of(error)) from error
+        return left
 
     def may_give(self, queue: QueueState) -> bool:
         """Return False if no task of the queue can be reclaimed now, whoever claims it."""

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import pytest
+from attrs import evolve
 from books import dump, opened
 from clusters import cluster, job, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchsched import Snapshot, TaskStatus
+from batchsched import Queue, Snapshot, TaskStatus
 from batchsched.actions.claims import Among, make_room_among
 from batchsched.actions.make_room import Room, make_room, running_tasks, spare, take_until
 from batchsched.session import Session
@@ -206,7 +207,9 @@ def test_searches_that_remember_find_what_searches_from_the_beginning_find(
         before = [len(statement) for statement in statements]
         task = plain.task(uid)
         across = among is Among.OTHER_QUEUES
-        nodes = plain.placement.feasible(task) if across else list(plain.placement.ranked(task))
+        nodes = (
+            list(plain.placement.feasible(task)) if across else list(plain.placement.ranked(task))
+        )
         is_candidate = candidates_among(among, task)
         victims_of = plain.reclaimable if across else plain.preemptable
         expected = expected_room(plain, task, nodes, is_candidate, victims_of, may_grow=may_grow)
@@ -313,3 +316,36 @@ def test_nobody_takes_what_another_was_promised() -> None:
     assert whom(session, "b-1") == ["a-2"]
     assert whom(session, "c-1") == ["a-2", "a-1"]
     session.ledger.check()
+
+
+def test_an_account_that_becomes_smaller_can_make_room_where_there_was_none() -> None:
+    # While queue r has 10 cpu and deserves 3.7, it gives low-2 (6 cpu) and then not low-1; when
+    # it has 1 cpu less it cannot give low-2, and so it gives low-1, which holds the memory.
+    snapshot = evolve(
+        cluster(
+            [node("n1", "7C5G"), node("n2", "4C3G"), node("n3", "0C10G")],
+            job("low", "1C4G@n1", "6C1G@n1", "2C1G@n2", "1C1G@n2", minimum=1, queue="r"),
+            job("firm", "0C10G@n3", minimum=1, queue="r"),
+            job("wants-memory", "1C4G", minimum=1, queue="q"),
+            job("wants-little", "2C2G", minimum=1, queue="q"),
+            job("wants-much", "8C12G", minimum=1, queue="q"),
+            queues=("q", "r"),
+        ),
+        queues=[Queue(name="q", weight=2), Queue(name="r", weight=1)],
+    )
+    session = opened(snapshot, PLUGINS)
+    memory, little = session.task("wants-memory-1"), session.task("wants-little-1")
+
+    def make_room_for(task: TaskState) -> bool:
+        with session.statement() as statement:
+            made = make_room_among(
+                session, statement, task, among=Among.OTHER_QUEUES, may_grow=True
+            )
+            statement.commit()
+        return made
+
+    assert not make_room_for(memory)
+    assert make_room_for(little)
+    assert [eviction.task_uid for eviction in session.evictions] == ["low-4"]
+    assert make_room_for(memory)
+    assert [eviction.task_uid for eviction in session.evictions] == ["low-4", "low-1"]

@@ -70,7 +70,7 @@ def session(
 def refusal(of: Session) -> UnfitReason | None:
     unfit = of.placement.refusal(of.task("t"), of.nodes[0])
     assert unfit is None or unfit.plugin == "predicates"
-    assert (of.placement.feasible(of.task("t")) == []) is (unfit is not None)
+    assert (list(of.placement.feasible(of.task("t"))) == []) is (unfit is not None)
     return None if unfit is None else unfit.reason
 
 

@@ -12,10 +12,10 @@ from enum import Enum
 from typing import Literal
 
 from batchsched.actions.make_room import Room, evict_for, take_until
-from batchsched.room_search import Claims, RoomSearch
+from batchsched.room_search import Bounds, Claimed, Verdicts
 from batchsched.session import Session
 from batchsched.statement import Statement
-from batchsched.states import NodeState, TaskState
+from batchsched.states import HeldBy, NodeState, TaskState
 from batchsched.status import TaskStatus
 from batchsched.vectors import fits
 
@@ -31,6 +31,11 @@ class Among(Enum):
     OTHER_JOBS = "other jobs of the same queue"
     SAME_JOB = "the same job"
     OTHER_QUEUES = "other queues"
+
+    @property
+    def point(self) -> Point:
+        """Whose verdicts count."""
+        return "reclaimable" if self is Among.OTHER_QUEUES else "preemptable"
 
 
 def make_room_among(
@@ -61,132 +66,131 @@ def make_room_among(
     assert job is not None
     if among is Among.SAME_JOB and not job.count(TaskStatus.RUNNING):
         return False
-    claims = _claims_like(session, task, among)
-    search: RoomSearch | None = None
-    still_open: set[int] | None = None
-    if claims is not None:
-        search = claims.search((session.placement.kind(task), may_grow))
-        still_open = search.open_nodes - claims.hopeless
-        anybody = _claims_of_anybody(session, task, among)
-        if anybody is not None:
-            still_open -= anybody.hopeless
-        if not still_open:
-            return False
+    search = _Search(session, task, among, may_grow=may_grow)
+    if search.still_open is not None and not search.still_open:
+        return False
     if among is Among.OTHER_QUEUES:
-        nodes: Iterable[NodeState] = session.placement.feasible(task, still_open)
+        nodes: Iterable[NodeState] = session.placement.feasible(task, search.still_open)
     else:
-        nodes = session.placement.ranked(task, still_open)
+        nodes = session.placement.ranked(task, search.still_open)
     asked: list[int] = []
     for node in nodes:
-        chosen = _victims_on(session, node, task, among, claims, may_grow=may_grow)
+        chosen = search.victims_on(node)
         if chosen is not None:
-            if search is not None:
-                search.open_nodes.difference_update(asked)
+            search.in_vain.update(asked)
             evict_for(task, chosen, node, statement)
             return True
         asked.append(node.index)
-    if search is not None:
-        # What is not feasible is closed too: it opens again when it changes.
-        search.open_nodes.clear()
+    # What is not feasible is passed over too: until it changes, that is.
+    search.in_vain.update(asked if search.still_open is None else search.still_open)
     return False
 
 
-def _claims_like(session: Session, task: TaskState, among: Among) -> Claims | None:
-    """Return what is known for claimants that plugins cannot tell from this one."""
-    claimant_key = session.tiers.claimant_key(_point(among), task)
-    if claimant_key is None or session.placement.kind(task) is None:
-        return None
-    job = task.job
-    assert job is not None
-    # Jobs without running tasks have the same candidates.
-    own = job.uid if among is Among.SAME_JOB or job.count(TaskStatus.RUNNING) else None
-    return _claims(session, task, among, (own, claimant_key))
+class _Search:
+    """A search for room for one claimant, with what earlier searches have found out."""
 
+    __slots__ = (
+        *("_among", "_bounds", "_may_grow", "_open", "_session", "_task", "_verdicts"),
+        *("in_vain", "still_open"),
+    )
 
-def _claims_of_anybody(session: Session, task: TaskState, among: Among) -> Claims | None:
-    """Return what is known for all claimants of the task's queue, whoever they are."""
-    job = task.job
-    assert job is not None
-    if among is Among.SAME_JOB or job.count(TaskStatus.RUNNING):
-        return None
-    return _claims(session, task, among, None)
-
-
-def _claims(session: Session, task: TaskState, among: Among, who: Hashable) -> Claims:
-    job = task.job
-    assert job is not None
-    assert job.queue is not None
-    key = (among, job.queue.name, who)
-    claims = session.claims.get(key)
-    if claims is None:
+    def __init__(self, session: Session, task: TaskState, among: Among, *, may_grow: bool) -> None:
+        self._session = session
+        self._task = task
+        self._among = among
+        self._may_grow = may_grow
+        self._bounds: Bounds | None = None
+        self._verdicts: Verdicts | None = None
+        self._open: set[int] = set()
+        self.in_vain: set[int] = set()
+        """The nodes that were asked in vain, by this search and others like it."""
+        self.still_open: set[int] | None = None
+        """The nodes that are to be asked; None: all."""
+        claimant_key = session.tiers.claimant_key(among.point, task)
+        job = task.job
+        assert job is not None
+        assert job.queue is not None
+        if claimant_key is None:
+            return
+        # Jobs without running tasks have the same candidates.
+        own = job.uid if among is Among.SAME_JOB or job.count(TaskStatus.RUNNING) else None
         across = job.queue if among is Among.OTHER_QUEUES else None
-        position = session.ledger.position()
-        claims = Claims(session.ledger, across, session.tiers.may_give, position)
-        session.claims[key] = claims
-    else:
-        claims.catch_up()
-    return claims
+        claimed = Claimed(session.ledger, across, session.tiers.may_give)
+        now = session.ledger.position()
+        who: Hashable = (among, job.queue.name, own, session.tiers.shield_key(among.point, task))
+        bounds = session.room_bounds.get(who)
+        if bounds is None:
+            bounds = session.room_bounds[who] = Bounds(claimed, now)
+        bounds.catch_up()
+        self._bounds = bounds
+        self._open = bounds.open_for((task.init_resreq, may_grow))
+        self.still_open = self._open
+        kind = session.placement.kind(task)
+        if kind is not None:
+            who = (among, job.queue.name, own, claimant_key)
+            verdicts = session.room_verdicts.get(who)
+            if verdicts is None:
+                verdicts = session.room_verdicts[who] = Verdicts(claimed, now)
+            verdicts.catch_up()
+            self._verdicts = verdicts
+            self.in_vain = verdicts.asked_in_vain_for((kind, may_grow))
+            if self.in_vain:
+                self.still_open = self._open - self.in_vain
 
+    def victims_on(self, node: NodeState) -> list[TaskState] | None:
+        """Return whom to evict on a node, or None if that cannot be enough."""
+        task = self._task
+        if not fits(task.init_resreq, node.allocatable):
+            self._open.discard(node.index)
+            return None
+        candidates = self._candidates_on(node)
+        room = Room(task.init_resreq, node, may_grow=self._may_grow)
+        if not candidates.tasks or not room.may_be_enough(candidates.total):
+            self._open.discard(node.index)
+            return None
+        if self._bounds is not None:
+            at_most = self._bounds.held.get(node.index)
+            if at_most is None:
+                at_most = self._unshielded(candidates)
+                self._bounds.held[node.index] = at_most
+            if not at_most.tasks or not room.may_be_enough(at_most.total):
+                self._open.discard(node.index)
+                return None
+        victims = None if self._verdicts is None else self._verdicts.victims.get(node.index)
+        if victims is None:
+            victims = self._ask(candidates)
+            if self._verdicts is not None:
+                self._verdicts.keep(node.index, victims)
+        # All of them first: mostly not even that is enough.
+        if not victims or not room.is_enough_with(victims):
+            return None
+        return take_until(victims, room.is_enough_with)
 
-def _point(among: Among) -> Point:
-    return "reclaimable" if among is Among.OTHER_QUEUES else "preemptable"
+    def _unshielded(self, candidates: HeldBy) -> HeldBy:
+        tiers = self._session.tiers
+        left = tiers.unshielded(self._among.point, self._task, candidates.tasks)
+        if len(left) == len(candidates.tasks):
+            return candidates
+        return HeldBy(left, self._session.ledger.dimensions.zero)
 
+    def _ask(self, candidates: HeldBy) -> list[TaskState]:
+        in_order = self._session.in_victim_order(candidates.tasks)
+        if self._among is Among.OTHER_QUEUES:
+            return self._session.reclaimable(self._task, in_order)
+        return self._session.preemptable(self._task, in_order)
 
-def _victims_on(
-    session: Session,
-    node: NodeState,
-    task: TaskState,
-    among: Among,
-    claims: Claims | None,
-    *,
-    may_grow: bool,
-) -> list[TaskState] | None:
-    """Return whom to evict on a node, or None if that cannot be enough."""
-    if not fits(task.init_resreq, node.allocatable):
-        return None
-    victims = None if claims is None else claims.victims.get(node.index)
-    if victims is None:
-        candidates = _candidates_on(session, node, task, among)
-        is_hopeless = claims is not None and _is_hopeless(session, node, task, among, candidates)
-        if not candidates or is_hopeless:
-            victims = []
-        elif among is Among.OTHER_QUEUES:
-            victims = session.reclaimable(task, candidates)
+    def _candidates_on(self, node: NodeState) -> HeldBy:
+        """Return the Running tasks that may be considered."""
+        running = self._session.running_on(node)
+        job = self._task.job
+        assert job is not None
+        if self._among is Among.OTHER_QUEUES:
+            return running.of_other_queues(job.queue)
+        if self._among is Among.SAME_JOB:
+            tasks = [other for other in running.all if other.job is job]
+        elif not job.count(TaskStatus.RUNNING):
+            return running.of_queue(job.queue)
         else:
-            victims = session.preemptable(task, candidates)
-        if claims is not None:
-            claims.keep(node.index, victims)
-    if not victims:
-        return None
-    room = Room(task.init_resreq, node, may_grow=may_grow)
-    # All of them first: mostly not even that is enough.
-    if not room.is_enough_with(victims):
-        return None
-    return take_until(victims, room.is_enough_with)
-
-
-def _candidates_on(
-    session: Session, node: NodeState, task: TaskState, among: Among
-) -> list[TaskState]:
-    running = session.running_on(node)
-    job = task.job
-    assert job is not None
-    if among is Among.SAME_JOB:
-        return [other for other in running if other.job is job]
-    queue = job.queue
-    if among is Among.OTHER_QUEUES:
-        return [o for o in running if o.job is not None and o.job.queue is not queue]
-    return [o for o in running if o.job is not None and o.job.queue is queue and o.job is not job]
-
-
-def _is_hopeless(
-    session: Session, node: NodeState, task: TaskState, among: Among, candidates: list[TaskState]
-) -> bool:
-    """Return whether nobody on the node can be evicted, for any claimant of the task's queue."""
-    anybody = _claims_of_anybody(session, task, among)
-    if anybody is None:
-        return False
-    if node.index not in anybody.victims:
-        is_hopeless = session.tiers.never_victims(_point(among), task, candidates)
-        anybody.keep(node.index, [] if is_hopeless else candidates)
-    return node.index in anybody.hopeless
+            of_queue = running.of_queue(job.queue).tasks
+            tasks = [other for other in of_queue if other.job is not job]
+        return HeldBy(tasks, self._session.ledger.dimensions.zero)

@@ -49,7 +49,9 @@ def make_room(
 
     """
     for node in nodes:
-        candidates = [other for other in session.running_on(node) if is_candidate(other)]
+        candidates = session.in_victim_order(
+            other for other in session.running_on(node).all if is_candidate(other)
+        )
         if not candidates:
             continue
         victims = victims_of(task, candidates)
@@ -79,6 +81,14 @@ class Room:
         self._missing = minus(request, node.future_idle if node.special else node.idle)
         self._missing_for_good = minus(request, node.eventual) if node.special else self._missing
         self._request = None if may_grow else request
+
+    def may_be_enough(self, freed: Vector) -> bool:
+        """Return False if there is no room even once tasks are gone that hold `freed`."""
+        return (
+            fits(self._missing, freed)
+            and (self._request is None or fits(self._request, freed))
+            and (self._missing_for_good is self._missing or fits(self._missing_for_good, freed))
+        )
 
     def is_enough_with(self, victims: Sequence[TaskState]) -> bool:
         """Return whether there is room once `victims` are gone. O(victims x dimensions)."""

@@ -86,15 +86,16 @@ class IndexedPlacement:
 
     def feasible(
         self, task: TaskState, /, among: Collection[int] | None = None
-    ) -> Sequence[NodeState]:
+    ) -> Iterable[NodeState]:
         """Return all feasible nodes in node order; `among` these, if given."""
         kind = self._kinds.kind_of(task)
         if not kind.is_watched:
             return self._plain.feasible(task, among)
         nodes = self._nodes
         if among is not None and len(among) < len(nodes):
-            return [nodes[i] for i in sorted(among) if kind.is_feasible(nodes[i])]
-        return [nodes[index] for index in self._order(task.kind, kind).indices()]
+            in_order = sorted(among)
+            return (nodes[i] for i in in_order if kind.is_feasible(nodes[i]))
+        return (nodes[index] for index in self._order(task.kind, kind).indices())
 
     def ranked(
         self, task: TaskState, /, among: Collection[int] | None = None
@@ -196,6 +197,11 @@ class IndexedPlacement:
     def _ranked(self, kind: Kind, order: Order) -> Iterator[NodeState]:
         groups = order.groups()
         if not groups:
+            return
+        if not kind.normalised:
+            [(_, best_first)] = groups
+            for _, index in best_first:
+                yield self._nodes[index]
             return
         lowest, highest = _extremes([raw for raw, _ in groups])
 

@@ -53,7 +53,7 @@ class Placement(Protocol):
 
     def feasible(
         self, task: TaskState, /, among: Collection[int] | None = None
-    ) -> Sequence[NodeState]:
+    ) -> Iterable[NodeState]:
         """Return all feasible nodes in node order; `among` these, if given."""
         ...
 

@@ -35,15 +35,21 @@ class _Conformance:
     def claimant_key(self, _claimant: TaskState, /) -> None:
         return None
 
+    def shielded(self, _claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        return [_is_critical(candidate) for candidate in candidates]
+
     def preemptable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         return [
-            Verdict.PROTECTED
-            if candidate.info.namespace == SYSTEM_NAMESPACE
-            or candidate.info.priority_class_name in CRITICAL_CLASSES
-            else Verdict.VICTIM
+            Verdict.PROTECTED if _is_critical(candidate) else Verdict.VICTIM
             for candidate in candidates
         ]
 
     reclaimable = preemptable
+
+
+def _is_critical(task: TaskState) -> bool:
+    return (
+        task.info.namespace == SYSTEM_NAMESPACE or task.info.priority_class_name in CRITICAL_CLASSES
+    )

@@ -54,6 +54,12 @@ class _Gang:
     def claimant_key(self, _claimant: TaskState, /) -> None:
         return None
 
+    def shielded(self, _claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        return [
+            job is not None and job.ready_count <= job.min_available
+            for job in [candidate.job for candidate in candidates]
+        ]
+
     def preemptable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:

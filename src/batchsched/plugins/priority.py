@@ -39,6 +39,9 @@ class _Priority:
         assert claimant.job is not None
         return claimant.job.info.priority, claimant.info.priority
 
+    def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        return [_verdict(claimant, candidate) is Verdict.PROTECTED for candidate in candidates]
+
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:

@@ -93,6 +93,8 @@ def water_fill(
 class _Account:
     deserved: Amounts
     allocated: Vector
+    backfilling: int = 0
+    """How many tasks marked as backfill are charged to the queue's jobs."""
 
 
 class _Proportion:
@@ -111,7 +113,8 @@ class _Proportion:
         deserved = water_fill(view.cluster, weights, requests)
         self._accounts: dict[str, _Account] = {}
         for name, amounts in deserved.items():
-            self._accounts[name] = _Account(amounts, allocated[name])
+            backfilling = sum(job.backfilling for job in view.queues[name].jobs)
+            self._accounts[name] = _Account(amounts, allocated[name], backfilling)
 
     def queue_order_key(self, queue: QueueState, /) -> float:
         account = self._accounts.get(queue.name)
@@ -127,16 +130,24 @@ class _Proportion:
 
     def on_allocate(self, task: TaskState, /) -> None:
         account = self._account_of(task)
-        if account is not None:
+        if account is None:
+            return
+        if task.is_backfill:
+            account.backfilling += 1
+        else:
             account.allocated = plus(account.allocated, task.resreq)
 
     def on_deallocate(self, task: TaskState, /) -> None:
         account = self._account_of(task)
-        if account is not None:
+        if account is None:
+            return
+        if task.is_backfill:
+            account.backfilling -= 1
+        else:
             account.allocated = minus(account.allocated, task.resreq)
 
     def _account_of(self, task: TaskState) -> _Account | None:
-        if task.is_backfill or task.job is None or task.job.queue is None:
+        if task.job is None or task.job.queue is None:
             return None
         return self._accounts[task.job.queue.name]
 
@@ -146,10 +157,19 @@ class _Proportion:
     def may_give(self, queue: QueueState, /) -> bool:
         account = self._accounts.get(queue.name)
         return (
-            account is None
-            or fits(account.deserved, account.allocated)
-            or any(job.backfilling for job in queue.jobs)
+            account is None or account.backfilling > 0 or fits(account.deserved, account.allocated)
         )
+
+    def shielded(self, _claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        return [self._keeps(candidate) for candidate in candidates]
+
+    def _keeps(self, candidate: TaskState) -> bool:
+        """Return whether the candidate's queue could not spare even this one task."""
+        account = self._account_of(candidate)
+        if account is None or candidate.is_backfill:
+            return False
+        left = minus(account.allocated, candidate.resreq)
+        return not (fits(candidate.resreq, account.allocated) and fits(account.deserved, left))
 
     def reclaimable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
