@@ -79,6 +79,8 @@ class Bounds:
     """As of when `held` holds; see `Ledger.position`."""
     held: dict[int, HeldBy] = Factory(dict[int, HeldBy])
     """Index of a node to the tasks that no plugin shields there."""
+    nobody: set[int] = Factory(set[int])
+    """The nodes where there is no such task, so that nothing that is asked for will find room."""
     _open: dict[Hashable, SomeNodes] = Factory(dict[Hashable, SomeNodes])
     """What claimants ask for to the nodes where the bound may be enough for it."""
 
@@ -88,6 +90,10 @@ class Bounds:
         if self.position != now:
             changed = self._changed(self.position)
             _forget(self.held, changed)
+            if changed is None:
+                self.nobody.clear()
+            else:
+                self.nobody -= changed
             self.position = now
 
     def open_for(self, asked_for: Hashable) -> set[int]:
@@ -99,7 +105,8 @@ class Bounds:
         now = ledger.position()
         known = self._open.get(asked_for)
         if known is None:
-            known = self._open[asked_for] = SomeNodes(now, set(range(len(ledger.nodes))))
+            nodes = set(range(len(ledger.nodes))) - self.nobody
+            known = self._open[asked_for] = SomeNodes(now, nodes)
         elif known.position != now:
             changed = self._changed(known.position)
             known.indices.update(range(len(ledger.nodes)) if changed is None else changed)

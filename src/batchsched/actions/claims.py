@@ -144,18 +144,14 @@ class _Search:
             self._open.discard(node.index)
             return None
         candidates = self._candidates_on(node)
-        room = Room(task.init_resreq, node, may_grow=self._may_grow)
-        if not candidates.tasks or not room.may_be_enough(candidates.total):
+        at_most = self._at_most(node, candidates)
+        if not at_most.tasks:
             self._open.discard(node.index)
             return None
-        if self._bounds is not None:
-            at_most = self._bounds.held.get(node.index)
-            if at_most is None:
-                at_most = self._unshielded(candidates)
-                self._bounds.held[node.index] = at_most
-            if not at_most.tasks or not room.may_be_enough(at_most.total):
-                self._open.discard(node.index)
-                return None
+        room = Room(task.init_resreq, node, may_grow=self._may_grow)
+        if not room.may_be_enough(at_most.total):
+            self._open.discard(node.index)
+            return None
         victims = None if self._verdicts is None else self._verdicts.victims.get(node.index)
         if victims is None:
             victims = self._ask(candidates)
@@ -166,12 +162,22 @@ class _Search:
             return None
         return take_until(victims, room.is_enough_with)
 
-    def _unshielded(self, candidates: HeldBy) -> HeldBy:
-        tiers = self._session.tiers
-        left = tiers.unshielded(self._among.point, self._task, candidates.tasks)
-        if len(left) == len(candidates.tasks):
+    def _at_most(self, node: NodeState, candidates: HeldBy) -> HeldBy:
+        """Return the candidates that no plugin shields."""
+        bounds = self._bounds
+        if bounds is None:
             return candidates
-        return HeldBy(left, self._session.ledger.dimensions.zero)
+        at_most = bounds.held.get(node.index)
+        if at_most is None:
+            tiers = self._session.tiers
+            left = tiers.unshielded(self._among.point, self._task, candidates.tasks)
+            at_most = candidates
+            if len(left) < len(candidates.tasks):
+                at_most = HeldBy(left, self._session.ledger.dimensions.zero)
+            bounds.held[node.index] = at_most
+            if not left:
+                bounds.nobody.add(node.index)
+        return at_most
 
     def _ask(self, candidates: HeldBy) -> list[TaskState]:
         in_order = self._session.in_victim_order(candidates.tasks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attrs import define, frozen
+from attrs import Factory, define, frozen
 
 from batchsched.arguments import Arguments
 from batchsched.plugin import Verdict
@@ -95,6 +95,13 @@ class _Account:
     allocated: Vector
     backfilling: int = 0
     """How many tasks marked as backfill are charged to the queue's jobs."""
+    keeps: dict[Vector, bool] = Factory(dict[Vector, bool])
+    """What a task holds to whether the queue could not spare it; as of what is allocated now."""
+
+    def allocate(self, allocated: Vector) -> None:
+        """Let this be allocated from now on."""
+        self.allocated = allocated
+        self.keeps.clear()
 
 
 class _Proportion:
@@ -135,7 +142,7 @@ class _Proportion:
         if task.is_backfill:
             account.backfilling += 1
         else:
-            account.allocated = plus(account.allocated, task.resreq)
+            account.allocate(plus(account.allocated, task.resreq))
 
     def on_deallocate(self, task: TaskState, /) -> None:
         account = self._account_of(task)
@@ -144,7 +151,7 @@ class _Proportion:
         if task.is_backfill:
             account.backfilling -= 1
         else:
-            account.allocated = minus(account.allocated, task.resreq)
+            account.allocate(minus(account.allocated, task.resreq))
 
     def _account_of(self, task: TaskState) -> _Account | None:
         if task.job is None or task.job.queue is None:
@@ -168,8 +175,12 @@ class _Proportion:
         account = self._account_of(candidate)
         if account is None or candidate.is_backfill:
             return False
-        left = minus(account.allocated, candidate.resreq)
-        return not (fits(candidate.resreq, account.allocated) and fits(account.deserved, left))
+        keeps = account.keeps.get(candidate.resreq)
+        if keeps is None:
+            left = minus(account.allocated, candidate.resreq)
+            keeps = not (fits(candidate.resreq, account.allocated) and fits(account.deserved, left))
+            account.keeps[candidate.resreq] = keeps
+        return keeps
 
     def reclaimable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
