@@ -44,6 +44,7 @@ from batchsched.errors import (
     StatementError,
     UnknownNameError,
 )
+from batchsched.keeping import reservations_to_keep
 from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
 from batchsched.reasons import (
     ConditionReason,
@@ -131,6 +132,7 @@ __all__ = [
     "as_new",
     "default_registry",
     "next_snapshot",
+    "reservations_to_keep",
     "schedule",
     "sum_resources",
 ]

@@ -1,19 +1,21 @@
 """From one cycle to the next: the snapshot that follows from a result and from events.
 
 Specification: section 11, "Reserved tasks carried over"; it is silent on the rest,
-which follows what a cluster does with decisions.
+which follows what a cluster does with decisions. `batchsched.keeping` tells which
+places are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import evolve
 
-from batchsched.checks import time_problems
+from batchsched.checks import shown
 from batchsched.errors import EventError, Fault
+from batchsched.happened import Given, is_of
+from batchsched.keeping import reservations_to_keep
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.resources import Resource
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
@@ -42,6 +44,7 @@ def next_snapshot(
     gone: Iterable[str] = (),
     not_started: Iterable[str] = (),
     still_releasing: Iterable[str] = (),
+    removed_tasks: Iterable[str] = (),
     replacement: Callable[[TaskInfo], TaskInfo | None] = as_new,
     new_jobs: Iterable[JobInfo] = (),
     removed_jobs: Iterable[str] = (),
@@ -59,10 +62,9 @@ def next_snapshot(
     Releasing is gone. Placements that exist only inside a session (Pipelined,
     Conditional, Allocated) are forgotten, so that such tasks are Pending as they were.
 
-    Reserved tasks stay Reserved on their nodes. So that a gang does not lose one half
-    of its places while its nodes are kept for the other half, an Allocated task of
-    a job that has Reserved tasks becomes Reserved on its node, where it fits besides
-    what is reserved there.
+    Reserved tasks stay Reserved on their nodes. So do other tasks whose places must not
+    go to others meanwhile; `reservations_to_keep` tells which. All other reservations of
+    the last snapshot end.
 
     Nothing that did not change is copied. O(tasks), with O(1) work only for tasks that
     changed, and the check of the new snapshot.
@@ -75,9 +77,11 @@ def next_snapshot(
         failed: UIDs of tasks that ended badly.
         gone: UIDs of tasks that left their nodes without having ended, such as deleted
             pods and those of a node that is no more. Tasks that are Releasing need not
-            be named.
+            be named. What waits is on no node; see `removed_tasks`.
         not_started: UIDs of tasks that are bound but have not started; they are Bound.
         still_releasing: UIDs of tasks that are Releasing and have not left yet.
+        removed_tasks: UIDs of tasks that are there no more and that nothing replaces, whatever
+            their status: withdrawn while they waited, or deleted since they ended, say.
         replacement: what comes in the place of a task that is gone, from what it was;
             None: nothing does. By default the task comes back (`as_new`). It may give
             the task a new UID. Not called for `other_tasks`, which just go.
@@ -89,14 +93,15 @@ def next_snapshot(
         queues: all queues, if any of them came, went or changed.
         other_tasks: all tasks that are not this scheduler's business, if any of them came
             or changed by more than these events say; these events then may not name them.
-        keep_reservations: whether Reserved tasks stay Reserved. If not, they are Pending.
+        keep_reservations: whether reservations are kept. If not, tasks that wait are Pending.
 
     Raises:
-        EventError: events name what is not there, or what they cannot have happened to;
-            all faults at once.
+        EventError: events name what is not there, or what they cannot have happened to; the
+            result is of another snapshot; an argument is not what it should be; all faults
+            at once.
         SnapshotError: new jobs, nodes, queues or tasks are at fault in themselves.
 
-    >>> from batchsched import schedule
+    >>> from batchsched import Resource, schedule
     >>> task = TaskInfo(uid="t1", name="t1", resreq=Resource(milli_cpu=1000))
     >>> snapshot = Snapshot(
     ...     nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))],
@@ -117,100 +122,64 @@ def next_snapshot(
     failed['t1']: the task is Succeeded; only one that is on a node can have failed
 
     """
-    happened = _Happened(
+    given = Given()
+    events = given.events(
         {
-            "succeeded": tuple(succeeded),
-            "failed": tuple(failed),
-            "gone": tuple(gone),
-            "not_started": tuple(not_started),
-            "still_releasing": tuple(still_releasing),
+            "succeeded": succeeded,
+            "failed": failed,
+            "gone": gone,
+            "not_started": not_started,
+            "still_releasing": still_releasing,
+            "removed_tasks": removed_tasks,
         }
     )
-    carrying = _CarryOver(snapshot, happened, replacement)
+    removed = given.uids("removed_jobs", removed_jobs)
+    arrived = given.each("new_jobs", new_jobs, JobInfo)
+    kept_queues = None if queues is None else given.each("queues", queues, Queue)
+    new_others = None if other_tasks is None else given.each("other_tasks", other_tasks, TaskInfo)
+    nodes_now = None if nodes is None else given.each("nodes", nodes, NodeInfo)
+    # What is wrong with nodes in themselves is the snapshot's to tell, unless events are wrong.
+    sound_nodes = given.only_sound(nodes_now)
+    if not is_of(snapshot, Snapshot):
+        given.refuse("snapshot", f"{shown(snapshot)} is no Snapshot")
+        raise EventError(given.faults)
+    if result is not None and not is_of(result, CycleResult):
+        given.refuse("result", f"{shown(result)} is no CycleResult")
+        raise EventError(given.faults)
+
+    carrying = _CarryOver(snapshot, events, replacement, given)
+    if sound_nodes is not None:
+        carrying.node_names = frozenset(node.name for node in sound_nodes)
     if result is not None:
-        carrying.places = _places(snapshot, result, keep_reservations=keep_reservations)
+        carrying.decide(result)
+    if result is not None and keep_reservations:
+        carrying.keep(reservations_to_keep(result, snapshot, nodes=sound_nodes))
     carrying.keeps_places = result is None and keep_reservations
-    removed = tuple(removed_jobs)
-    arrived = tuple(new_jobs)
-    kept_nodes = snapshot.nodes if nodes is None else tuple(nodes)
-    if nodes is not None:
-        carrying.node_names = frozenset(node.name for node in kept_nodes)
-    carrying.check_now(now)
+    given.check_now(now, before=snapshot.now)
     carrying.check_jobs(removed, arrived)
     jobs = carrying.jobs(frozenset(removed))
-    others = carrying.others() if other_tasks is None else tuple(other_tasks)
-    faults = [*carrying.faults, *carrying.unknown(), *carrying.task_faults]
+    others = carrying.others() if new_others is None else new_others
+    faults = [*given.faults, *carrying.unknown(), *carrying.task_faults]
     if faults:
         raise EventError(faults)
     return Snapshot(
-        nodes=kept_nodes,
+        nodes=snapshot.nodes if nodes_now is None else nodes_now,
         jobs=[*jobs, *arrived] if arrived else jobs,
-        queues=snapshot.queues if queues is None else tuple(queues),
+        queues=snapshot.queues if kept_queues is None else kept_queues,
         other_tasks=others,
         now=now,
     )
 
 
-class _Happened:
-    """The events: task UID to the name of its event."""
+_Place = tuple[TaskStatus, str]
+"""The status that a decision gives a task, and the node."""
 
-    def __init__(self, named: dict[str, tuple[str, ...]]) -> None:
-        self.of: dict[str, str] = {}
-        self.faults: list[Fault] = []
-        for event, uids in named.items():
-            for uid in uids:
-                if uid in self.of:
-                    message = f"{self.of[uid]!r} names the task already"
-                    self.faults.append(Fault(f"{event}[{uid!r}]", message))
-                else:
-                    self.of[uid] = event
-
-
-_Place = tuple[TaskStatus, str, bool]
-
-
-def _places(
-    snapshot: Snapshot, result: CycleResult, *, keep_reservations: bool
-) -> dict[str, _Place]:
-    """Return status, node and mark of every task that the result gives a place."""
-    places: dict[str, _Place] = {
-        bind.task_uid: (TaskStatus.BINDING, bind.node_name, bind.is_backfill)
-        for bind in result.binds
-    }
-    for eviction in result.evictions:
-        outcome = result.tasks[eviction.task_uid]
-        mark = outcome.is_backfill
-        places[eviction.task_uid] = (TaskStatus.RELEASING, eviction.node_name, mark)
-    if keep_reservations and result.reserved:
-        reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
-        reserved |= _held_halves(snapshot, result, reserved)
-        for uid, node_name in reserved.items():
-            places[uid] = (TaskStatus.RESERVED, node_name, result.tasks[uid].is_backfill)
-    return places
-
-
-def _held_halves(
-    snapshot: Snapshot, result: CycleResult, reserved: dict[str, str]
-) -> dict[str, str]:
-    """Return the Allocated tasks of jobs with Reserved tasks, and the nodes to keep for them."""
-    room: dict[str, Resource] = {node.name: node.allocatable for node in snapshot.nodes}
-    jobs = [job for job in snapshot.jobs if any(task.uid in reserved for task in job.tasks)]
-    for job in jobs:
-        for task in job.tasks:
-            node_name = reserved.get(task.uid)
-            if node_name in room:
-                room[node_name] -= task.start_request
-    held: dict[str, str] = {}
-    for job in jobs:
-        for task in job.tasks:
-            outcome = result.tasks.get(task.uid)
-            if outcome is None or outcome.status is not TaskStatus.ALLOCATED:
-                continue
-            node_name = outcome.node_name
-            if node_name in room and task.start_request.fits(room[node_name]):
-                room[node_name] -= task.start_request
-                held[task.uid] = node_name
-    return held
+_DECIDED = {
+    TaskStatus.BINDING: ("binds", (TaskStatus.PENDING, TaskStatus.RESERVED)),
+    TaskStatus.RELEASING: ("evicts", (TaskStatus.RUNNING,)),
+    TaskStatus.RESERVED: ("keeps a place for", (TaskStatus.PENDING, TaskStatus.RESERVED)),
+}
+"""For each status that a decision gives: what the result does, and to tasks of which status."""
 
 
 class _CarryOver:
@@ -219,37 +188,51 @@ class _CarryOver:
     def __init__(
         self,
         snapshot: Snapshot,
-        happened: _Happened,
+        events: Mapping[str, str],
         replacement: Callable[[TaskInfo], TaskInfo | None],
+        given: Given,
     ) -> None:
         self._snapshot = snapshot
-        self._events = happened.of
+        self._events = events
         self._replacement = replacement
+        self._given = given
         self._met: set[str] = set()
-        self.places: dict[str, _Place] = {}
+        self._nodes_before = frozenset(node.name for node in snapshot.nodes)
+        self._places: dict[str, _Place] = {}
+        self._backfilling: dict[str, bool] = {}
+        """Whether tasks are marked as backfill, where the result decides that."""
         self.keeps_places = False
-        """Whether Reserved tasks without a place in `places` stay where they are."""
+        """Whether Reserved tasks of which nothing was decided stay where they are."""
         self.node_names: frozenset[str] | None = None
         """The nodes that there are, if they are not those that there were."""
-        self.faults = list(happened.faults)
         self.task_faults: list[Fault] = []
 
-    def check_now(self, now: float) -> None:
-        before = self._snapshot.now
-        # A time that is none at all is the snapshot's to refuse.
-        if not any(time_problems("now", now)) and now < before:
-            message = f"{now!r} is before the last cycle, which was at {before!r}"
-            self.faults.append(Fault("now", message))
+    def decide(self, result: CycleResult) -> None:
+        """Take note of what a cycle decided."""
+        for bind in result.binds:
+            self._decide(bind.task_uid, TaskStatus.BINDING, bind.node_name)
+            self._backfilling[bind.task_uid] = bind.is_backfill
+        for eviction in result.evictions:
+            self._decide(eviction.task_uid, TaskStatus.RELEASING, eviction.node_name)
+
+    def keep(self, reservations: Mapping[str, str]) -> None:
+        """Take note of the places to keep."""
+        for uid, node_name in reservations.items():
+            self._decide(uid, TaskStatus.RESERVED, node_name)
+
+    def _decide(self, uid: str, status: TaskStatus, node_name: str) -> None:
+        if uid in self._places:
+            self._given.refuse(f"result.tasks[{uid!r}]", "two decisions name the task")
+        self._places[uid] = status, node_name
 
     def check_jobs(self, removed: tuple[str, ...], arrived: tuple[JobInfo, ...]) -> None:
         known = {job.uid for job in self._snapshot.jobs}
         for uid in removed:
             if uid not in known:
-                self.faults.append(Fault(f"removed_jobs[{uid!r}]", "there is no such job"))
+                self._given.refuse(f"removed_jobs[{uid!r}]", "there is no such job")
         for job in arrived:
             if job.uid in known and job.uid not in removed:
-                message = "there is such a job already"
-                self.faults.append(Fault(f"new_jobs[{job.uid!r}]", message))
+                self._given.refuse(f"new_jobs[{job.uid!r}]", "there is such a job already")
 
     def jobs(self, removed: frozenset[str]) -> list[JobInfo]:
         """Return the jobs that stay, with their tasks as they are now."""
@@ -273,14 +256,14 @@ class _CarryOver:
         for uid, event in self._events.items():
             if uid not in self._met:
                 yield Fault(f"{event}[{uid!r}]", "there is no such task")
-        for uid in self.places:
+        for uid in self._places:
             if uid not in self._met:
                 message = "there is no such task; the result is of another snapshot"
                 yield Fault(f"result.tasks[{uid!r}]", message)
 
     def _meet_tasks_of_removed(self, job: JobInfo) -> None:
         for task in job.tasks:
-            if task.uid in self._events or task.uid in self.places:
+            if task.uid in self._events or task.uid in self._places:
                 self._met.add(task.uid)
                 self._after_event(self._after_result(task), lambda _task: None)
 
@@ -291,7 +274,7 @@ class _CarryOver:
     ) -> list[TaskInfo] | None:
         """Return the tasks as they are now, or None if none of them changed."""
         # This loop looks at every task of the cluster; what it does for most is only this.
-        events, places = self._events, self.places
+        events, places = self._events, self._places
         nodes_changed = self.node_names is not None
         changed: list[TaskInfo | None] | None = None
         for position, task in enumerate(tasks):
@@ -326,13 +309,30 @@ class _CarryOver:
 
     def _after_result(self, task: TaskInfo) -> TaskInfo:
         """Return a task as the decisions leave it."""
-        place = self.places.get(task.uid)
+        place = self._places.get(task.uid)
         if place is not None:
-            status, node_name, is_backfill = place
+            status, node_name = place
+            problem = self._problem(task, status, node_name)
+            if problem:
+                message = f"{problem}; the result is of another snapshot"
+                self.task_faults.append(Fault(f"result.tasks[{task.uid!r}]", message))
+                return task
+            is_backfill = self._backfilling.get(task.uid, task.is_backfill)
             return _evolved(task, status, node_name, is_backfill=is_backfill)
         if task.status is TaskStatus.RESERVED and not self.keeps_places:
             return _evolved(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
         return task
+
+    def _problem(self, task: TaskInfo, status: TaskStatus, node_name: str) -> str:
+        """Return why this decision cannot have been made of the task, or nothing."""
+        does, to = _DECIDED[status]
+        if task.status not in to:
+            return f"it {does} the task, which is {task.status.value}"
+        if status is TaskStatus.RELEASING and task.node_name != node_name:
+            return f"it evicts the task from {node_name!r}, which is on {task.node_name!r}"
+        if status is TaskStatus.BINDING and node_name not in self._nodes_before:
+            return f"it binds the task to {node_name!r}, which was not there"
+        return ""
 
     def _after_event(
         self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
@@ -345,7 +345,11 @@ class _CarryOver:
                 return _evolved(
                     task, TaskStatus.RUNNING, task.node_name, is_backfill=task.is_backfill
                 )
-            return replacement(task) if status is TaskStatus.RELEASING else task
+            if status is TaskStatus.RELEASING:
+                return self._replaced(task, replacement)
+            return task
+        if event == "removed_tasks":
+            return None
         if event in ("succeeded", "failed"):
             if not status.holds:
                 self._refuse(event, task, f"is on a node can have {event}")
@@ -356,7 +360,7 @@ class _CarryOver:
             if not status.holds:
                 self._refuse(event, task, "is on a node can have left it")
                 return task
-            return replacement(task)
+            return self._replaced(task, replacement)
         if event == "not_started":
             if status not in _TO_START:
                 self._refuse(event, task, "is bound has yet to start")
@@ -365,6 +369,16 @@ class _CarryOver:
         if status is not TaskStatus.RELEASING:
             self._refuse(event, task, "is Releasing has yet to leave")
         return task
+
+    def _replaced(
+        self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
+    ) -> TaskInfo | None:
+        after = replacement(task)
+        if after is None or is_of(after, TaskInfo):
+            return after
+        message = f"{shown(after)} is no TaskInfo, which comes in the place of the task"
+        self.task_faults.append(Fault(f"replacement[{task.uid!r}]", message))
+        return None
 
     def _refuse(self, event: str, task: TaskInfo, who: str) -> None:
         message = f"the task is {task.status.value}; only one that {who}"

@@ -21,7 +21,6 @@ from batchsched.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.session import Session
 from batchsched.states import JobState, NodeState, TaskState
 from batchsched.status import JobPhase, TaskStatus
-from batchsched.vectors import fits
 
 __all__ = ["close"]
 
@@ -179,8 +178,7 @@ class _Reasons:
         known = self._of_tally.get(id(tally))
         if known is None:
             request = task.init_resreq
-            large_enough = any(fits(request, node.allocatable) for node in self._session.nodes)
-            detail = "" if large_enough else "no node is large enough"
+            detail = "" if self._session.large_enough(request) else "no node is large enough"
             known = tally, PendingReason(WhyPending.NO_NODE, tally, detail)
             self._of_tally[id(tally)] = known
         return known[1]

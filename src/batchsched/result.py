@@ -103,7 +103,7 @@ class CycleResult:
     reserved: tuple[Promise, ...] = ()
     """Tasks for which a node is kept closed; in order of task UID."""
     dropped_reservations: tuple[Promise, ...] = ()
-    """Reservations of the snapshot that this cycle gave up without using them."""
+    """Reservations of the snapshot that this cycle gave up, and neither used nor made again."""
     tasks: Mapping[str, TaskOutcome] = field(default=EMPTY, converter=_tasks)
     """Task UID to outcome, for every task of the jobs in the session."""
     jobs: Mapping[str, JobOutcome] = field(default=EMPTY, converter=_jobs)

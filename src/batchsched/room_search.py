@@ -96,20 +96,18 @@ class Bounds:
                 self.nobody -= changed
             self.position = now
 
-    def open_for(self, asked_for: Hashable) -> set[int]:
-        """Return the nodes where the bound may be enough for what is asked for.
+    def open_for(self, asked_for: Hashable, large_enough: frozenset[int]) -> set[int]:
+        """Return which nodes, of those that are large enough, may have room for what is asked for.
 
-        Discard from it the nodes where it is not.
+        Discard from it the nodes where the bound is not enough.
         """
-        ledger = self.claimed.ledger
-        now = ledger.position()
+        now = self.claimed.ledger.position()
         known = self._open.get(asked_for)
         if known is None:
-            nodes = set(range(len(ledger.nodes))) - self.nobody
-            known = self._open[asked_for] = SomeNodes(now, nodes)
+            known = self._open[asked_for] = SomeNodes(now, set(large_enough - self.nobody))
         elif known.position != now:
             changed = self._changed(known.position)
-            known.indices.update(range(len(ledger.nodes)) if changed is None else changed)
+            known.indices |= large_enough if changed is None else changed & large_enough
             known.position = now
         return known.indices
 

@@ -70,6 +70,7 @@ class Session:
         """What searches for room have found out of who could be evicted at most, by claimant."""
         self.room_verdicts: dict[Hashable, Verdicts] = {}
         """What searches for room have found out of whom plugins let go, by claimant."""
+        self._large_enough: dict[Vector, frozenset[int]] = {}
         self._statement: Statement | None = None
         self._room_for_jobs: dict[str, Vector] | None = None
         self.ledger.on_charge = self.tiers.allocate_listeners()
@@ -258,6 +259,18 @@ class Session:
             ]
             node.running = RunningTasks(tasks, self.ledger.dimensions.zero)
         return node.running
+
+    def large_enough(self, request: Vector) -> frozenset[int]:
+        """Return the indices of the nodes where `request` fits when nothing is there.
+
+        O(nodes) for a request that is new, else O(1).
+        """
+        known = self._large_enough.get(request)
+        if known is None:
+            known = self._large_enough[request] = frozenset(
+                node.index for node in self.nodes if fits(request, node.allocatable)
+            )
+        return known
 
     def is_starving(self, job: JobState, threshold: float) -> bool:
         """Return whether the job has waited longer than `threshold` seconds to no avail."""

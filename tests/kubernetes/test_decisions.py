@@ -1,9 +1,15 @@
 import pytest
-from kubernetes_test_objects import node, pod, pod_group
+from kubernetes_test_objects import container, node, pod, pod_group
 
+from batchsched import Scheduler, SchedulerConfig, next_snapshot
 from batchsched.errors import UnknownNameError
-from batchsched.kubernetes import binding_objects, eviction_objects, snapshot_from_objects
-from batchsched.result import Bind, CycleResult, Eviction
+from batchsched.kubernetes import (
+    binding_objects,
+    eviction_objects,
+    reservation_patches,
+    snapshot_from_objects,
+)
+from batchsched.result import Bind, CycleResult, Eviction, Promise
 
 WITHOUT_UID = {"uid": None}
 SNAPSHOT = snapshot_from_objects(
@@ -19,6 +25,10 @@ def bind(uid, node_name="n1", **more):
 
 def evict(uid):
     return Eviction(task_uid=uid, node_name="n1", action="preempt", for_task_uid="uid-p1")
+
+
+def reserve(uid, node_name="n1"):
+    return Promise(task_uid=uid, node_name=node_name)
 
 
 def test_bindings_say_which_pod_goes_where_in_the_order_of_the_result():
@@ -71,8 +81,116 @@ def test_nothing_decided_is_nothing_to_do():
     [
         (binding_objects, CycleResult(binds=(bind("gone"),))),
         (eviction_objects, CycleResult(evictions=(evict("gone"),))),
+        (reservation_patches, CycleResult(reserved=(reserve("gone"),))),
     ],
 )
 def test_a_result_of_another_snapshot_is_refused(objects, result):
     with pytest.raises(UnknownNameError, match="'gone'"):
         objects(result, SNAPSHOT)
+
+
+RESERVED_NODE = "scheduling.k8s.io/kube-batch-reserved-node"
+KEEPING = Scheduler(
+    SchedulerConfig.from_mapping(
+        {
+            "actions": [
+                "allocate",
+                {"name": "reserve", "arguments": {"starvingJobTimeThreshold": 1, "inOrder": True}},
+            ]
+        }
+    )
+)
+
+
+def merged(target, patch):
+    """Apply a merge patch, as the API server does."""
+    result = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = merged(result.get(key, {}), value)
+        else:
+            result[key] = value
+    return result
+
+
+def patched(pods, patches):
+    by_uid = {patch["metadata"]["uid"]: patch for patch in patches}
+    return [merged(pod, by_uid.get(pod["metadata"]["uid"], {})) for pod in pods]
+
+
+def standing(snapshot):
+    return {
+        task.name: (task.status.value, task.node_name)
+        for job in snapshot.jobs
+        for task in job.tasks
+    }
+
+
+def test_reservations_are_written_to_pods_and_removed_again_cycle_after_cycle():
+    def cluster(pods, now):
+        return snapshot_from_objects(
+            nodes=[node("n1"), node("n2")],
+            pods=pods,
+            pod_groups=[pod_group("s", minMember=2), pod_group("r")],
+            queues=[{"metadata": {"name": "q"}}],
+            now=now,
+        )
+
+    def asking(name, group, cpu="8", **spec):
+        return pod(name, group=group, containers=[container({"cpu": cpu})], **spec)
+
+    running = {"nodeName": "n2", "status": {"phase": "Running"}}
+    waiting = [asking("s1", "s"), asking("s2", "s")]
+    first = cluster([asking("r", "r", **running), *waiting], 10)
+    result = KEEPING.schedule(first)
+    patches = reservation_patches(result, first)
+    # One half is Reserved, and the other, which is Allocated, has to be kept with it.
+    assert [promise.task_uid for promise in result.reserved] == ["uid-s2"]
+    assert [(p["metadata"]["uid"], p["metadata"]["annotations"]) for p in patches] == [
+        ("uid-s1", {RESERVED_NODE: "n1"}),
+        ("uid-s2", {RESERVED_NODE: "n2"}),
+    ]
+    assert patches[0]["kind"] == "Pod"
+    assert patches[0]["metadata"]["name"] == "s1"
+    assert patches[0]["metadata"]["namespace"] == "a"
+
+    waiting = patched(waiting, patches)
+    second = cluster([asking("r", "r", **running), *waiting], 11)
+    assert standing(second) == standing(next_snapshot(first, result, now=11))
+    result = KEEPING.schedule(second)
+    assert reservation_patches(result, second) == []  # all is as it should be
+
+    third = cluster(waiting, 12)
+    result = KEEPING.schedule(third)
+    assert {bind.task_uid for bind in result.binds} == {"uid-s1", "uid-s2"}
+    waiting = patched(waiting, reservation_patches(result, third))
+    assert all(RESERVED_NODE not in one["metadata"]["annotations"] for one in waiting)
+
+
+def test_a_reservation_that_is_given_up_is_removed_and_a_new_one_written_in_its_place():
+    def reserved(name, node_name):
+        return pod(name, metadata={"annotations": {RESERVED_NODE: node_name}})
+
+    pods = [reserved("p1", "n1"), reserved("p2", "n1"), reserved("p3", "n1")]
+    snapshot = snapshot_from_objects(
+        nodes=[node("n1"), node("n2")], pods=pods, pod_groups=[pod_group()]
+    )
+    result = CycleResult(reserved=(reserve("uid-p1", "n1"), reserve("uid-p2", "n2")))
+    patches = reservation_patches(result, snapshot)
+    assert [patch["metadata"]["annotations"][RESERVED_NODE] for patch in patches] == ["n2", None]
+    after = snapshot_from_objects(
+        nodes=[node("n1"), node("n2")], pods=patched(pods, patches), pod_groups=[pod_group()]
+    )
+    assert standing(after) == standing(next_snapshot(snapshot, result, now=snapshot.now))
+
+
+def test_a_pod_without_a_uid_is_patched_by_its_name():
+    result = CycleResult(reserved=(reserve("a/p3"),))
+    (patch,) = reservation_patches(result, SNAPSHOT)
+    assert patch["metadata"] == {
+        "name": "p3",
+        "namespace": "a",
+        "annotations": {RESERVED_NODE: "n1"},
+    }

@@ -12,6 +12,7 @@ from attrs import evolve, field, mutable
 
 from batchsched import (
     Arguments,
+    CycleResult,
     JobInfo,
     NodeInfo,
     Queue,
@@ -95,7 +96,7 @@ def random_actions(random: Random) -> list[dict[str, Any]]:
     return actions
 
 
-def random_scheduler(random: Random) -> Scheduler:
+def random_configuration(random: Random) -> dict[str, Any]:
     plugins = ["priority", "gang", "drf", "predicates", "proportion", "nodeorder"]
     if random.random() < 0.4:
         plugins.remove("proportion")
@@ -104,9 +105,10 @@ def random_scheduler(random: Random) -> Scheduler:
     tiers = [{"plugins": plugins}]
     if random.random() < 0.5:
         tiers = [{"plugins": plugins[:2]}, {"plugins": plugins[2:]}]
-    return Scheduler(
-        SchedulerConfig.from_mapping({"actions": random_actions(random), "tiers": tiers})
-    )
+    return {
+        "actions": random_actions(random),
+        "tiers": [{"plugins": [{"name": name} for name in tier["plugins"]]} for tier in tiers],
+    }
 
 
 def random_nodes(random: Random) -> list[NodeInfo]:
@@ -125,13 +127,15 @@ class History:
     """A cluster that lives: random arrivals, ends, failures, evictions and changes of nodes."""
 
     random: Random
+    configuration: dict[str, Any] = field(init=False)
     scheduler: Scheduler = field(init=False)
     snapshot: Snapshot = field(init=False)
     number: int = 0
 
     def __attrs_post_init__(self) -> None:
         random = self.random
-        self.scheduler = random_scheduler(random)
+        self.configuration = random_configuration(random)
+        self.scheduler = Scheduler(SchedulerConfig.from_mapping(self.configuration))
         queues = ["q0", "q1"][: random.choice((1, 1, 2))]
         self.snapshot = Snapshot(
             nodes=random_nodes(random),
@@ -161,9 +165,10 @@ class History:
             result = close(session)
             watch(session, "close")
             assert result == self.scheduler.schedule(self.snapshot)
-            self.snapshot = self._next(result)
+            self.go_on(result)
 
-    def _next(self, result: Any) -> Snapshot:
+    def go_on(self, result: CycleResult) -> None:
+        """Let the decisions take effect, and something happen."""
         random = self.random
         snapshot = self.snapshot
         now = snapshot.now + 1
@@ -203,7 +208,7 @@ class History:
                 for node in snapshot.nodes
             ]
         queues = [queue.name for queue in snapshot.queues]
-        return next_snapshot(
+        self.snapshot = next_snapshot(
             snapshot,
             result,
             now=now,

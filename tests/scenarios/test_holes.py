@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-import pytest
-from clusters import Simulation, action, bound, cluster, job, node, places, scheduler
+from typing import Any
 
-from batchsched import JobInfo
+import pytest
+from attrs import evolve
+from clusters import (
+    Simulation,
+    action,
+    amount,
+    bound,
+    cluster,
+    evicted,
+    job,
+    node,
+    places,
+    scheduler,
+)
+
+from batchsched import (
+    JobInfo,
+    Snapshot,
+    Taint,
+    TaintEffect,
+    TaskInfo,
+    TaskStatus,
+    next_snapshot,
+)
 
 
 def reserve(percent: float = 100, *, threshold: float = 10, in_order: bool = False) -> object:
@@ -106,3 +128,272 @@ def test_l4_a_gang_is_not_reserved_the_same_room_twice() -> None:
     using = scheduler("allocate", reserve(100, in_order=True), without=["proportion"])
     result = using.schedule(snapshot)
     assert not result.reserved  # three never fit on two nodes
+
+
+def lending(unready: str = "hold") -> list[dict[str, Any]]:
+    return [
+        action("allocate", unready=unready, evictBackfill=True),
+        action("backfill", strategy="release"),
+    ]
+
+
+def test_l5_a_loan_that_was_called_in_is_not_lent_out_again() -> None:
+    """With y gone, g's tasks are packed in another way, which does not hold all of them."""
+    simulation = Simulation(
+        scheduler(*lending("discard"), without=["drf", "proportion"]),
+        cluster(
+            [node("n0", "3C3G"), node("n1", "4C4G"), node("n2", "4C4G")],
+            job("g", "3C3G", "1C1G", "4C4G", priority=10),
+            job("y", "9C9G", "2C2G", minimum=1),
+        ),
+    )
+    assert set(bound(simulation.cycle())) == {"y-2"}
+    simulation.step()
+    result = simulation.cycle()
+    assert evicted(result) == ["y-2"]
+    kept = {uid: place.split()[1] for uid, place in places(result, "g").items()}
+    simulation.step()
+    result = simulation.cycle()
+    assert kept.items() <= bound(result).items()
+    for _ in range(4):
+        simulation.step()
+        assert not simulation.cycle().evictions
+
+
+def test_l5_not_even_while_the_evicted_task_takes_its_time_to_leave() -> None:
+    simulation = Simulation(
+        scheduler(*lending(), without=["drf", "proportion"]),
+        cluster([node("n1", "2C2G")], job("a", "1C1G", "1C1G"), job("b", "1C1G@n1*")),
+    )
+    assert evicted(simulation.cycle()) == ["b-1"]
+    for _ in range(3):
+        simulation.step(
+            still_releasing=["b-1"],
+            new_jobs=[job(f"i{simulation.snapshot.now:.0f}", "1C1G", priority=10)],
+        )
+        result = simulation.cycle()
+        assert not result.binds
+        assert set(places(result, "a").values()) == {"Reserved n1"}
+    simulation.step()
+    assert bound(simulation.cycle()) == {"a-1": "n1", "a-2": "n1"}
+
+
+def surplus_behind_a_gang() -> Simulation:
+    """g never starts; until it has given back what it holds, x-2 has no place."""
+    return Simulation(
+        scheduler(),
+        cluster(
+            [node("n1", "4C4G"), node("n2", "4C4G"), node("n3", "0.5C0.5G")],
+            job("g", *["1C1G"] * 8, "9C9G", priority=10),
+            job("x", "0.5C0.5G@n3", "1C1G", minimum=1, priority=10),
+            job("s", "4C4G"),
+            *(job(f"k{n}", f"1C1G@n{1 + n % 2}") for n in range(4)),
+            now=100,
+        ),
+        ends={f"k{n}-1": 101 + n for n in range(4)},
+        duration=4,
+    )
+
+
+@pytest.mark.parametrize("strategy", ["release", "displace"])
+def test_l6_a_surplus_task_that_was_tried_in_vain_does_not_stop_reserve(strategy: str) -> None:
+    simulation = surplus_behind_a_gang()
+    simulation.scheduler = scheduler(
+        "allocate",
+        action("backfill", strategy=strategy),
+        reserve(),
+        without=["drf", "proportion"],
+    )
+    for time in range(100, 120):
+        simulation.cycle()
+        simulation.step(new_jobs=[job(f"t{time}", "1C1G", creation_time=time)])
+    assert simulation.started["s-1"] < 110
+
+
+def test_l6_but_it_does_if_reserve_comes_before_it_was_tried() -> None:
+    """A limit that docs/waiting.md names: release makes room only after x-2 was passed over."""
+    simulation = surplus_behind_a_gang()
+    simulation.scheduler = scheduler(
+        reserve(), "allocate", action("backfill", strategy="release"), without=["drf", "proportion"]
+    )
+    for time in range(100, 120):
+        simulation.cycle()
+        simulation.step(new_jobs=[job(f"t{time}", "1C1G", creation_time=time)])
+    assert "s-1" not in simulation.started
+
+
+OUT_OF_SERVICE: list[dict[str, Any]] = [
+    {"unschedulable": True},
+    {"conditions": {"Ready": "False"}},
+    {"conditions": {"Ready": "Unknown"}},
+    {"conditions": {"NetworkUnavailable": "True"}},
+]
+
+
+@pytest.mark.parametrize("out_of_service", OUT_OF_SERVICE, ids=str)
+def test_l7_a_reservation_on_a_node_that_is_out_of_service_is_dropped(
+    out_of_service: dict[str, Any],
+) -> None:
+    snapshot = cluster(
+        [node("n1", "4C4G", **out_of_service), node("n2", "4C4G")],
+        *(job("r1", "1C1G@n1"), job("r2", "1C1G@n2")),
+        job("s", "4C4G>n1"),
+        now=100,
+    )
+    # 50 percent are one node: the claim to n1 must not count.
+    result = scheduler("allocate", reserve(50), without=["proportion"]).schedule(snapshot)
+    assert [(p.task_uid, p.node_name) for p in result.dropped_reservations] == [("s-1", "n1")]
+    assert places(result, "s") == {"s-1": "Reserved n2"}
+
+
+def test_l7_unless_nothing_keeps_tasks_off_such_nodes() -> None:
+    snapshot = cluster(
+        [node("n1", "4C4G", unschedulable=True)], job("r", "1C1G@n1"), job("s", "4C4G>n1")
+    )
+    result = scheduler("allocate", without=["predicates"]).schedule(snapshot)
+    assert places(result, "s") == {"s-1": "Reserved n1"}
+
+
+def test_l7_a_reservation_on_a_node_that_was_tainted_moves_to_another() -> None:
+    simulation = Simulation(
+        scheduler("allocate", reserve(50), without=["proportion"]),
+        cluster(
+            [node("n1", "4C4G"), node("n2", "4C4G")],
+            *(job("r1", "1C1G@n1"), job("r2", "2C2G@n2")),
+            job("s", "4C4G"),
+            now=100,
+        ),
+    )
+    assert places(simulation.cycle(), "s") == {"s-1": "Reserved n1"}
+    n1, n2 = simulation.snapshot.nodes
+    drained = evolve(n1, taints=[Taint(key="drain", effect=TaintEffect.NO_SCHEDULE)])
+    simulation.step(nodes=[drained, n2])
+    assert places(simulation.cycle(), "s") == {"s-1": "Reserved n2"}
+
+
+def with_daemon(snapshot: Snapshot, request: str, node_name: str) -> Snapshot:
+    daemon = TaskInfo(
+        uid="daemon",
+        name="daemon",
+        resreq=amount(request),
+        status=TaskStatus.RUNNING,
+        node_name=node_name,
+    )
+    return evolve(snapshot, other_tasks=[daemon])
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_l8_no_node_is_reserved_that_a_daemon_leaves_too_small(in_order: bool) -> None:
+    nodes = [node("n1", "4C4G"), node("n2", "4C4G")]
+    busy = [job("r1", "1C1G@n1"), job("r2", "2C2G@n2")]
+    using = scheduler("allocate", reserve(50, in_order=in_order), without=["proportion"])
+    snapshot = cluster(nodes, *busy, job("s", "4C4G"), now=100)
+    assert places(using.schedule(snapshot), "s") == {"s-1": "Reserved n1"}
+    result = using.schedule(with_daemon(snapshot, "0.5C0.5G", "n1"))
+    assert places(result, "s") == {"s-1": "Reserved n2"}
+
+
+def test_l8_nor_by_allocate_and_a_reservation_ends_when_a_daemon_takes_its_room() -> None:
+    nodes = [node("n1", "4C4G"), node("n2", "4C4G")]
+    busy = [job("r1", "1C1G@n1"), job("r2", "2C2G@n2")]
+    using = scheduler(action("allocate", starvationThreshold=10), without=["proportion"])
+    snapshot = cluster(nodes, *busy, job("s", "4C4G>n1"), now=100)
+    assert places(using.schedule(snapshot), "s") == {"s-1": "Reserved n1"}
+    result = using.schedule(with_daemon(snapshot, "0.5C0.5G", "n1"))
+    assert [(p.task_uid, p.node_name) for p in result.dropped_reservations] == [("s-1", "n1")]
+    assert places(result, "s") == {"s-1": "Reserved n2"}
+
+
+def test_l8_a_daemon_that_is_leaving_does_not_count() -> None:
+    snapshot = with_daemon(
+        cluster([node("n1", "4C4G")], job("r", "1C1G@n1"), job("s", "4C4G"), now=100), "1C1G", "n1"
+    )
+    leaving = evolve(snapshot.other_tasks[0], status=TaskStatus.RELEASING)
+    using = scheduler("allocate", reserve(), without=["proportion"])
+    result = using.schedule(evolve(snapshot, other_tasks=[leaving]))
+    assert places(result, "s") == {"s-1": "Reserved n1"}
+
+
+def test_l9_a_gang_keeps_what_it_could_have_at_once_beyond_the_percentage() -> None:
+    simulation = Simulation(
+        scheduler("allocate", reserve(1), without=["proportion"]),
+        cluster(
+            [*(node(f"n{n}", "1C1G") for n in range(1, 5)), node("n5", "4C4G")],
+            job("r", "4C4G@n5"),
+            job("s", "4C4G", *["1C1G"] * 4),
+            now=100,
+        ),
+    )
+    result = simulation.cycle()
+    assert {promise.node_name for promise in result.reserved} == {"n5"}  # one percent: one node
+    simulation.step()
+    reserved = {
+        task.node_name
+        for one in simulation.snapshot.jobs
+        for task in one.tasks
+        if task.status is TaskStatus.RESERVED
+    }
+    assert reserved == {"n1", "n2", "n3", "n4", "n5"}
+
+
+@pytest.mark.parametrize("backfill_comes_first", [True, False])
+def test_l10_a_gang_with_a_task_that_asks_for_nothing_needs_backfill_before_reserve(
+    backfill_comes_first: bool,
+) -> None:
+    """docs/waiting.md says so: only placed, such a task counts towards what the gang needs."""
+    middle = ["backfill", reserve()] if backfill_comes_first else [reserve(), "backfill"]
+    simulation = Simulation(
+        scheduler("allocate", *middle, without=["drf", "proportion"]),
+        cluster(
+            [node("n1", "4C4G")],
+            *(job(f"k{n}", "1C1G@n1") for n in range(4)),
+            job("s", "4C4G", "", minimum=2),
+            now=100,
+        ),
+        ends={f"k{n}-1": 101 + n for n in range(4)},
+        duration=4,
+    )
+    for time in range(100, 140):
+        simulation.cycle()
+        simulation.step(new_jobs=[job(f"t{time}", "1C1G", creation_time=time)])
+    assert ("s-1" in simulation.started) is backfill_comes_first
+
+
+def test_l11_what_is_left_of_a_gang_that_was_lent_to_runs_on_until_the_caller_ends_it() -> None:
+    """The specification evicts no more than is short; who wants gangs whole says so."""
+    using = scheduler(*lending(), without=["drf", "proportion"])
+    snapshot = cluster(
+        [node("n1", "2C2G"), node("n2", "2C2G")],
+        job("r", "1C1G@n2"),
+        job("a", "1C1G", "1C1G"),
+        job("b", "2C2G@n1*", "1C1G@n2*"),
+    )
+    result = using.schedule(snapshot)
+    assert len(result.evictions) == 1
+    left = next_snapshot(snapshot, result, now=1)
+    assert [task.status.value for task in left.jobs[1].tasks].count("Running") == 1
+    needed = {one.uid: one.min_available for one in snapshot.jobs}
+    broken = [
+        task.uid
+        for one in left.jobs
+        for task in one.tasks
+        if task.is_backfill
+        and task.status is TaskStatus.RUNNING
+        and sum(other.status.occupies for other in one.tasks) < needed[one.uid]
+    ]
+    whole = next_snapshot(snapshot, result, now=1, gone=broken)
+    assert {task.status for task in whole.jobs[1].tasks} == {TaskStatus.PENDING}
+
+
+def test_l12_a_reservation_that_comes_back_to_its_place_was_not_dropped() -> None:
+    using = scheduler("allocate", reserve(), without=["proportion"])
+    # Together they are too large for the node, so that both lose their reservations.
+    both = [job("a", "3C3G>n1"), job("b", "3C3G>n1")]
+    result = using.schedule(cluster([node("n1", "4C4G")], *both, now=100))
+    assert bound(result) == {"a-1": "n1"}
+    assert places(result, "b") == {"b-1": "Reserved n1"}
+    assert not result.dropped_reservations
+    busy = cluster([node("n1", "4C4G")], *both, job("k", "3C3G@n1"), now=100)
+    result = using.schedule(busy)
+    assert places(result, "a", "b") == {"a-1": "Reserved n1", "b-1": "Pending"}
+    assert [promise.task_uid for promise in result.dropped_reservations] == ["b-1"]

@@ -9,6 +9,7 @@ from batchsched.actions.release import release
 from batchsched.arguments import Arguments
 from batchsched.placement import Fit
 from batchsched.session import Session
+from batchsched.states import JobState, TaskState
 from batchsched.status import TaskStatus
 
 __all__ = ["BackfillAction"]
@@ -48,9 +49,13 @@ class BackfillAction:
 
     def _place_best_effort(self, session: Session) -> None:
         placement = session.placement
-        for job in sorted(session.jobs.values(), key=session.job_order_key):
-            pending = [t for t in job.having(TaskStatus.PENDING) if t.is_best_effort]
-            for task in session.in_task_order(pending):
+        pending: dict[JobState, list[TaskState]] = {}
+        for job in session.jobs.values():
+            tasks = [t for t in job.having(TaskStatus.PENDING) if t.is_best_effort]
+            if tasks:
+                pending[job] = tasks
+        for job in sorted(pending, key=session.job_order_key):
+            for task in session.in_task_order(pending[job]):
                 if self.best_node:
                     node = placement.best(task, Fit.NOW)
                 else:

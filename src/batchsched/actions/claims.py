@@ -17,7 +17,6 @@ from batchsched.session import Session
 from batchsched.statement import Statement
 from batchsched.states import HeldBy, NodeState, TaskState
 from batchsched.status import TaskStatus
-from batchsched.vectors import fits
 
 __all__ = ["Among", "make_room_among"]
 
@@ -123,7 +122,9 @@ class _Search:
             bounds = session.room_bounds[who] = Bounds(claimed, now)
         bounds.catch_up()
         self._bounds = bounds
-        self._open = bounds.open_for((task.init_resreq, may_grow))
+        self._open = bounds.open_for(
+            (task.init_resreq, may_grow), session.large_enough(task.init_resreq)
+        )
         self.still_open = self._open
         kind = session.placement.kind(task)
         if kind is not None:
@@ -140,9 +141,6 @@ class _Search:
     def victims_on(self, node: NodeState) -> list[TaskState] | None:
         """Return whom to evict on a node, or None if that cannot be enough."""
         task = self._task
-        if not fits(task.init_resreq, node.allocatable):
-            self._open.discard(node.index)
-            return None
         candidates = self._candidates_on(node)
         at_most = self._at_most(node, candidates)
         if not at_most.tasks:

@@ -61,12 +61,15 @@ def _start(
         place_now(session, statement, task)
 
 
-def can_hold_reservation(task: TaskState, node: NodeState) -> bool:
-    """Return whether the node is large enough for the task besides what is reserved there."""
-    return fits(plus(node.reserved, task.init_resreq), node.allocatable)
+def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> bool:
+    """Return whether the node is large enough for the task besides what is reserved there.
+
+    What daemons and other tasks of no job hold does not count, for they may never leave.
+    """
+    return fits(plus(node.reserved, task.init_resreq), session.room_for_jobs(node))
 
 
-def can_keep_for_one_job(task: TaskState, node: NodeState) -> bool:
+def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> bool:
     """Return whether the node can be kept for the task's job alone, with all that it has there.
 
     What counts is what is reserved for the job and what it has been allocated in this session,
@@ -83,14 +86,14 @@ def can_keep_for_one_job(task: TaskState, node: NodeState) -> bool:
                 wanted = plus(wanted, other.init_resreq)
             elif other.job is not None and other.job.count(TaskStatus.RESERVED):
                 return False
-    return fits(wanted, node.allocatable)
+    return fits(wanted, session.room_for_jobs(node))
 
 
 def first_node_to_reserve(session: Session, task: TaskState) -> NodeState | None:
     """Return the first node that may be reserved for a starving task, in node order."""
     for node in session.nodes:
         if (
-            can_hold_reservation(task, node)
+            can_hold_reservation(session, task, node)
             and not promised_to_others(task, node)
             and session.placement.refusal(task, node) is None
         ):

@@ -30,7 +30,12 @@ TWO_DAYS = 172_800
 
 @frozen(kw_only=True)
 class ReserveAction:
-    """Reserves nodes for starving jobs, unless a job that goes first could be scheduled now."""
+    """Reserves nodes for starving jobs, unless a job that goes first could be scheduled now.
+
+    A gang with best-effort tasks gets reservations only when these have a place, so that
+    backfill should run before. So should everything that places tasks: a job that was tried in
+    vain in this cycle is known not to go first.
+    """
 
     starving_job_time_threshold: float = TWO_DAYS
     """Seconds after which a job that waits is starving."""
@@ -114,7 +119,7 @@ class ReserveAction:
         nodes = [
             node
             for node in session.nodes
-            if can_hold(task, node)
+            if can_hold(session, task, node)
             and not promised_to_others(task, node)
             and session.placement.refusal(task, node) is None
         ]
@@ -135,12 +140,20 @@ class ReserveAction:
 
 
 def _could_be_scheduled(session: Session, job: JobState) -> bool:
-    was_ready = session.job_ready(job)
+    """Return whether the job would become ready now, or one more task of a ready job fits.
+
+    A job with a task that an action tried to place in vain in this very cycle could not: what
+    room it finds now, it finds because others gave it back since, and in the next cycle they
+    will have it again. If such a job stopped the action, it could do so for ever.
+    """
+    tasks = tasks_to_place(session, job)
+    if any(task.uid in session.unplaced for task in tasks):
+        return False
     with session.statement() as statement:
-        for task in tasks_to_place(session, job):
+        for task in tasks:
             if not place_now(session, statement, task):
                 return False
-            if was_ready or session.job_ready(job):
+            if session.job_ready(job):
                 return True
     return False
 

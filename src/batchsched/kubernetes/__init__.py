@@ -28,14 +28,19 @@ How objects are understood:
   So do pods whose group is not given, if they ask for another scheduler or are being deleted.
   Otherwise a group that is not given is a fault.
 - **Reservations**: a pending pod with the annotation
-  ``scheduling.k8s.io/kube-batch-reserved-node`` is Reserved on that node. The annotation
+  ``scheduling.k8s.io/kube-batch-reserved-node`` is Reserved on that node;
+  `reservation_patches` writes and removes it. The annotation
   ``scheduling.k8s.io/kube-batch-backfill: "true"`` marks a backfill task.
 - A ``namespaceSelector`` of pod affinity is replaced by the namespaces that it selects now.
   ``matchLabelKeys`` need nothing: the API server has merged them into the label selector.
 - Scheduling gates, volumes, topology spread and resource claims are not looked at.
 """
 
-from batchsched.kubernetes.decisions import binding_objects, eviction_objects
+from batchsched.kubernetes.decisions import (
+    binding_objects,
+    eviction_objects,
+    reservation_patches,
+)
 from batchsched.kubernetes.snapshots import snapshot_from_objects
 
-__all__ = ["binding_objects", "eviction_objects", "snapshot_from_objects"]
+__all__ = ["binding_objects", "eviction_objects", "reservation_patches", "snapshot_from_objects"]

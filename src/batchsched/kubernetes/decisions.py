@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from batchsched.errors import UnknownNameError
-from batchsched.kubernetes.names import BACKFILL
+from batchsched.keeping import reservations_to_keep
+from batchsched.kubernetes.names import BACKFILL, RESERVED_NODE
 from batchsched.model import TaskInfo
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
+from batchsched.status import TaskStatus
 
-__all__ = ["binding_objects", "eviction_objects"]
+__all__ = ["binding_objects", "eviction_objects", "reservation_patches"]
 
 
 def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
@@ -73,6 +75,51 @@ def eviction_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[st
             body["deleteOptions"] = {"preconditions": {"uid": task.uid}}
         evictions.append(body)
     return evictions
+
+
+def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
+    """Return a patch for every pod whose reservation is to change, in order of UID. O(snapshot).
+
+    Patches are merge patches, to be applied to the pods that their metadata name. They set the
+    annotation that `snapshot_from_objects` reads to the node that is to be kept, or remove it
+    (None) from pods that were bound or lost their reservation. Pods whose annotation is right
+    as it is are left alone. `batchsched.reservations_to_keep` tells which are to be kept.
+
+    Kubernetes refuses a patch that names another UID than the pod's.
+
+    Raises:
+        UnknownNameError: `result` was not decided on `snapshot`.
+
+    >>> from batchsched import JobInfo, Snapshot, TaskInfo
+    >>> from batchsched.result import CycleResult, Promise
+    >>> tasks = [
+    ...     TaskInfo(uid="u1", name="p1"),
+    ...     TaskInfo(uid="u2", name="p2", status=TaskStatus.RESERVED, node_name="n1"),
+    ... ]
+    >>> snapshot = Snapshot(jobs=[JobInfo(name="j", queue="q", tasks=tasks)])
+    >>> result = CycleResult(reserved=(Promise(task_uid="u1", node_name="n1"),))
+    >>> for patch in reservation_patches(result, snapshot):
+    ...     print(patch["metadata"]["name"], patch["metadata"]["annotations"])
+    p1 {'scheduling.k8s.io/kube-batch-reserved-node': 'n1'}
+    p2 {'scheduling.k8s.io/kube-batch-reserved-node': None}
+
+    """
+    tasks = _tasks_by_uid(snapshot)
+    before = {
+        uid: task.node_name for uid, task in tasks.items() if task.status is TaskStatus.RESERVED
+    }
+    after = reservations_to_keep(result, snapshot)
+    patches: list[dict[str, object]] = []
+    for uid in sorted(before.keys() | after.keys()):
+        if before.get(uid) == after.get(uid):
+            continue
+        task = _task(tasks, uid)
+        metadata: dict[str, object] = _metadata(task)
+        if _has_own_uid(task):
+            metadata["uid"] = uid
+        metadata["annotations"] = {RESERVED_NODE: after.get(uid)}
+        patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    return patches
 
 
 def _tasks_by_uid(snapshot: Snapshot) -> dict[str, TaskInfo]:

@@ -94,10 +94,13 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
                 session.bind_if_ready(job)
         elif place_later(session, task, feasible) or place_conditionally(session, task, feasible):
             pass
-        elif session.is_starving(job, options.starvation_threshold) and _reserve(session, task):
-            reserved.append(task)
         else:
-            break
+            session.tried_in_vain.add(task.uid)
+            if not session.is_starving(job, options.starvation_threshold):
+                break
+            if not _reserve(session, task):
+                break
+            reserved.append(task)
         if session.tiers.job_ready(job) and tasks:
             comes_back = True
             break

@@ -52,6 +52,8 @@ def _turn(session: Session, queue: Queue, job: JobInfo) -> bool:
         for task in session.to_place(job):
             if _displace_for(session, queue, task):
                 placed.append(task)
+            else:
+                session.tried_in_vain.add(task.uid)
             if session.tiers.job_ready(job):
                 break
         return session.tiers.job_ready(job)

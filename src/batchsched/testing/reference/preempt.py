@@ -50,6 +50,8 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
             task = tasks.pop(0)
             if _take_a_place(session, queue, task):
                 placed.append(task)
+            else:
+                session.tried_in_vain.add(task.uid)
             if session.tiers.job_pipelined(job):
                 break
         return session.tiers.job_pipelined(job)
@@ -81,6 +83,7 @@ def _within_jobs(session: Session, jobs: list[JobInfo]) -> None:
     for job in jobs:
         for task in session.to_place(job):
             if not session.statement(job, partial(_swap, session, task)):
+                session.tried_in_vain.add(task.uid)
                 break
 
 

@@ -38,6 +38,7 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
         while tasks and not session.tiers.overused(queue):
             task = tasks.pop(0)
             if not _take_a_place(session, queue, task):
+                session.tried_in_vain.add(task.uid)
                 break
             placed.append(task)
             if session.tiers.job_pipelined(job):

@@ -47,4 +47,6 @@ def _start_as_backfill(session: Session, job: JobInfo) -> bool:
         nodes = [node for node in feasible_nodes(session, task) if not _has_promises(session, node)]
         if place_now(session, task, nodes):
             session.state.mark_backfill(task)
+        else:
+            session.tried_in_vain.add(task.uid)
     return session.tiers.job_ready(job)

@@ -11,6 +11,7 @@ from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of
 
 __all__ = [
+    "can_be_kept_for_one_job",
     "can_be_reserved",
     "drop_useless_reservations",
     "is_promised_to_others",
@@ -21,7 +22,28 @@ __all__ = [
 def can_be_reserved(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
     """Return whether a node is large enough for one more reservation."""
     reserved = [other.start_request for other in session.reserved_on(node)]
-    return total_of([*reserved, task.start_request]).fits(node.allocatable)
+    return total_of([*reserved, task.start_request]).fits(session.room_for_jobs(node))
+
+
+def can_be_kept_for_one_job(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    """Return whether a node is large enough for all that the task's job, and no other, has there.
+
+    A node that is to be kept for another job is not, be it only for the half that is Allocated.
+    """
+    job = session.job_of(task)
+    wanted = [task.start_request]
+    for other in session.state.tasks_on(node):
+        status = session.state.status(other)
+        owner = session.state.job_of.get(other.uid)
+        if owner is job and status in (TaskStatus.RESERVED, TaskStatus.ALLOCATED):
+            wanted.append(other.start_request)
+        elif status is TaskStatus.RESERVED or (
+            status is TaskStatus.ALLOCATED
+            and owner is not None
+            and session.tasks_with(owner, TaskStatus.RESERVED)
+        ):
+            return False
+    return total_of(wanted).fits(session.room_for_jobs(node))
 
 
 def is_promised_to_others(session: Session, task: TaskInfo, node: NodeInfo) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import ceil
 
@@ -9,7 +10,11 @@ from batchsched.model import JobInfo, TaskInfo
 from batchsched.status import TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
 from batchsched.testing.reference.conf import Arguments
-from batchsched.testing.reference.reservations import can_be_reserved, is_promised_to_others
+from batchsched.testing.reference.reservations import (
+    can_be_kept_for_one_job,
+    can_be_reserved,
+    is_promised_to_others,
+)
 from batchsched.testing.reference.session import Session
 
 __all__ = ["reserve"]
@@ -23,13 +28,20 @@ def reserve(session: Session, arguments: Arguments) -> None:
     threshold = arguments.number("starvingJobTimeThreshold", DEFAULT_THRESHOLD)
     percent = arguments.number("reservedNodePercent", DEFAULT_PERCENT)
     limit = ceil(percent * len(session.nodes) / 100)
+    in_order = arguments.boolean("inOrder")
     waiting = [job for job in session.jobs if session.to_place(job)]
     while waiting:
         job = session.tiers.next_job(waiting)
         waiting.remove(job)
         is_starving = session.is_starving(job, threshold)
         if is_starving and job.queue not in session.overused_at_open:
-            session.statement(job, partial(_try_to_reserve, session, job, limit))
+            attempt = partial(_try_to_reserve, session, job, limit, in_order=in_order)
+            if (
+                not session.statement(job, attempt)
+                and in_order
+                and _waits_for_other_reservations(session, job, attempt)
+            ):
+                return
         elif not session.tiers.overused(session.queue_of(job)) and _could_be_scheduled(
             session, job
         ):
@@ -37,7 +49,12 @@ def reserve(session: Session, arguments: Arguments) -> None:
 
 
 def _could_be_scheduled(session: Session, job: JobInfo) -> bool:
-    """Return whether a job would become ready now, or one more task of a ready job fits."""
+    """Return whether a job would become ready now, or one more task of a ready job fits.
+
+    Not if an action has tried one of its tasks in vain before.
+    """
+    if any(task.uid in session.tried_in_vain for task in session.to_place(job)):
+        return False
     was_ready = session.tiers.job_ready(job)
     saved = session.state.save()
     could = False
@@ -51,11 +68,35 @@ def _could_be_scheduled(session: Session, job: JobInfo) -> bool:
     return could
 
 
-def _try_to_reserve(session: Session, job: JobInfo, limit: int) -> bool:
+def _waits_for_other_reservations(
+    session: Session, job: JobInfo, attempt: Callable[[], bool]
+) -> bool:
+    """Return whether an attempt that failed would not if no other job had reservations."""
+    saved = session.state.save()
+    others = [
+        task
+        for other in session.jobs
+        if other is not job
+        for task in session.tasks_with(other, TaskStatus.RESERVED)
+    ]
+    for task in others:
+        session.state.take_off(task)
+    would_succeed = bool(others) and attempt()
+    session.state.restore(saved)
+    return would_succeed
+
+
+def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: bool) -> bool:
+    nodes = {node.name: node for node in session.nodes}
+    for task in session.tasks_with(job, TaskStatus.ALLOCATED) if in_order else []:
+        if session.reserved_on(nodes[session.state.node_name(task) or ""]):
+            # Another job has been reserved its node since.
+            session.state.take_off(task)
     for task in session.to_place(job):
         if _is_satisfied(session, job):
             break
-        _find_node(session, task, limit)
+        if not _find_node(session, task, limit, in_order=in_order):
+            session.tried_in_vain.add(task.uid)
     return _is_satisfied(session, job)
 
 
@@ -63,12 +104,13 @@ def _is_satisfied(session: Session, job: JobInfo) -> bool:
     return session.tiers.job_ready(job) or session.tiers.job_condition_ready(job)
 
 
-def _find_node(session: Session, task: TaskInfo, limit: int) -> None:
-    """Allocate the task on an open node, or reserve an eligible node for it."""
+def _find_node(session: Session, task: TaskInfo, limit: int, *, in_order: bool) -> bool:
+    """Allocate the task on an open node, or reserve an eligible node for it; tell whether."""
+    is_large_enough = can_be_kept_for_one_job if in_order else can_be_reserved
     possible = [
         node
         for node in accepted_nodes(session, task)
-        if not is_promised_to_others(session, task, node) and can_be_reserved(session, task, node)
+        if not is_promised_to_others(session, task, node) and is_large_enough(session, task, node)
     ]
     scores = session.tiers.resource_scores(task, possible)
     ranked = sorted(possible, key=lambda node: (-scores[node.name], node.name))
@@ -76,9 +118,10 @@ def _find_node(session: Session, task: TaskInfo, limit: int) -> None:
     for node in ranked:
         if node not in reserved and session.accounts(node).fits_now(task.start_request):
             session.place(task, TaskStatus.ALLOCATED, node)
-            return
+            return True
     fresh = [node for node in ranked if node not in reserved][: max(0, limit - len(reserved))]
     for node in ranked:
         if node in reserved or node in fresh:
             session.place(task, TaskStatus.RESERVED, node)
-            return
+            return True
+    return False

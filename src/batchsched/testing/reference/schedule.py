@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from batchsched.model import JobInfo
+from batchsched.model import JobInfo, TaskInfo
 from batchsched.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.snapshot import Snapshot
 from batchsched.status import JobPhase, TaskStatus
@@ -69,11 +69,18 @@ def _result(session: Session) -> CycleResult:
         dropped_reservations=tuple(
             Promise(task_uid=uid, node_name=session.state.tasks[uid].node_name or "")
             for uid in sorted(session.state.dropped_reservations)
+            if not _is_used_after_all(session.state.tasks[uid], outcomes[uid])
         ),
         tasks={uid: outcome for uid, outcome in outcomes.items() if uid in in_session},
         jobs={job.uid: _job_outcome(session, job) for job in session.jobs},
         left_out=session.left_out,
     )
+
+
+def _is_used_after_all(task: TaskInfo, outcome: TaskOutcome) -> bool:
+    """Return whether a task that lost its reservation was given the same place again."""
+    is_used = outcome.status in (TaskStatus.BINDING, TaskStatus.RESERVED)
+    return is_used and outcome.node_name == task.node_name
 
 
 def _promises(outcomes: Mapping[str, TaskOutcome], status: TaskStatus) -> tuple[Promise, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.reasons import ConditionReason, JobCondition
+from batchsched.resources import Resource
 from batchsched.result import Bind, Eviction
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
@@ -26,6 +27,8 @@ class Session:
         self.queues = {queue.name: queue for queue in snapshot.queues}
         self.state = State(snapshot)
         self.tiers = Tiers(conf, self.state)
+        self.tried_in_vain: set[str] = set()
+        """UIDs of the tasks for which an action found no place; statements do not undo this."""
         self.left_out: dict[str, JobCondition] = {}
         self.jobs: list[JobInfo] = []
         for job in snapshot.jobs:
@@ -48,8 +51,9 @@ class Session:
         """Give up the Reserved tasks that make no sense any more (section 4, step 3)."""
         for node in self.nodes:
             reserved = self.reserved_on(node)
-            if not total_of(task.start_request for task in reserved).fits(node.allocatable):
-                for task in reserved:
+            fits = total_of(task.start_request for task in reserved).fits(self.room_for_jobs(node))
+            for task in reserved:
+                if not fits or (_is_out_of_service(node) and not self.tiers.accepted(task, [node])):
                     self.state.take_off(task)
         kept = {job.uid for job in self.jobs if not self.tiers.job_ready(job)}
         names = {node.name for node in self.nodes}
@@ -92,6 +96,17 @@ class Session:
         """Return the tasks that are Reserved on a node."""
         tasks = self.state.tasks_on(node)
         return [task for task in tasks if self.state.status(task) is TaskStatus.RESERVED]
+
+    def room_for_jobs(self, node: NodeInfo) -> Resource:
+        """Return what a node has besides what tasks of no job hold there for good."""
+        others = [
+            task.resreq
+            for task in self.snapshot.other_tasks
+            if task.node_name == node.name
+            and task.status.holds
+            and task.status is not TaskStatus.RELEASING
+        ]
+        return node.allocatable - total_of(others)
 
     def is_starving(self, job: JobInfo, threshold: float) -> bool:
         """Return whether a job waits for longer than it should (section 11)."""
@@ -150,3 +165,12 @@ class Session:
             return True
         self.state.restore(saved)
         return False
+
+
+def _is_out_of_service(node: NodeInfo) -> bool:
+    """Return whether a node takes no tasks at all."""
+    return (
+        node.unschedulable
+        or node.conditions.get("Ready", "True") != "True"
+        or node.conditions.get("NetworkUnavailable", "False") != "False"
+    )

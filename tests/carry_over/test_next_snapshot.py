@@ -1,83 +1,28 @@
-"""The next snapshot: what becomes of each task, and which events are refused."""
+"""What becomes of each task in the next snapshot."""
 
 from __future__ import annotations
 
 import pytest
 from attrs import evolve
+from decided import (
+    BINDING,
+    RELEASING,
+    RESERVED,
+    RUNNING,
+    result_of,
+    snapshot_of,
+    task,
+    tasks_of,
+)
 
 from batchsched import (
-    Bind,
     CycleResult,
-    EventError,
-    Eviction,
-    FaultsError,
     JobInfo,
-    NodeInfo,
-    Promise,
-    Queue,
-    Resource,
     SchedulerConfig,
-    Snapshot,
-    SnapshotError,
-    TaskInfo,
-    TaskOutcome,
     TaskStatus,
     next_snapshot,
     schedule,
 )
-
-ONE = Resource(milli_cpu=1000)
-
-
-def task(
-    uid: str, status: TaskStatus = TaskStatus.PENDING, node: str | None = None, mark: bool = False
-) -> TaskInfo:
-    return TaskInfo(uid=uid, name=uid, status=status, node_name=node, is_backfill=mark, resreq=ONE)
-
-
-def snapshot_of(*tasks: TaskInfo, other_tasks: tuple[TaskInfo, ...] = ()) -> Snapshot:
-    return Snapshot(
-        nodes=[NodeInfo(name=name, allocatable=ONE * 4) for name in ("n1", "n2")],
-        queues=[Queue(name="q")],
-        jobs=[JobInfo(name=f"j-{one.uid}", queue="q", tasks=[one]) for one in tasks],
-        other_tasks=other_tasks,
-        now=10,
-    )
-
-
-def tasks_of(snapshot: Snapshot) -> dict[str, tuple[str, str | None, bool]]:
-    return {
-        one.uid: (one.status.value, one.node_name, one.is_backfill)
-        for job in snapshot.jobs
-        for one in job.tasks
-    }
-
-
-def result_of(**outcomes: tuple[TaskStatus, str | None, bool]) -> CycleResult:
-    """A result in which tasks, by UID, end with a status, on a node, marked or not."""
-    binds, evictions, reserved = [], [], []
-    for uid, (status, node, mark) in outcomes.items():
-        if status is TaskStatus.BINDING:
-            binds.append(Bind(task_uid=uid, node_name=node, is_backfill=mark))
-        elif status is TaskStatus.RELEASING:
-            evictions.append(
-                Eviction(task_uid=uid, node_name=node, action="preempt", for_task_uid="x")
-            )
-        elif status is TaskStatus.RESERVED:
-            reserved.append(Promise(task_uid=uid, node_name=node))
-    return CycleResult(
-        binds=tuple(binds),
-        evictions=tuple(evictions),
-        reserved=tuple(reserved),
-        tasks={
-            uid: TaskOutcome(status=status, node_name=node, is_backfill=mark)
-            for uid, (status, node, mark) in outcomes.items()
-        },
-    )
-
-
-BINDING, RELEASING = TaskStatus.BINDING, TaskStatus.RELEASING
-RESERVED, RUNNING = TaskStatus.RESERVED, TaskStatus.RUNNING
 
 
 def test_bound_tasks_run_with_the_mark_that_was_decided() -> None:
@@ -171,6 +116,20 @@ def test_without_a_cycle_everything_stays_but_what_was_on_its_way() -> None:
     }
 
 
+def test_tasks_that_wait_can_be_withdrawn_and_those_that_ended_deleted() -> None:
+    before = snapshot_of(
+        *(task("pending"), task("reserved", RESERVED, "n1"), task("bound now")),
+        *(task("running", RUNNING, "n1"), task("done", TaskStatus.SUCCEEDED), task("left")),
+        other_tasks=(task("daemon", RUNNING, "n1"),),
+    )
+    result = result_of(**{"reserved": (RESERVED, "n1", False), "bound now": (BINDING, "n1", False)})
+    removed = ["pending", "reserved", "bound now", "running", "done", "daemon"]
+    after = next_snapshot(before, result, now=11, removed_tasks=removed)
+    assert tasks_of(after) == {"left": ("Pending", None, False)}
+    assert after.other_tasks == ()
+    assert len(after.jobs) == len(before.jobs)
+
+
 def test_nodes_come_and_go_and_reservations_on_them_stay_for_the_session_to_drop() -> None:
     before = snapshot_of(task("a", RUNNING, "n1"), task("b", RESERVED, "n1"))
     result = result_of(a=(RUNNING, "n1", False), b=(RESERVED, "n1", False))
@@ -203,66 +162,6 @@ def test_other_tasks_end_and_go() -> None:
         ("x", "Succeeded"),
         ("z", "Running"),
     ]
-
-
-def test_all_wrong_events_are_reported_at_once() -> None:
-    before = snapshot_of(
-        task("p"), task("r", RUNNING, "n1"), task("r2", RUNNING, "n1"), task("v", RESERVED, "n1")
-    )
-    result = result_of(v=(RESERVED, "n1", False), ghost=(BINDING, "n1", False))
-    with pytest.raises(EventError) as caught:
-        next_snapshot(
-            before,
-            result,
-            now=9,
-            succeeded=["p", "nobody"],
-            failed=["r", "v"],
-            gone=["r"],
-            not_started=["r2"],
-            new_jobs=[JobInfo(name="j-p", queue="q")],
-            removed_jobs=["default/none"],
-        )
-    assert isinstance(caught.value, FaultsError)
-    assert isinstance(caught.value, ValueError)
-    assert [str(fault) for fault in caught.value.faults] == [
-        "gone['r']: 'failed' names the task already",
-        "now: 9 is before the last cycle, which was at 10",
-        "removed_jobs['default/none']: there is no such job",
-        "new_jobs['default/j-p']: there is such a job already",
-        "succeeded['nobody']: there is no such task",
-        "result.tasks['ghost']: there is no such task; the result is of another snapshot",
-        "succeeded['p']: the task is Pending; only one that is on a node can have succeeded",
-        "not_started['r2']: the task is Running; only one that is bound has yet to start",
-        "failed['v']: the task is Reserved; only one that is on a node can have failed",
-    ]
-
-
-def test_tasks_on_a_node_that_is_no_more_must_be_accounted_for() -> None:
-    before = snapshot_of(task("a", RUNNING, "n1"))
-    with pytest.raises(EventError, match="the task is on 'n1', which is no more"):
-        next_snapshot(before, CycleResult(), now=11, nodes=before.nodes[1:])
-
-
-def test_a_task_that_is_not_going_cannot_be_still_releasing() -> None:
-    before = snapshot_of(task("a", RUNNING, "n1"))
-    with pytest.raises(EventError, match="only one that is Releasing has yet to leave"):
-        next_snapshot(before, CycleResult(), now=11, still_releasing=["a"])
-
-
-def test_what_is_wrong_with_new_jobs_themselves_is_a_fault_of_the_snapshot() -> None:
-    with pytest.raises(SnapshotError, match="is negative"):
-        next_snapshot(
-            snapshot_of(),
-            CycleResult(),
-            now=11,
-            new_jobs=[
-                JobInfo(
-                    name="new",
-                    queue="q",
-                    tasks=[TaskInfo(uid="u", name="u", resreq=Resource(milli_cpu=-1))],
-                )
-            ],
-        )
 
 
 def test_a_real_cycle_is_carried_on() -> None:

@@ -1,0 +1,180 @@
+"""What becomes of a cycle's decisions: the next snapshot must be what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from batchsched.model import JobInfo, TaskInfo
+from batchsched.result import CycleResult
+from batchsched.snapshot import Snapshot
+from batchsched.status import TaskStatus
+from batchsched.testing.code import as_code
+from batchsched.testing.invariants.amounts import add, fits, of, total
+from batchsched.testing.invariants.matching import accepts_node, is_tolerated
+
+__all__ = ["CarryOverViolation", "check_next_snapshot"]
+
+_TO_START = (TaskStatus.BOUND, TaskStatus.BINDING)
+
+
+class CarryOverViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
+    """A snapshot that is not what the last one and the decisions on it lead to."""
+
+    def __init__(
+        self, problem: str, snapshot: Snapshot, result: CycleResult, following: Snapshot
+    ) -> None:
+        self.problem = problem
+        """What is wrong, in a line."""
+        self.snapshot = snapshot
+        self.result = result
+        self.following = following
+        super().__init__(problem, snapshot, result, following)
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n  The cycle: {self.result}"
+
+    def as_code(self) -> str:
+        """Return code that carries over again and checks what comes of it."""
+        return (
+            f"snapshot = {as_code(self.snapshot)}\n"
+            f"result = {as_code(self.result)}\n"
+            f"following = next_snapshot(snapshot, result, now={self.following.now!r})\n"
+            "check_next_snapshot(snapshot, result, following)\n"
+        )
+
+
+def check_next_snapshot(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> None:
+    """Check a snapshot that follows another in which nothing happened but the decisions.
+
+    What was bound runs; what was evicted or leaving is gone, and comes back Pending; what is
+    Reserved stays so unless its node refuses it for good, and is joined by Allocated tasks of
+    the same job where there is room. Jobs for which backfill was evicted may have places kept.
+    Everything else is as it was. That is what `next_snapshot` makes when no event is named.
+
+    Raises:
+        CarryOverViolation: the first thing that is not so.
+
+    """
+    problem = next(_problems(snapshot, result, following), None)
+    if problem is not None:
+        raise CarryOverViolation(problem, snapshot, result, following)
+
+
+def _problems(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> Iterator[str]:
+    for name in ("nodes", "queues"):
+        if getattr(following, name) != getattr(snapshot, name):
+            yield f"the {name} are not what they were"
+    jobs = {job.uid: job for job in following.jobs}
+    if [job.uid for job in snapshot.jobs] != list(jobs):
+        yield "the jobs are not those that there were"
+        return
+    for job in snapshot.jobs:
+        after = {task.uid: task for task in jobs[job.uid].tasks}
+        if [task.uid for task in job.tasks] != list(after):
+            yield f"the tasks of job {job.uid!r} are not those that there were"
+            return
+        holds = any(
+            outcome is not None and outcome.status is TaskStatus.RESERVED
+            for outcome in (result.tasks.get(task.uid) for task in job.tasks)
+        )
+        may_keep = holds or _called_in_loans(job, snapshot, result)
+        keeps = any(task.status is TaskStatus.RESERVED for task in jobs[job.uid].tasks)
+        for task in job.tasks:
+            found = after[task.uid]
+            allowed = list(_expected(task, result, snapshot, may_keep=may_keep))
+            if (found.status, found.node_name) not in allowed:
+                outcome = result.tasks.get(task.uid)
+                stood = "was in no session" if outcome is None else f"is {outcome.status.value}"
+                expected = " or ".join(f"{s.value} on {node!r}" for s, node in allowed)
+                yield (
+                    f"task {task.uid!r} was {task.status.value} and {stood} after the cycle; "
+                    f"in the next it is {found.status.value} on {found.node_name!r}, and must "
+                    f"be {expected}"
+                )
+            if (found.resreq, found.start_request) != (task.resreq, task.start_request):
+                yield f"task {task.uid!r} does not request what it requested"
+            yield from _mark(task, found, result)
+            if (
+                holds
+                and keeps
+                and found.status is TaskStatus.PENDING
+                and result.tasks[task.uid].status is TaskStatus.ALLOCATED
+            ):
+                yield from _not_kept(task, result.tasks[task.uid].node_name, following)
+
+
+def _called_in_loans(job: JobInfo, snapshot: Snapshot, result: CycleResult) -> bool:
+    """Return whether tasks were evicted for the job that were marked as backfill."""
+    marked = {task.uid for other in snapshot.jobs for task in other.tasks if task.is_backfill} | {
+        task.uid for task in snapshot.other_tasks if task.is_backfill
+    }
+    mine = {task.uid for task in job.tasks}
+    return any(e.task_uid in marked and e.for_task_uid in mine for e in result.evictions)
+
+
+def _expected(
+    task: TaskInfo, result: CycleResult, snapshot: Snapshot, *, may_keep: bool
+) -> Iterator[tuple[TaskStatus, str | None]]:
+    """Yield where the task may stand in the next snapshot: status and node."""
+    outcome = result.tasks.get(task.uid)
+    status = task.status if outcome is None else outcome.status
+    node_name = task.node_name if outcome is None else outcome.node_name
+    pending = (TaskStatus.PENDING, None)
+    if status in _TO_START:
+        yield TaskStatus.RUNNING, node_name
+    elif status is TaskStatus.RESERVED and outcome is not None:
+        yield status, node_name
+        if _is_refused(task, node_name, snapshot):
+            yield pending
+    elif status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+        yield pending
+        if may_keep:
+            yield TaskStatus.RESERVED, node_name
+    elif status in (TaskStatus.RELEASING, TaskStatus.CONDITIONAL, TaskStatus.RESERVED):
+        yield pending
+    else:
+        yield status, node_name
+
+
+def _is_refused(task: TaskInfo, node_name: str | None, snapshot: Snapshot) -> bool:
+    """Return whether a node's labels or taints refuse the task, or there is no such node."""
+    return not any(
+        node.name == node_name
+        and accepts_node(task, node)
+        and all(is_tolerated(taint, task.tolerations) for taint in node.taints)
+        for node in snapshot.nodes
+    )
+
+
+def _mark(task: TaskInfo, found: TaskInfo, result: CycleResult) -> Iterator[str]:
+    outcome = result.tasks.get(task.uid)
+    keeps = outcome is not None and outcome.status is TaskStatus.BINDING
+    expected = outcome.is_backfill if keeps and outcome is not None else task.is_backfill
+    if found.status is TaskStatus.RUNNING and found.is_backfill is not expected:
+        yield (
+            f"task {task.uid!r} runs {'with' if found.is_backfill else 'without'} the mark of "
+            "backfill, which is not what was decided"
+        )
+    leaves = outcome is not None and outcome.status is TaskStatus.RELEASING
+    if leaves and found.status is TaskStatus.PENDING and found.is_backfill:
+        yield f"task {task.uid!r} left its node, and still has the mark of backfill for it"
+
+
+def _not_kept(task: TaskInfo, node_name: str | None, following: Snapshot) -> Iterator[str]:
+    """Tell of a place that was to be kept for a gang's other half, and was not."""
+    kept = total(
+        of(other.start_request)
+        for job in following.jobs
+        for other in job.tasks
+        if other.status is TaskStatus.RESERVED and other.node_name == node_name
+    )
+    others = total(
+        of(other.resreq) for other in following.other_tasks if other.node_name == node_name
+    )
+    wanted = add(add(kept, others), of(task.start_request))
+    for node in following.nodes:
+        if node.name == node_name and fits(wanted, of(node.allocatable)):
+            yield (
+                f"task {task.uid!r} was Allocated on {node_name!r} while others of its job are "
+                "Reserved; there is room to reserve for it too, and it is Pending"
+            )

@@ -1,0 +1,208 @@
+"""Which events, results and other arguments are refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from attrs import evolve
+from decided import (
+    BINDING,
+    ONE,
+    RELEASING,
+    RESERVED,
+    RUNNING,
+    result_of,
+    snapshot_of,
+    task,
+)
+
+from batchsched import (
+    CycleResult,
+    EventError,
+    FaultsError,
+    JobInfo,
+    NodeInfo,
+    Resource,
+    SnapshotError,
+    TaskInfo,
+    TaskStatus,
+    next_snapshot,
+)
+
+
+def test_all_wrong_events_are_reported_at_once() -> None:
+    before = snapshot_of(
+        task("p"), task("r", RUNNING, "n1"), task("r2", RUNNING, "n1"), task("v", RESERVED, "n1")
+    )
+    result = result_of(v=(RESERVED, "n1", False), ghost=(BINDING, "n1", False))
+    with pytest.raises(EventError) as caught:
+        next_snapshot(
+            before,
+            result,
+            now=9,
+            succeeded=["p", "nobody"],
+            failed=["r", "v"],
+            gone=["r"],
+            not_started=["r2"],
+            new_jobs=[JobInfo(name="j-p", queue="q")],
+            removed_jobs=["default/none"],
+        )
+    assert isinstance(caught.value, FaultsError)
+    assert isinstance(caught.value, ValueError)
+    assert [str(fault) for fault in caught.value.faults] == [
+        "gone['r']: 'failed' names the task already",
+        "now: 9 is before the last cycle, which was at 10",
+        "removed_jobs['default/none']: there is no such job",
+        "new_jobs['default/j-p']: there is such a job already",
+        "succeeded['nobody']: there is no such task",
+        "result.tasks['ghost']: there is no such task; the result is of another snapshot",
+        "succeeded['p']: the task is Pending; only one that is on a node can have succeeded",
+        "not_started['r2']: the task is Running; only one that is bound has yet to start",
+        "failed['v']: the task is Reserved; only one that is on a node can have failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "result", "problem"),
+    [
+        (
+            task("a", TaskStatus.SUCCEEDED),
+            result_of(a=(BINDING, "n1", False)),
+            "it binds the task, which is Succeeded",
+        ),
+        (
+            task("a", RUNNING, "n2"),
+            result_of(a=(BINDING, "n1", False)),
+            "it binds the task, which is Running",
+        ),
+        (
+            task("a"),
+            result_of(a=(BINDING, "n9", False)),
+            "it binds the task to 'n9', which was not there",
+        ),
+        (
+            task("a"),
+            result_of(a=(RELEASING, "n1", False)),
+            "it evicts the task, which is Pending",
+        ),
+        (
+            task("a", RUNNING, "n2"),
+            result_of(a=(RELEASING, "n1", False)),
+            "it evicts the task from 'n1', which is on 'n2'",
+        ),
+        (
+            task("a", RUNNING, "n1"),
+            result_of(a=(RESERVED, "n1", False)),
+            "it keeps a place for the task, which is Running",
+        ),
+    ],
+)
+def test_a_result_of_another_snapshot_is_refused(
+    before: TaskInfo, result: CycleResult, problem: str
+) -> None:
+    message = re.escape(f"result.tasks['a']: {problem}; the result is of another snapshot")
+    with pytest.raises(EventError, match=f"^{message}$"):
+        next_snapshot(snapshot_of(before), result, now=11)
+
+
+def test_decisions_that_contradict_each_other_are_refused() -> None:
+    result = CycleResult(
+        binds=result_of(a=(BINDING, "n1", False)).binds,
+        reserved=result_of(a=(RESERVED, "n1", False)).reserved,
+    )
+    with pytest.raises(EventError, match=r"^result.tasks\['a'\]: two decisions name the task$"):
+        next_snapshot(snapshot_of(task("a")), result, now=11)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ({"succeeded": "ab"}, "succeeded: 'ab' is one text; use ['ab']"),
+        ({"removed_jobs": "ab"}, "removed_jobs: 'ab' is one text; use ['ab']"),
+        ({"gone": 5}, "gone: 5 is no collection; use a list"),
+        ({"failed": [["a"]]}, "failed[0]: ['a'] is no UID; a UID is a text"),
+        ({"removed_tasks": [None]}, "removed_tasks[0]: None is no UID; a UID is a text"),
+        ({"new_jobs": [None]}, "new_jobs[0]: None is no JobInfo"),
+        ({"nodes": [None]}, "nodes[0]: None is no NodeInfo"),
+        ({"nodes": "n1"}, "nodes: 'n1' is one text; use ['n1']"),
+        ({"queues": [1]}, "queues[0]: 1 is no Queue"),
+        ({"other_tasks": [{}]}, "other_tasks[0]: {} is no TaskInfo"),
+        ({"now": None}, "now: None is no time; a time is a finite number of seconds"),
+        ({"result": "bound"}, "result: 'bound' is no CycleResult"),
+        ({"snapshot": None}, "snapshot: None is no Snapshot"),
+        (
+            {"replacement": lambda _task: 5, "gone": ["r"]},
+            "replacement['r']: 5 is no TaskInfo, which comes in the place of the task",
+        ),
+    ],
+)
+def test_arguments_that_are_not_what_they_should_be_are_faults_like_others(
+    arguments: Any, fault: str
+) -> None:
+    given = {
+        "snapshot": snapshot_of(task("r", RUNNING, "n1")),
+        "result": CycleResult(),
+        "now": 11,
+        **arguments,
+    }
+    snapshot, result = given.pop("snapshot"), given.pop("result")
+    with pytest.raises(EventError) as caught:
+        next_snapshot(snapshot, result, **given)
+    assert [str(one) for one in caught.value.faults] == [fault]
+
+
+def test_arguments_of_the_wrong_kind_are_reported_with_all_other_faults() -> None:
+    with pytest.raises(EventError) as caught:
+        next_snapshot(
+            snapshot_of(task("r", RUNNING, "n1")),
+            result_of(r=(BINDING, "n1", False)),
+            now=float("nan"),
+            succeeded="r",
+            failed=["nobody"],
+            nodes=[None],  # type: ignore[list-item]
+            new_jobs=[None],  # type: ignore[list-item]
+        )
+    assert [fault.path for fault in caught.value.faults] == [
+        *("succeeded", "new_jobs[0]", "nodes[0]", "now", "failed['nobody']", "result.tasks['r']"),
+    ]
+
+
+@pytest.mark.parametrize("broken", [{"name": ["n1"]}, {"name": "n1", "labels": None}], ids=str)
+def test_what_is_wrong_with_nodes_themselves_is_a_fault_of_the_snapshot(broken: Any) -> None:
+    nodes = [NodeInfo(**{"allocatable": ONE, **broken})]
+    before = snapshot_of(evolve(task("a", RESERVED, "n1"), node_selector={"disk": "ssd"}))
+    result = result_of(a=(RESERVED, "n1", False))
+    with pytest.raises(SnapshotError, match=r"^nodes\["):
+        next_snapshot(before, result, now=11, nodes=nodes)
+    with pytest.raises(EventError, match=r"^gone\['x'\]: there is no such task$"):
+        next_snapshot(before, result, now=11, nodes=nodes, gone=["x"])
+
+
+def test_tasks_on_a_node_that_is_no_more_must_be_accounted_for() -> None:
+    before = snapshot_of(task("a", RUNNING, "n1"))
+    with pytest.raises(EventError, match="the task is on 'n1', which is no more"):
+        next_snapshot(before, CycleResult(), now=11, nodes=before.nodes[1:])
+
+
+def test_a_task_that_is_not_going_cannot_be_still_releasing() -> None:
+    before = snapshot_of(task("a", RUNNING, "n1"))
+    with pytest.raises(EventError, match="only one that is Releasing has yet to leave"):
+        next_snapshot(before, CycleResult(), now=11, still_releasing=["a"])
+
+
+def test_what_is_wrong_with_new_jobs_themselves_is_a_fault_of_the_snapshot() -> None:
+    with pytest.raises(SnapshotError, match="is negative"):
+        next_snapshot(
+            snapshot_of(),
+            CycleResult(),
+            now=11,
+            new_jobs=[
+                JobInfo(
+                    name="new",
+                    queue="q",
+                    tasks=[TaskInfo(uid="u", name="u", resreq=Resource(milli_cpu=-1))],
+                )
+            ],
+        )

@@ -1,0 +1,160 @@
+"""The scheduler decides like the plain reference, cycle after cycle, with all ways of waiting."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from attrs import evolve
+from histories import History
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, DrawFn
+
+from batchsched import (
+    CycleResult,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskStatus,
+    next_snapshot,
+)
+from batchsched.testing import jobs, snapshots
+from batchsched.testing.reference import reference_schedule
+
+SEQUENCES = (
+    "allocate backfill reserve",
+    "allocate reserve",
+    "reserve allocate backfill",
+    "allocate backfill",
+    "backfill allocate reserve",
+    "allocate preempt reserve backfill",
+    "reclaim allocate backfill reserve",
+    "preempt reserve allocate",
+    "allocate reserve backfill reserve",
+)
+TIERS = (
+    (("priority", "gang"), ("drf", "predicates", "proportion", "nodeorder")),
+    (("priority", "gang", "drf", "predicates", "proportion", "nodeorder"),),
+    (("gang", "predicates"),),
+    (("priority", "gang"), ("predicates", "nodeorder")),
+    (("proportion", "gang"), ("predicates", "nodeorder", "drf")),
+)
+ENDING = (TaskStatus.RUNNING, TaskStatus.BINDING, TaskStatus.BOUND)
+SECONDS = 10
+
+
+def sometimes(**values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=values)
+
+
+THRESHOLDS = st.sampled_from((0, 5, 20, 50))
+ARGUMENTS = {
+    "allocate": sometimes(
+        unready=st.just("discard"), evictBackfill=st.booleans(), starvationThreshold=THRESHOLDS
+    ),
+    "backfill": st.one_of(
+        st.fixed_dictionaries(
+            {"strategy": st.just("release")}, optional={"starvationThreshold": THRESHOLDS}
+        ),
+        sometimes(strategy=st.just("displace"), nodeChoice=st.just("best")),
+    ),
+    "reserve": st.fixed_dictionaries(
+        {
+            "starvingJobTimeThreshold": THRESHOLDS,
+            "reservedNodePercent": st.sampled_from((100, 50, 30, 1)),
+        },
+        optional={"inOrder": st.booleans()},
+    ),
+    "preempt": st.just({}),
+    "reclaim": st.just({}),
+}
+
+
+@st.composite
+def configurations(draw: DrawFn) -> dict[str, Any]:
+    names = draw(st.sampled_from(SEQUENCES)).split()
+    return {
+        "actions": [{"name": name, "arguments": draw(ARGUMENTS[name])} for name in names],
+        "tiers": [
+            {"plugins": [{"name": name} for name in tier]} for tier in draw(st.sampled_from(TIERS))
+        ],
+    }
+
+
+def decisions(result: CycleResult) -> dict[str, object]:
+    return {
+        "binds": result.binds,
+        "evictions": result.evictions,
+        "pipelined": result.pipelined,
+        "conditional": result.conditional,
+        "reserved": result.reserved,
+        "dropped": result.dropped_reservations,
+        "tasks": dict(result.tasks),
+        "phases": {uid: outcome.phase for uid, outcome in result.jobs.items()},
+        "left out": set(result.left_out),
+    }
+
+
+def follow(snapshot: Snapshot, result: CycleResult, number: int, data: DataObject) -> Snapshot:
+    """Let tasks end, a job come, or a node be closed or opened, and carry the rest over."""
+    ending = [
+        task.uid
+        for job in snapshot.jobs
+        for task in job.tasks
+        if (result.tasks[task.uid].status if task.uid in result.tasks else task.status) in ENDING
+    ]
+    ended = set()
+    for which in data.draw(st.lists(st.integers(0, 15), max_size=3), label="ended"):
+        if ending:
+            ended.add(ending[which % len(ending)])
+    new_jobs = []
+    if data.draw(st.booleans(), label="arrival"):
+        queues = [queue.name for queue in snapshot.queues] or ["q"]
+        job = data.draw(jobs(name=f"new{number}", queues=queues, max_tasks=3), label="job")
+        new_jobs.append(evolve(job, creation_time=snapshot.now))
+    nodes = None
+    closes = data.draw(st.integers(0, 11), label="closes")
+    if closes < len(snapshot.nodes):
+        changed = snapshot.nodes[closes]
+        nodes = [
+            evolve(node, unschedulable=not node.unschedulable) if node is changed else node
+            for node in snapshot.nodes
+        ]
+    return next_snapshot(
+        snapshot,
+        result,
+        now=snapshot.now + SECONDS,
+        succeeded=ended,
+        new_jobs=new_jobs,
+        nodes=nodes,
+    )
+
+
+@settings(max_examples=60)
+@given(
+    snapshots(max_nodes=4, max_jobs=5, max_tasks=4, min_jobs=2),
+    configurations(),
+    st.integers(2, 6),
+    st.data(),
+)
+def test_all_cycles_of_a_history_are_decided_as_by_the_reference(
+    snapshot: Snapshot, configuration: dict[str, Any], cycles: int, data: DataObject
+) -> None:
+    scheduler = Scheduler(SchedulerConfig.from_mapping(configuration))
+    for number in range(cycles):
+        result = scheduler.schedule(snapshot)
+        assert decisions(result) == decisions(reference_schedule(snapshot, configuration))
+        snapshot = follow(snapshot, result, number, data)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_crowded_histories_are_decided_as_by_the_reference(seed: int) -> None:
+    """Small clusters where much waits and ends: most cycles reserve, promise, lend or evict."""
+    history = History(Random(seed))
+    for _ in range(12):
+        result = history.scheduler.schedule(history.snapshot)
+        expected = reference_schedule(history.snapshot, history.configuration)
+        assert decisions(result) == decisions(expected)
+        history.go_on(result)
