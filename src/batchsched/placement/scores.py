@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,11 +147,14 @@ def is_exact(total: float) -> bool:
 
 def _asked(name: str, point: str, function: ArrayFunction, view: NodeView) -> Floats:
     """Return what a function of a plugin answers, if it is one finite number for each node."""
+    wanted = f"not one number for each of {view.count} nodes"
     try:
-        answer: object = function(view)  # type: ignore[arg-type]
-        if not isinstance(answer, np.ndarray) or answer.shape != (view.count,):
-            raise TypeError(f"{answer!r} is not one number for each of {view.count} nodes")
-        values: Floats = answer
+        answer: object = function(cast("NodeArrays", view))
+        if not isinstance(answer, np.ndarray):
+            raise TypeError(f"{answer!r} is {wanted}")
+        values = cast("Floats", answer)
+        if values.shape != (view.count,):
+            raise TypeError(f"{values!r} is {wanted}")
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise ValueError(f"{values!r} is not finite everywhere")
     except Exception as error:
