@@ -20,7 +20,7 @@ from batchsched.placement.judgement import Judgement
 from batchsched.placement.kind import Kind, KindMaker
 from batchsched.placement.plain import PlainPlacement
 from batchsched.placement.ranking import Entry, Order, Ranking, Raw, Scored
-from batchsched.placement.table import Evaluate, Table
+from batchsched.placement.table import Evaluate, EvaluateOne, Table
 from batchsched.reasons import NodeTally, Unfit
 from batchsched.states import NodeState, TaskState
 from batchsched.vectors import Vector
@@ -218,7 +218,13 @@ class IndexedPlacement:
     def _ranking(self, number: int, kind: Kind, fit: Fit | None) -> Ranking:
         table = self._rankings.get((number, fit))
         if table is None:
-            table = Table(self._evaluate(kind, fit), self._changes, kind.watches, Ranking)
+            table = Table(
+                self._evaluate(kind, fit),
+                self._changes,
+                kind.watches,
+                Ranking,
+                self._evaluate_one(kind, fit),
+            )
             self._rankings[number, fit] = table
             if len(self._rankings) > self._most_tables:
                 self._rankings.popitem(last=False)
@@ -230,7 +236,13 @@ class IndexedPlacement:
     def _order(self, number: int, kind: Kind) -> Order:
         table = self._orders.get(number)
         if table is None:
-            table = Table(self._evaluate(kind, None), self._changes, kind.watches, Order)
+            table = Table(
+                self._evaluate(kind, None),
+                self._changes,
+                kind.watches,
+                Order,
+                self._evaluate_one(kind, None),
+            )
             self._orders[number] = table
             if len(self._orders) > self._most_tables:
                 self._orders.popitem(last=False)
@@ -253,6 +265,14 @@ class IndexedPlacement:
                 return lambda among: self._score_feasible(
                     kind, self._special_where(among, kind.request, NodeState.fits_conditionally)
                 )
+
+    def _evaluate_one(self, kind: Kind, fit: Fit | None) -> EvaluateOne | None:
+        nodes = self._nodes
+        if kind.normalised or kind.watches:
+            return None
+        if fit is Fit.NOW:
+            return lambda index: kind.score_now(nodes[index])
+        return None if fit is not None else lambda index: kind.score_feasible(nodes[index])
 
     def _fitting_now(self, kind: Kind, among: Collection[int] | None) -> list[Scored]:
         nodes = self._nodes

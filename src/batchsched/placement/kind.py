@@ -117,6 +117,20 @@ class Kind:
             raise plugin_error(name, "node_scores", error) from error
         return total
 
+    def score_now(self, node: NodeState) -> float | None:
+        """Return `score_one` of a node that is feasible and where the task fits now, else None."""
+        if (
+            self.fits_idle(node.idle)
+            and (not node.special or node.fits_now(self.request))
+            and self.is_feasible(node)
+        ):
+            return self.score_one(node)
+        return None
+
+    def score_feasible(self, node: NodeState) -> float | None:
+        """Return `score_one` of a feasible node, else None."""
+        return self.score_one(node) if self.is_feasible(node) else None
+
     def score_of(self, nodes: list[NodeState]) -> list[Scored]:
         """Return each node's index, raw scores, and the sum of its other scores."""
         scores = self.score(nodes)

@@ -45,19 +45,23 @@ class _Group:
     def put(self, scored: list[Scored]) -> None:
         """Let nodes have these scores from now on. O(1) each, and more when they come up."""
         score_of = self.score_of
-        buckets = self._buckets
         for index, _, score in scored:
-            if score_of.get(index) == score:
-                continue
-            score_of[index] = score
-            bucket = buckets.get(score)
-            if bucket is None:
-                buckets[score] = [index]
-                heappush(self._scores, -score)
-            elif score in self._in_order:
-                heappush(bucket, index)
-            else:
-                bucket.append(index)
+            if score_of.get(index) != score:
+                self.put_one(index, score)
+
+    def put_one(self, index: int, score: float) -> None:
+        """Let a node have this score from now on."""
+        if self.score_of.get(index) == score:
+            return
+        self.score_of[index] = score
+        bucket = self._buckets.get(score)
+        if bucket is None:
+            self._buckets[score] = [index]
+            heappush(self._scores, -score)
+        elif score in self._in_order:
+            heappush(bucket, index)
+        else:
+            bucket.append(index)
 
     def best(self) -> tuple[float, int] | None:
         """Return the highest score, and the first node in node order that has it."""
@@ -114,6 +118,10 @@ class Ranking:
                     known.score_of.pop(index, None)
                 group_of[index] = group
             group.put([entry])
+
+    def put_one(self, index: int, score: float) -> None:
+        """Let a node without raw scores have this score from now on."""
+        self._only.put_one(index, score)
 
     def discard(self, indices: Iterable[int]) -> None:
         """Let nodes take part no more."""
@@ -180,6 +188,10 @@ class Order:
             if group is None:
                 group = self._groups[raw] = SortedList()
             group.add(entry)
+
+    def put_one(self, index: int, score: float) -> None:
+        """Let a node without raw scores have this score from now on."""
+        self.put([(index, (), score)])
 
     def discard(self, indices: Iterable[int]) -> None:
         """Let nodes take part no more."""

@@ -71,14 +71,8 @@ class KindOnArrays:
 
     def total(self, node: NodeState) -> float:
         """Return one node's score, asked as the other engines ask."""
-        kind = self.kind
-        if (
-            kind.fits_idle(node.idle)
-            and (not node.special or node.fits_now(kind.request))
-            and kind.is_feasible(node)
-        ):
-            return kind.score_one(node)
-        return _NOWHERE
+        total = self.kind.score_now(node)
+        return _NOWHERE if total is None else total
 
 
 class Scores:

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from batchsched.placement.ranking import Scored
 from batchsched.watch import Watch
 
-__all__ = ["Evaluate", "Table"]
+__all__ = ["Evaluate", "EvaluateOne", "Table"]
 
 Evaluate = Callable[[Collection[int] | None], list[Scored]]
 """Scores those of some nodes (None: of all) that are feasible and where the task fits."""
@@ -21,8 +21,16 @@ class Keeps(Protocol):
 
     def put(self, scored: list[Scored], /) -> None: ...
 
+    def put_one(self, index: int, score: float, /) -> None: ...
+
     def discard(self, indices: Iterable[int], /) -> None: ...
 
+
+EvaluateOne = Callable[[int], float | None]
+"""Scores one node if it is feasible and the task fits there; for kinds without raw scores."""
+
+FEW = 12
+"""So many changes are looked at one by one; more, all at once."""
 
 KeepsT = TypeVar("KeepsT", bound=Keeps)
 
@@ -33,7 +41,10 @@ class Table(Generic[KeepsT]):
     It looks again at the nodes that changed since it was last asked, and at no others.
     """
 
-    __slots__ = ("_changes", "_evaluate", "_make", "_position", "_seen", "_watches", "kept")
+    __slots__ = (
+        *("_changes", "_evaluate", "_evaluate_one", "_make", "_position", "_seen", "_watches"),
+        "kept",
+    )
 
     def __init__(
         self,
@@ -41,8 +52,10 @@ class Table(Generic[KeepsT]):
         changes: Sequence[int],
         watches: Sequence[Watch],
         make: Callable[[], KeepsT],
+        evaluate_one: EvaluateOne | None = None,
     ) -> None:
         self._evaluate = evaluate
+        self._evaluate_one = evaluate_one
         self._changes = changes
         self._watches = watches
         self._make = make
@@ -55,7 +68,17 @@ class Table(Generic[KeepsT]):
         """Look again at what changed. O(changes since the last time), at most O(nodes)."""
         changes = self._changes
         now = len(changes)
-        if self._position == now:
+        begin = self._position
+        if begin == now:
+            return
+        if self._evaluate_one is not None and begin >= 0 and now - begin <= FEW:
+            self._position = now
+            for index in changes[begin:now]:
+                score = self._evaluate_one(index)
+                if score is None:
+                    self.kept.discard((index,))
+                else:
+                    self.kept.put_one(index, score)
             return
         changed = None if self._position < 0 else set(changes[self._position :])
         self._position = now
