@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import cast
+from typing import TypeVar, cast
 
 from attrs import field, frozen
 
@@ -36,6 +36,8 @@ ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
 
 _NO_ARGUMENTS: Mapping[str, ArgumentValue] = FrozenMap()
 
+OptionT = TypeVar("OptionT")
+
 
 # Converters of one type each: type checkers do not see through generic ones.
 
@@ -49,15 +51,20 @@ def _flags(given: Mapping[str, bool]) -> Mapping[str, bool]:
 
 
 def _actions(given: Iterable[ActionOption]) -> tuple[ActionOption, ...]:
-    return tuple(given)
+    return _listed(given)
 
 
 def _plugins(given: Iterable[PluginOption]) -> tuple[PluginOption, ...]:
-    return tuple(given)
+    return _listed(given)
 
 
 def _tiers(given: Iterable[Tier]) -> tuple[Tier, ...]:
-    return tuple(given)
+    return _listed(given)
+
+
+def _listed(given: Iterable[OptionT]) -> tuple[OptionT, ...]:
+    # A text is told to be wrong as a whole, not letter by letter; see `config_faults`.
+    return (cast("OptionT", given),) if isinstance(given, str) else tuple(given)
 
 
 @frozen(kw_only=True)
@@ -168,6 +175,9 @@ def config_faults(
     """
     for position, action in enumerate(config.actions):
         path = f"actions[{position}]" if paths is None else paths[0][position]
+        if not _is_a(action, ActionOption):
+            yield Fault(path, _not_a(action, "ActionOption(name=...)"))
+            continue
         action_factory = registry.action_factory(action.name)
         if action_factory is None:
             if unknown_names_too:
@@ -178,19 +188,25 @@ def config_faults(
         yield from _made_faults(f"action {action.name!r}", path, action_factory, arguments, Action)
     first: dict[str, str] = {}
     for tier_position, tier in enumerate(config.tiers):
+        if not _is_a(tier, Tier):
+            yield Fault(f"tiers[{tier_position}]", _not_a(tier, "Tier(plugins=[...])"))
+            continue
         for position, plugin in enumerate(tier.plugins):
             path = (
                 f"tiers[{tier_position}].plugins[{position}]"
                 if paths is None
                 else paths[1][tier_position][position]
             )
+            if not _is_a(plugin, PluginOption):
+                yield Fault(path, _not_a(plugin, "PluginOption(name=...)"))
+                continue
             if plugin.name in first:
                 yield Fault(path, f"plugin {plugin.name!r} stands in {first[plugin.name]} already")
             first.setdefault(plugin.name, path)
             for flag, is_on in plugin.flags.items():
                 if flag not in ENABLE_FLAGS:
                     yield Fault(f"{path}.{flag}", _unknown_key(flag, ENABLE_FLAGS))
-                elif not _is_boolean(is_on):
+                elif not _is_a(is_on, bool):
                     yield Fault(f"{path}.{flag}", f"{is_on!r} is neither true nor false")
             plugin_factory = registry.plugin_factory(plugin.name)
             if plugin_factory is None:
@@ -203,8 +219,12 @@ def config_faults(
             yield from _made_faults(what, path, plugin_factory, arguments, Plugin)
 
 
-def _is_boolean(value: object) -> bool:
-    return isinstance(value, bool)
+def _is_a(value: object, kind: type[object]) -> bool:
+    return isinstance(value, kind)
+
+
+def _not_a(value: object, wanted: str) -> str:
+    return f"{value!r} is not what stands here; use {wanted}, or SchedulerConfig.from_mapping"
 
 
 def _made_faults(

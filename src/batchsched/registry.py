@@ -84,12 +84,16 @@ class Registry:
 
     @staticmethod
     def _check(what: str, name: str, factory: FactoryT, taken: dict[str, FactoryT]) -> None:
-        if not name.strip() or "," in name:
+        if not _is_name(name):
             raise RegistryError(f"{name!r} is no name for {what}; use a text without commas")
         if name in taken:
             raise RegistryError(f"{what} {name!r} is registered already; choose another name")
         if not callable(factory):
             raise RegistryError(f"{what} {name!r}: {factory!r} cannot be called with its arguments")
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(name.strip()) and "," not in name
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:

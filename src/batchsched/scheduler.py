@@ -8,7 +8,14 @@ from batchsched.asking import problem_of
 from batchsched.closing import close
 from batchsched.config import ENABLE_FLAGS, SchedulerConfig, config_faults
 from batchsched.defaults import default_registry
-from batchsched.errors import ActionError, BatchschedError, ConfigError, Fault, PluginError
+from batchsched.errors import (
+    ActionError,
+    BatchschedError,
+    ConfigError,
+    Fault,
+    PluginError,
+    SnapshotError,
+)
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.registry import Registry
 from batchsched.result import CycleResult
@@ -52,6 +59,8 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         faults = list(config_faults(self.config, known))
         if faults:
             raise ConfigError(faults)
+        if not callable(placement):
+            raise ConfigError([Fault("placement", f"{placement!r} makes no placement engine")])
         self._placement = placement
         self._plugins: list[ConfiguredPlugin] = []
         for position, tier in enumerate(self.config.tiers):
@@ -94,12 +103,25 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         return close(session)
 
     def open(self, snapshot: Snapshot, /) -> Session:
-        """Open a session on a snapshot without running any action, to look around or to test."""
+        """Open a session on a snapshot without running any action, to look around or to test.
+
+        Raises:
+            SnapshotError: it is no `Snapshot`.
+            PluginError: a plugin raised when it was opened, or opened what it must not.
+
+        """
+        if not _is_snapshot(snapshot):
+            message = f"{snapshot!r} is no Snapshot; make one of it"
+            raise SnapshotError([Fault("snapshot", message)])
         return Session(snapshot, self._plugins, self._placement)
 
 
 def _is_config(config: object) -> bool:
     return isinstance(config, SchedulerConfig)
+
+
+def _is_snapshot(snapshot: object) -> bool:
+    return isinstance(snapshot, Snapshot)
 
 
 def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> CycleResult:

@@ -17,6 +17,7 @@ from batchsched import (
     Registry,
     Scheduler,
     SchedulerConfig,
+    SnapshotError,
     Tier,
     default_registry,
 )
@@ -366,3 +367,27 @@ def test_the_weights_of_nodeorder_are_whole_and_not_negative(name: str) -> None:
     SchedulerConfig.from_mapping(of(10))
     for value in ("-1", 1.5, "x", True):
         assert len(faults(of(value))) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"actions": "allocate"}, "actions[0]: 'allocate' is not what stands here"),
+        ({"actions": ["allocate"]}, "actions[0]: 'allocate' is not what stands here"),
+        ({"tiers": [["drf"]]}, "tiers[0]: ['drf'] is not what stands here; use Tier("),
+        ({"tiers": [Tier(plugins=["drf"])]}, "tiers[0].plugins[0]: 'drf' is not what stands here"),  # type: ignore[list-item]
+    ],
+    ids=["a text", "texts", "a list", "a name"],
+)
+def test_options_of_a_wrong_type_are_faults(wrong: dict[str, Any], path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(SchedulerConfig(**wrong))
+    assert str(caught.value).startswith(path)
+
+
+def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
+    nothing: Any = None
+    with pytest.raises(SnapshotError, match="None is no Snapshot"):
+        Scheduler().schedule(nothing)
+    with pytest.raises(ConfigError, match="None makes no placement engine"):
+        Scheduler(placement=nothing)
