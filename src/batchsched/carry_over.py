@@ -147,11 +147,21 @@ def next_snapshot(
         given.refuse("result", f"{shown(result)} is no CycleResult")
         raise EventError(given.faults)
 
+    if not callable(replacement):
+        message = f"{shown(replacement)} cannot be called; leave it out, or give a function"
+        given.refuse("replacement", message)
+        raise EventError(given.faults)
+
     carrying = _CarryOver(snapshot, events, replacement, given)
     if sound_nodes is not None:
         carrying.node_names = frozenset(node.name for node in sound_nodes)
     if result is not None:
         carrying.decide(result)
+        for promise in result.reserved:
+            if promise.node_name not in carrying.nodes_before:
+                path = f"result.reserved[{promise.task_uid!r}]"
+                message = f"{promise.node_name!r} was not there; the result is of another snapshot"
+                given.refuse(path, message)
     if result is not None and keep_reservations:
         carrying.keep(reservations_to_keep(result, snapshot, nodes=sound_nodes))
     carrying.keeps_places = result is None and keep_reservations
@@ -197,7 +207,7 @@ class _CarryOver:
         self._replacement = replacement
         self._given = given
         self._met: set[str] = set()
-        self._nodes_before = frozenset(node.name for node in snapshot.nodes)
+        self.nodes_before = frozenset(node.name for node in snapshot.nodes)
         self._places: dict[str, _Place] = {}
         self._backfilling: dict[str, bool] = {}
         """Whether tasks are marked as backfill, where the result decides that."""
@@ -330,8 +340,9 @@ class _CarryOver:
             return f"it {does} the task, which is {task.status.value}"
         if status is TaskStatus.RELEASING and task.node_name != node_name:
             return f"it evicts the task from {node_name!r}, which is on {task.node_name!r}"
-        if status is TaskStatus.BINDING and node_name not in self._nodes_before:
-            return f"it binds the task to {node_name!r}, which was not there"
+        if node_name not in self.nodes_before:
+            where = "to" if status is TaskStatus.BINDING else "on"
+            return f"it {does} the task {where} {node_name!r}, which was not there"
         return ""
 
     def _after_event(

@@ -34,6 +34,10 @@ def close(session: Session) -> CycleResult:
         if job.count(TaskStatus.RESERVED) and not (
             session.job_ready(job) or session.job_condition_ready(job)
         ):
+            if any(task.uid in session.unplaced for task in job.tasks):
+                # It was tried: what it lacks is company, not an action.
+                for task in job.having(TaskStatus.RESERVED):
+                    session.undone[task.uid] = task
             session.drop_reservations(job)
     conditions = session.tiers.close()
     reasons = _Reasons(session)
@@ -160,12 +164,15 @@ class _Reasons:
         elif queue.name in session.queues_overused:
             detail = f"queue {queue.name!r} has all that it deserves"
             not_reached = PendingReason(WhyPending.QUEUE_OVERUSED, detail=detail)
+        is_reached = blocked_by is not None
         for task in pending:
+            if task is blocked_by:
+                is_reached = False
             if task.uid in session.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.undone:
                 reasons[task.uid] = self._incomplete(job, None)
-            elif not_reached is None or task.is_best_effort:
+            elif not_reached is None or is_reached or task.is_best_effort:
                 reasons[task.uid] = _NOT_CONSIDERED
             else:
                 reasons[task.uid] = not_reached
@@ -189,7 +196,8 @@ class _Reasons:
         if queue.name in self._session.queues_overused:
             detail = f"queue {queue.name!r} has all that it deserves"
             return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail)
-        if not self._session.job_ready(job):
+        lacks_only_this = job.min_available - job.ready_count == 1
+        if not lacks_only_this and not self._session.job_ready(job):
             return self._incomplete(job, tally)
         return PendingReason(
             WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"

@@ -206,3 +206,15 @@ def test_what_is_wrong_with_new_jobs_themselves_is_a_fault_of_the_snapshot() -> 
                 )
             ],
         )
+
+
+def test_a_reservation_on_a_node_that_was_not_there_is_of_another_snapshot() -> None:
+    before = snapshot_of(task("a"))
+    with pytest.raises(EventError, match=re.escape("result.reserved['a']: 'n9' was not there")):
+        next_snapshot(before, result_of(a=(RESERVED, "n9", False)), now=11)
+
+
+def test_a_replacement_that_cannot_be_called_is_refused_before_it_is_needed() -> None:
+    nothing: Any = None
+    with pytest.raises(EventError, match="replacement: None cannot be called; leave it out"):
+        next_snapshot(snapshot_of(task("a")), None, now=11, replacement=nothing)

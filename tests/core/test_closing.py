@@ -264,3 +264,20 @@ def test_a_node_without_anything_is_told_of() -> None:
     )
     # Its queue deserves nothing, and has it.
     assert why(schedule(snapshot)) == {"j-1": WhyPending.QUEUE_OVERUSED}
+
+
+def test_reasons_tell_of_nodes_that_were_closed_only_until_the_end_of_the_cycle() -> None:
+    snapshot = cluster(
+        [node("n1", "2C2G")],
+        job("r", "1C1G@n1"),
+        job("s", "1C1G>n1", "1C1G>n1", "1C1G"),
+        job("z", "1C1G"),
+    )
+    result = scheduler("allocate").schedule(snapshot)
+    assert {promise.task_uid for promise in result.dropped_reservations} == {"s-1", "s-2"}
+    # One task is no gang: it was the reservation that stood in its way, and is gone.
+    assert result.pending["z-1"].text == (
+        "there is room now; there was none when it was tried; 1/1 nodes are available"
+    )
+    for uid in ("s-1", "s-2"):  # they come before s-3, which found no place
+        assert result.pending[uid].why is WhyPending.GANG_INCOMPLETE

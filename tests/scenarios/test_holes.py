@@ -397,3 +397,78 @@ def test_l12_a_reservation_that_comes_back_to_its_place_was_not_dropped() -> Non
     result = using.schedule(busy)
     assert places(result, "a", "b") == {"a-1": "Reserved n1", "b-1": "Pending"}
     assert [promise.task_uid for promise in result.dropped_reservations] == ["b-1"]
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_l13_a_gang_that_no_node_can_hold_is_in_the_way_unless_in_order(in_order: bool) -> None:
+    """docs/waiting.md says so: what a gang has already does not count against its reservations."""
+    simulation = Simulation(
+        scheduler(
+            action("allocate", unready="discard"),
+            reserve(threshold=2, in_order=in_order),
+            without=["proportion", "drf"],
+        ),
+        cluster(
+            [node("n1", "2C2G")],
+            job("large", "2C2G", creation_time=0.01),
+            job("never", "1C1G", "1C1G", "1C1G", creation_time=0.001),
+            job("t0000", "1C1G", priority=9, creation_time=0.0001),
+            now=1,
+        ),
+        duration=3,
+    )
+    for time in range(1, 100):
+        simulation.cycle()
+        small = [task for task in simulation.started if task.startswith("t")]
+        waits = any(
+            one.name.startswith("t") and one.tasks[0].uid not in small
+            for one in simulation.snapshot.jobs
+        )
+        runs_on = any(simulation.ends.get(task, 0) > time + 1 for task in small)
+        comes = [] if waits or runs_on else [job(f"t{time:04}", "1C1G", creation_time=time)]
+        simulation.step(new_jobs=[evolve(one, priority=1) for one in comes])
+    # Without the gang it starts at once when the first small job has ended.
+    assert ("large-1" in simulation.started) is in_order
+    assert "never-1" not in simulation.started
+
+
+@pytest.mark.parametrize("backfill_comes_first", [False, True])
+def test_l14_a_gang_with_a_task_that_asks_for_nothing_and_discard_need_backfill_first(
+    backfill_comes_first: bool,
+) -> None:
+    """docs/waiting.md says so: allocate discards what the gang has without that task."""
+    discard = action("allocate", unready="discard")
+    simulation = Simulation(
+        scheduler(*(["backfill", discard] if backfill_comes_first else [discard, "backfill"])),
+        cluster([node("n1", "4C4G")], job("g", "1C1G", ""), now=1),
+    )
+    for _ in range(10):
+        simulation.cycle()
+        simulation.step()
+    assert ("g-1" in simulation.started) is backfill_comes_first
+
+
+@pytest.mark.parametrize("allocate_comes_first", [False, True])
+def test_l15_promises_are_kept_by_backfill_only_if_it_comes_after_them(
+    allocate_comes_first: bool,
+) -> None:
+    """docs/waiting.md says so: promises are made anew in each cycle."""
+    release = action("backfill", strategy="release")
+    simulation = Simulation(
+        scheduler(
+            *(["allocate", release] if allocate_comes_first else [release, "allocate"]),
+            without=["drf", "proportion"],
+        ),
+        cluster(
+            [node("n1", "2C2G")],
+            job("b", "1C1G@n1*"),
+            job("a", "1C1G", "1C1G", creation_time=0.001),
+            now=1,
+        ),
+        ends={"b-1": 3},
+        duration=2,
+    )
+    for time in range(1, 60):
+        simulation.cycle()
+        simulation.step(new_jobs=[job(f"t{time:03}", "1C1G", creation_time=time)])
+    assert ("a-1" in simulation.started) is allocate_comes_first
