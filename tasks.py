@@ -30,6 +30,11 @@ from typing import NoReturn
 
 TESTED = ("3.11", "3.12", "3.13")
 """The versions of Python that the tests run on, where they are found."""
+OF_TESTS = ("tests/testing", "tests/quality", "tests/seeded_bugs")
+"""Tests of what tests: on one Python only, for they take as long as all others together."""
+OF_WHEEL = ("tests/core", "tests/golden", "tests/kubernetes", "tests/plugins", "tests/scenarios")
+"""What the installed wheel is tested with: enough to miss no module."""
+QUIETLY = ("-n", "auto", "-q")
 
 # An old Python must be able to read this file (its syntax is that of 3.6) and to get to here.
 if sys.version_info < (3, 11):  # noqa: UP036 - who has an older one is told so here
@@ -217,14 +222,14 @@ def test(arguments: Sequence[str]) -> int:
             say(f"Python {version} was not found; the tests do not run on it here")
             continue
         other = project_environment(f"test-{version}", "test", python=python)
-        status = test_on(version, other, arguments)
+        status = test_on(version, other, [*QUIETLY, *(f"--ignore={part}" for part in OF_TESTS)])
     return status
 
 
 def test_on(version: str, where: Environment, arguments: Sequence[str]) -> int:
     """Run tests in an environment."""
     say(f"tests on Python {version}")
-    return where.run("-m", "pytest", *(arguments or ["-n", "auto", "-q"]))
+    return where.run("-m", "pytest", *(arguments or QUIETLY))
 
 
 def lint(arguments: Sequence[str]) -> int:
@@ -296,8 +301,8 @@ def wheel(arguments: Sequence[str]) -> int:
         [unpacked] = [folder for folder in place.glob("batchsched-*") if folder.is_dir()]
         shutil.rmtree(unpacked / "src")
         say("tests of the installed wheel")
-        options = ["-n", "auto", "-q", "-c", "pyproject.toml", "--rootdir", "."]
-        what = ["tests", "examples", str(package)]
+        options = [*QUIETLY, "-c", "pyproject.toml", "--rootdir", "."]
+        what = [*OF_WHEEL, "examples", str(package)]
         return installed.run("-m", "pytest", *options, *arguments, *what, folder=unpacked)
 
 

@@ -1,5 +1,6 @@
 """``python -m benchmarks``: measure all workloads, print a table, keep the raw results.
 
+python -m benchmarks
 python -m benchmarks --quick
 python -m benchmarks --only gangs-1000,busy
 """
@@ -13,12 +14,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from attrs import asdict, evolve
 
 from benchmarks.catalogue import WORKLOADS
+from benchmarks.cycle import FAST
 from benchmarks.measurement import Options
 from benchmarks.raw import measurement_of
 from benchmarks.report import report
@@ -44,11 +48,11 @@ def main() -> int:
     output: Path = given.output or HERE / "results" / (
         "latest.json" if options.scale == 1 else "quick.json"
     )
-    raw: dict[str, dict[str, object]] = {}
+    raw: dict[str, dict[str, Any]] = {}
     if given.only and output.exists():
         # What is not measured now stays as it was, unless it was written by older benchmarks.
         kept = json.loads(output.read_text(encoding="utf-8"))["measurements"]
-        raw = {name: each for name, each in kept.items() if "source" in each}
+        raw = {name: each for name, each in kept.items() if "engines" in each}
     tables = ""
     for name in names:
         raw[name] = _measured(name, options)
@@ -59,11 +63,12 @@ def main() -> int:
     return 0
 
 
-def _write(output: Path, raw: dict[str, dict[str, object]], options: Options) -> str:
+def _write(output: Path, raw: dict[str, dict[str, Any]], options: Options) -> str:
     """Write the raw results and the tables made of them; return the tables."""
     about = {
         "machine": f"{platform.machine()}, {_processor()}; one core is used",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        "NumPy": f"{_numpy()}, for the engine of the extra `{FAST}`",
         "options": ", ".join(f"{key} {value:g}" for key, value in asdict(options).items()),
         "measured": datetime.now(UTC).isoformat(timespec="minutes"),
     }
@@ -83,6 +88,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="how often runs that are compared alternate")
     parser.add_argument("--plain-rounds", type=int, help="the same, for the plain loop")
     parser.add_argument("--plain-limit", type=float, help="seconds the plain loop may take")
+    parser.add_argument(
+        "--plain-once", type=float, help="seconds from which on the plain loop runs only once"
+    )
     parser.add_argument("--output", type=Path, help="where the raw results go; tables beside it")
     parser.add_argument(
         "--update-digests", action="store_true", help="only store what is decided now as right"
@@ -100,30 +108,35 @@ def _names(only: str | None) -> Sequence[str]:
     return names
 
 
-def _measured(name: str, options: Options) -> dict[str, object]:
+def _measured(name: str, options: Options) -> dict[str, Any]:
     began = perf_counter()
-    scale = ("--scale", str(options.scale))
-    measured = _worker(
-        "time",
-        name,
-        *scale,
-        *("--rounds", str(options.rounds)),
-        *("--plain-rounds", str(options.plain_rounds)),
-        *("--plain-limit", str(options.plain_limit)),
-    )
-    measured |= _worker("memory", name, *scale)
+    measured = _worker("time", name, *_flags(options))
+    for engine in measured["engines"]:
+        memory = _worker("memory", name, "--engine", engine, *_flags(options))
+        measured["engines"][engine] |= memory
     measured["measured"] = datetime.now(UTC).isoformat(timespec="minutes")
     _say(f"{name}: measured in {perf_counter() - began:.0f} s")
     return measured
 
 
-def _worker(*arguments: str) -> dict[str, object]:
+def _flags(options: Options) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in asdict(options).items()]
+
+
+def _worker(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.worker", *arguments]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, cwd=HERE.parent)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed")
-    content: dict[str, object] = json.loads(done.stdout)
+    content: dict[str, Any] = json.loads(done.stdout)
     return content
+
+
+def _numpy() -> str:
+    try:
+        return version("numpy")
+    except PackageNotFoundError:
+        return "missing"
 
 
 def _processor() -> str:

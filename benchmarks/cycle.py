@@ -6,7 +6,7 @@ import gc
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import process_time
 
 from attrs import evolve, field, frozen
@@ -23,16 +23,22 @@ from batchsched import (
     Snapshot,
     default_registry,
 )
+from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain import PlainPlacement
+from batchsched.session import PlacementFactory
 from benchmarks.workloads.scenario import Scenario, pending_tasks
 
 __all__ = [
     "BETWEEN",
+    "DEFAULT",
+    "FAST",
     "Clock",
     "MakeScheduler",
     "Run",
     "canonical",
     "engine",
+    "engines",
+    "placement_of",
     "plain_loop",
     "run",
     "with_actions",
@@ -214,17 +220,43 @@ class _TimedAction:
         self.clock.end(self.name)
 
 
-def engine(config: SchedulerConfig, clock: Clock) -> Scheduler:
-    """Return a scheduler as a user would have it, timed."""
-    registry = with_actions(lambda name, action: _TimedAction(name, action, clock))
-    return Scheduler(timed(config, registry, clock), registry)
+def _placing_by(placement: PlacementFactory) -> MakeScheduler:
+    def make(config: SchedulerConfig, clock: Clock) -> Scheduler:
+        registry = with_actions(lambda name, action: _TimedAction(name, action, clock))
+        return Scheduler(timed(config, registry, clock), registry, placement=placement)
+
+    return make
 
 
-def plain_loop(config: SchedulerConfig, clock: Clock) -> Scheduler:
-    """Return a scheduler that looks at every node for every task, timed."""
-    registry = with_actions(lambda name, action: _TimedAction(name, action, clock))
-    return Scheduler(
-        timed(config, registry, clock),
-        registry,
-        placement=PlainPlacement,
-    )
+DEFAULT = "default"
+FAST = "fast"
+"""The engines that are measured: the default one, and that of the extra `fast`."""
+
+engine: MakeScheduler = _placing_by(IndexedPlacement)
+"""Makes a scheduler as a user would have it, timed."""
+plain_loop: MakeScheduler = _placing_by(PlainPlacement)
+"""Makes a scheduler that looks at every node for every task, timed."""
+
+
+def placement_of(name: str) -> PlacementFactory:
+    """Return an engine. That of the extra imports numpy.
+
+    Raises:
+        ImportError: there is no numpy.
+    """
+    if name == DEFAULT:
+        return IndexedPlacement
+    from batchsched.fast import VectorisedPlacement  # noqa: PLC0415 - see above
+
+    return VectorisedPlacement
+
+
+def engines() -> dict[str, MakeScheduler]:
+    """Return the engines that can be measured here, the default one first.
+
+    Imports numpy, if there is one, before anything is timed.
+    """
+    found = {DEFAULT: engine}
+    with suppress(ImportError):
+        found[FAST] = _placing_by(placement_of(FAST))
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import fields
 
 from benchmarks.cycle import Run
-from benchmarks.measurement import Measurement, Options, Ratio
+from benchmarks.measurement import EngineMeasurement, Measurement, Options, Ratio
 
 __all__ = ["measurement_of"]
 
@@ -17,12 +17,19 @@ def measurement_of(raw: Mapping[str, Any]) -> Measurement:
     """Return the measurement that was written as `raw`."""
     known = {field.name for field in fields(Measurement)}
     content = {name: value for name, value in raw.items() if name in known}
-    for name in ("runs", "replays"):
-        content[name] = tuple(Run(**run) for run in content[name])
-    for name in ("snapshot_seconds", "plain_seconds", "allocate_alone"):
+    content["replays"] = tuple(Run(**run) for run in content["replays"])
+    for name in ("snapshot_seconds", "plain_seconds"):
         content[name] = tuple(content[name])
-    for name in ("replay_cycle", "replay_actions", "plain", "growth"):
-        if content[name] is not None:
-            content[name] = Ratio(rounds=tuple(content[name]["rounds"]))
+    content["engines"] = {name: _engine_of(each) for name, each in content["engines"].items()}
     content["options"] = Options(**content["options"])
     return Measurement(**content)
+
+
+def _engine_of(raw: Mapping[str, Any]) -> EngineMeasurement:
+    content = dict(raw)
+    content["runs"] = tuple(Run(**run) for run in content["runs"])
+    content["allocate_alone"] = tuple(content["allocate_alone"])
+    for name in ("replay_cycle", "replay_actions", "to_default", "plain", "growth"):
+        if content[name] is not None:
+            content[name] = Ratio(rounds=tuple(content[name]["rounds"]))
+    return EngineMeasurement(**content)

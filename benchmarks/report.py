@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.catalogue import WORKLOADS
-from benchmarks.cycle import BETWEEN, CLOSE, OPEN, Run
-from benchmarks.measurement import Measurement, Ratio
-from benchmarks.targets import MB, of_runs, verdicts
+from benchmarks.cycle import BETWEEN, CLOSE, DEFAULT, FAST, OPEN, Run
+from benchmarks.measurement import EngineMeasurement, Measurement, Ratio
+from benchmarks.targets import MB, Target, of_runs, verdicts
 
 __all__ = ["report"]
 
+ENGINES = (DEFAULT, FAST)
 NOTES = (
-    "Medians. Per cycle where there are several; *per task* is the whole cycle by pending tasks;",
-    "*snapshot* is making and checking the snapshot; *garbage* is the collector's part of the",
-    "cycle. A dash: not part of the cycle.",
+    "Medians. Two rows a workload: the default engine, and that of the extra `fast`. Per cycle",
+    "where there are several; *per task* is the whole cycle by pending tasks; *snapshot* is",
+    "making and checking the snapshot; *garbage* is the collector's part of the cycle. A dash:",
+    "not part of the cycle, or the same for both engines, or not measured, as NumPy is missing.",
+)
+RATIO_NOTES = (
+    "Medians (lowest to highest) of runs that alternate in one process. *To the replay*: the time",
+    "of this engine by the replay's. *To it*: the other's time by that of this engine.",
 )
 ACTIONS = ("reclaim", "allocate", "backfill", "preempt")
+DASH = "–"  # noqa: RUF001 - a dash
 
 
 def report(measurements: Mapping[str, Measurement], about: Mapping[str, object]) -> str:
@@ -38,7 +45,7 @@ def report(measurements: Mapping[str, Measurement], about: Mapping[str, object])
         "",
         *_ratios(ordered),
         "",
-        "Medians (lowest to highest) of runs that alternate in one process.",
+        *RATIO_NOTES,
         "",
         "## Targets",
         "",
@@ -72,36 +79,62 @@ def _decisions(measurements: Sequence[Measurement]) -> list[str]:
     return _table(head, rows)
 
 
+def _name_of(measurement: Measurement, engine: str) -> str:
+    return f"`{measurement.name}`" + (f", `{engine}`" if engine != DEFAULT else "")
+
+
+def _rows(
+    measurements: Sequence[Measurement],
+    cells: Callable[[Measurement, EngineMeasurement, bool], Sequence[str]],
+    count: int,
+) -> list[Sequence[str]]:
+    """Return a row of `count` cells for each workload and engine.
+
+    `cells` makes them, and hears whether they are the default engine's, whose row holds
+    what does not depend on the engine too.
+    """
+    return [
+        (
+            _name_of(each, engine),
+            *(
+                cells(each, each.engines[engine], engine == DEFAULT)
+                if engine in each.engines
+                else [DASH] * count
+            ),
+        )
+        for each in measurements
+        for engine in ENGINES
+    ]
+
+
 def _times(measurements: Sequence[Measurement]) -> list[str]:
     head = (
         *("workload", "snapshot", OPEN, *ACTIONS, CLOSE, "whole cycle", BETWEEN),
         *("garbage", "per task, µs", "peak memory, MB"),
     )
-    rows: list[Sequence[str]] = []
-    for each in measurements:
 
-        def median_of(value: Callable[[Run], float | None], each: Measurement = each) -> str:
-            if value(each.runs[0]) is None:
-                return "–"  # noqa: RUF001 - a dash
-            return _number(of_runs(each, lambda run: (value(run) or 0.0) * 1e3 / run.cycles))
+    def cells(each: Measurement, engine: EngineMeasurement, is_default: bool) -> Sequence[str]:
+        def median_of(value: Callable[[Run], float | None]) -> str:
+            if value(engine.runs[0]) is None:
+                return DASH
+            return _number(of_runs(engine, lambda run: (value(run) or 0.0) * 1e3 / run.cycles))
 
         snapshot = sorted(each.snapshot_seconds)[len(each.snapshot_seconds) // 2]
-        rows.append(
-            (
-                f"`{each.name}`",
-                _number(snapshot * 1e3),
-                *(
-                    median_of(lambda run, part=part: run.parts.get(part))  # type: ignore[misc]
-                    for part in (OPEN, *ACTIONS, CLOSE)
-                ),
-                median_of(lambda run: run.seconds),
-                median_of(lambda run: run.parts.get(BETWEEN)),
-                median_of(lambda run: run.garbage),
-                _number(of_runs(each, lambda run: run.seconds * 1e6 / run.tasks)),
-                _number(each.peak_memory / MB),
-            )
+        return (
+            _number(snapshot * 1e3) if is_default else DASH,
+            *(median_of(_seconds_of(part)) for part in (OPEN, *ACTIONS, CLOSE)),
+            median_of(lambda run: run.seconds),
+            median_of(_seconds_of(BETWEEN)),
+            median_of(lambda run: run.garbage),
+            _number(of_runs(engine, lambda run: run.seconds * 1e6 / run.tasks)),
+            _number(engine.peak_memory / MB),
         )
-    return _table(head, rows)
+
+    return _table(head, _rows(measurements, cells, len(head) - 1))
+
+
+def _seconds_of(part: str) -> Callable[[Run], float | None]:
+    return lambda run: run.parts.get(part)
 
 
 def _ratios(measurements: Sequence[Measurement]) -> list[str]:
@@ -109,46 +142,66 @@ def _ratios(measurements: Sequence[Measurement]) -> list[str]:
         "workload",
         "to the replay, whole cycle",
         "to the replay, actions",
+        "default engine to it",
         "plain loop to it",
         "the plain loop at",
         "plain loop, s",
         "time per task to 1,000 nodes",
     )
-    rows = [
-        (
-            f"`{each.name}`",
-            _spread(each.replay_cycle),
-            _spread(each.replay_actions),
-            _spread(each.plain),
-            each.plain_size,
-            _number(sorted(each.plain_seconds)[len(each.plain_seconds) // 2]),
-            _spread(each.growth),
+
+    def cells(each: Measurement, engine: EngineMeasurement, is_default: bool) -> Sequence[str]:
+        plain_seconds = sorted(each.plain_seconds)[len(each.plain_seconds) // 2]
+        return (
+            _spread(engine.replay_cycle),
+            _spread(engine.replay_actions),
+            DASH if is_default else _spread(engine.to_default),
+            _spread(engine.plain),
+            each.plain_size if is_default else DASH,
+            _number(plain_seconds) if is_default else DASH,
+            _spread(engine.growth),
         )
-        for each in measurements
-    ]
-    return _table(head, rows)
+
+    return _table(head, _rows(measurements, cells, len(head) - 1))
 
 
 def _targets(measurements: Mapping[str, Measurement]) -> list[str]:
     rows: list[Sequence[str]] = []
-    for target, figure in verdicts(measurements):
-        verdict = "reached" if target.is_reached(figure) else "**missed**"
-        doubts = target.doubts(measurements[target.workload])
+    notes: list[str] = []
+    for target, figures in verdicts(measurements):
+        measurement = measurements[target.workload]
+        mark = " (see below)" if target.note else ""
+        notes += [target.note] if target.note else []
         rows.append(
             (
-                f"({WORKLOADS[target.workload].letter}) `{target.workload}`: {target.what}",
+                f"({WORKLOADS[target.workload].letter}) `{target.workload}`: {target.what}{mark}",
                 f"{'at most' if target.is_most else 'at least'} {target.bound:g}{target.unit}",
-                f"{_number(figure)}{target.unit}",
-                "; ".join([verdict, *doubts]),
+                *(
+                    cell
+                    for engine in ENGINES
+                    for cell in _verdict(target, measurement, engine, figures.get(engine))
+                ),
             )
         )
-    return _table(("target", "asked for", "measured", "verdict"), rows)
+    head = ("target", "asked for", "measured", "verdict", f"with `{FAST}`", "verdict")
+    return [*_table(head, rows), *([""] if notes else []), *(f"- {note}" for note in notes)]
+
+
+def _verdict(
+    target: Target, measurement: Measurement, engine: str, figure: float | None
+) -> tuple[str, str]:
+    if figure is None:
+        return DASH, DASH
+    verdict = "reached" if target.is_reached(figure) else "**missed**"
+    doubts = target.doubts(measurement, engine)
+    return f"{_number(figure)}{target.unit}", "; ".join([verdict, *doubts])
 
 
 def _spread(ratio: Ratio | None) -> str:
     if ratio is None:
-        return "–"  # noqa: RUF001 - a dash
+        return DASH
     low, high = min(ratio.rounds), max(ratio.rounds)
+    if low == high:
+        return _number(ratio.median)
     return f"{_number(ratio.median)} ({_number(low)} to {_number(high)})"
 
 

@@ -7,10 +7,10 @@ from statistics import median
 
 from attrs import frozen
 
-from benchmarks.cycle import BETWEEN, OPEN, Run
-from benchmarks.measurement import Measurement, Ratio
+from benchmarks.cycle import BETWEEN, DEFAULT, OPEN, Run
+from benchmarks.measurement import EngineMeasurement, Measurement, Ratio
 
-__all__ = ["TARGETS", "Target", "verdicts"]
+__all__ = ["TARGETS", "Target", "of_runs", "verdicts"]
 
 MB = 1_000_000
 
@@ -24,21 +24,23 @@ class Target:
     bound: float
     is_most: bool
     """Whether the figure may be at most the bound; if not, it must be at least that."""
-    figure: Callable[[Measurement], float | None]
+    figure: Callable[[EngineMeasurement], float | None]
     unit: str = "x"
-    ratio: Callable[[Measurement], Ratio | None] | None = None
+    ratio: Callable[[EngineMeasurement], Ratio | None] | None = None
     """The ratio that the figure is the median of, if it is one."""
     is_to_plain: bool = False
     """Whether it is compared with the plain loop."""
+    note: str = ""
+    """What has to be known to read it."""
 
-    def doubts(self, measurement: Measurement) -> list[str]:
-        """Return what speaks against trusting the verdict."""
+    def doubts(self, measurement: Measurement, engine: str = DEFAULT) -> list[str]:
+        """Return what speaks against trusting the verdict on an engine."""
         found: list[str] = []
         if measurement.scale < 1:
             found.append("not at full size")
         if self.is_to_plain and measurement.plain_scale < measurement.scale:
             found.append(f"the plain loop only at {measurement.plain_size}")
-        ratio = None if self.ratio is None else self.ratio(measurement)
+        ratio = None if self.ratio is None else self.ratio(measurement.engines[engine])
         if ratio is not None:
             if len({self.is_reached(each) for each in ratio.rounds}) > 1:
                 found.append("single rounds lie on both sides")
@@ -55,18 +57,25 @@ def _figure(
     workload: str,
     what: str,
     bound: float,
-    figure: Callable[[Measurement], float | None],
+    figure: Callable[[EngineMeasurement], float | None],
     unit: str = "x",
     *,
     is_most: bool = True,
+    note: str = "",
 ) -> Target:
     return Target(
-        workload=workload, what=what, bound=bound, is_most=is_most, figure=figure, unit=unit
+        workload=workload,
+        what=what,
+        bound=bound,
+        is_most=is_most,
+        figure=figure,
+        unit=unit,
+        note=note,
     )
 
 
 def _ratio(
-    workload: str, what: str, bound: float, ratio: Callable[[Measurement], Ratio | None]
+    workload: str, what: str, bound: float, ratio: Callable[[EngineMeasurement], Ratio | None]
 ) -> Target:
     return Target(
         workload=workload,
@@ -90,29 +99,29 @@ def _faster(workload: str, bound: float) -> Target:
     )
 
 
-def of_runs(measurement: Measurement, value: Callable[[Run], float]) -> float:
+def of_runs(measured: EngineMeasurement, value: Callable[[Run], float]) -> float:
     """Return the median of a value over all runs."""
-    return median(value(run) for run in measurement.runs)
+    return median(value(run) for run in measured.runs)
 
 
 def _evicting(run: Run) -> float:
     return run.parts["preempt"] + run.parts["reclaim"]
 
 
-def _evicting_to_allocate(measurement: Measurement) -> float:
-    return of_runs(measurement, lambda run: _evicting(run) / run.parts["allocate"])
+def _evicting_to_allocate(measured: EngineMeasurement) -> float:
+    return of_runs(measured, lambda run: _evicting(run) / run.parts["allocate"])
 
 
-def _evicting_to_allocate_alone(measurement: Measurement) -> float:
-    return of_runs(measurement, _evicting) / median(measurement.allocate_alone)
+def _evicting_to_allocate_alone(measured: EngineMeasurement) -> float:
+    return of_runs(measured, _evicting) / median(measured.allocate_alone)
 
 
-def _cycles_a_second(measurement: Measurement) -> float:
-    return of_runs(measurement, lambda run: run.cycles / (run.seconds + run.parts[BETWEEN]))
+def _cycles_a_second(measured: EngineMeasurement) -> float:
+    return of_runs(measured, lambda run: run.cycles / (run.seconds + run.parts[BETWEEN]))
 
 
-def _to_opening(measurement: Measurement) -> float:
-    return of_runs(measurement, lambda run: run.seconds / run.parts[OPEN])
+def _to_opening(measured: EngineMeasurement) -> float:
+    return of_runs(measured, lambda run: run.seconds / run.parts[OPEN])
 
 
 def _median(ratio: Ratio | None) -> float | None:
@@ -153,12 +162,23 @@ TARGETS = (
         "time of preempt and reclaim to allocate's in the same cycle",
         2,
         _evicting_to_allocate,
+        note=(
+            "Both figures of (d) have the same numerator. In the first, allocate runs in the "
+            "same cycle. There reclaim stands before it in the configured order, and reclaim's "
+            "own ladder, before it evicts anybody, places what fits. So reclaim does allocate's "
+            "work besides its own, allocate finds next to nothing left to do, and the figure "
+            "cannot be small."
+        ),
     ),
     _figure(
         "busy",
         "time of preempt and reclaim to allocate's in a cycle without them (not asked for)",
         2,
         _evicting_to_allocate_alone,
+        note=(
+            "In the second figure of (d), allocate runs in another cycle on the same snapshot, "
+            "with nothing but allocate and backfill configured. There it does this work itself."
+        ),
     ),
     _faster("affinity", 20),
     _figure(
@@ -188,13 +208,15 @@ TARGETS = (
 """What was asked for, and next to it the stricter or wider readings."""
 
 
-def verdicts(measurements: Mapping[str, Measurement]) -> list[tuple[Target, float]]:
-    """Return the figure for each target whose workload was measured."""
-    judged: list[tuple[Target, float]] = []
+def verdicts(measurements: Mapping[str, Measurement]) -> list[tuple[Target, dict[str, float]]]:
+    """Return each engine's figure for each target whose workload was measured."""
+    judged: list[tuple[Target, dict[str, float]]] = []
     for target in TARGETS:
         measurement = measurements.get(target.workload)
-        if measurement is not None:
-            figure = target.figure(measurement)
-            if figure is not None:
-                judged.append((target, figure))
+        if measurement is None:
+            continue
+        figures = {name: target.figure(each) for name, each in measurement.engines.items()}
+        if any(figure is not None for figure in figures.values()):
+            known = {name: figure for name, figure in figures.items() if figure is not None}
+            judged.append((target, known))
     return judged

@@ -10,11 +10,13 @@ import argparse
 import json
 import resource
 import sys
+from pathlib import Path
 
 from attrs import asdict
 
 from batchsched import Scheduler
 from benchmarks.catalogue import WORKLOADS
+from benchmarks.cycle import DEFAULT, FAST, placement_of
 from benchmarks.digests import Digests
 from benchmarks.measurement import Options, measure, store_digests
 
@@ -26,40 +28,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("time", "memory", "digests"))
     parser.add_argument("workload", choices=WORKLOADS)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--plain-rounds", type=int, default=3)
-    parser.add_argument("--plain-limit", type=float, default=60.0)
+    parser.add_argument("--engine", choices=(DEFAULT, FAST), default=DEFAULT)
+    for name, default in asdict(Options()).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
     parser.add_argument("--update-digests", action="store_true")
     given = parser.parse_args()
     workload = WORKLOADS[given.workload]
     digests = Digests(is_update=given.update_digests)
     answer: dict[str, object] = {}
     if given.what == "memory":
-        answer = {"peak_memory": peak_memory(given.workload, given.scale)}
+        answer = {"peak_memory": peak_memory(given.workload, given.scale, given.engine)}
     elif given.what == "digests":
         store_digests(workload, digests)
     else:
-        options = Options(
-            scale=given.scale,
-            rounds=given.rounds,
-            plain_rounds=given.plain_rounds,
-            plain_limit=given.plain_limit,
-        )
+        options = Options(**{name: getattr(given, name) for name in asdict(Options())})
         answer = asdict(measure(workload, options, digests))
     json.dump(answer, sys.stdout)
 
 
-def peak_memory(name: str, scale: float) -> int:
-    """Return the most bytes that this process had in memory after running a workload once."""
+def peak_memory(name: str, scale: float, engine: str) -> int:
+    """Return the most bytes that this process had in memory after running a workload once.
+
+    Numpy is imported only for the engine that needs it.
+    """
     scenario = WORKLOADS[name].make(scale)
-    scheduler = Scheduler(scenario.config)
+    scheduler = Scheduler(scenario.config, placement=placement_of(engine))
     advance = None if scenario.advance is None else scenario.advance()
     snapshot = scenario.snapshot
     for _ in range(scenario.cycles):
         result = scheduler.schedule(snapshot)
         if advance is not None:
             snapshot = advance(snapshot, result)
+    return _peak()
+
+
+def _peak() -> int:
+    status = Path("/proc/self/status")
+    if status.exists():
+        # What getrusage tells begins with what the parent of the process had.
+        for line in status.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * _KIB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
 
 

@@ -133,9 +133,18 @@ class TaskState:
         self.init_resreq = init_resreq
         """What it needs to start, by dimension."""
         self.is_best_effort = max(init_resreq) < EPSILON
-        scoring = info.counts_in_scores()
-        self.scoring_milli_cpu = scoring.milli_cpu
-        self.scoring_memory = scoring.memory
+        scoring = info.scoring_request
+        if (
+            scoring is None
+            and resreq[0]
+            and resreq[1]
+            and type(resreq[0]) is type(resreq[1]) is int
+        ):
+            # What `counts_in_scores` says of nearly all tasks, without an object for each.
+            self.scoring_milli_cpu, self.scoring_memory = resreq[0], resreq[1]
+        else:
+            scoring = info.counts_in_scores()
+            self.scoring_milli_cpu, self.scoring_memory = scoring.milli_cpu, scoring.memory
         self.kind = -1
         """The class of tasks that the placement engine cannot tell it from; -1: not asked yet."""
         self.order_key: tuple[object, ...] | None = None

@@ -427,7 +427,6 @@ def test_l13_a_gang_that_no_node_can_hold_is_in_the_way_unless_in_order(in_order
         runs_on = any(simulation.ends.get(task, 0) > time + 1 for task in small)
         comes = [] if waits or runs_on else [job(f"t{time:04}", "1C1G", creation_time=time)]
         simulation.step(new_jobs=[evolve(one, priority=1) for one in comes])
-    # Without the gang it starts at once when the first small job has ended.
     assert ("large-1" in simulation.started) is in_order
     assert "never-1" not in simulation.started
 
