@@ -7,6 +7,7 @@
 - A state machine of many cycles: `ClusterMachine`, which finds `PingPong` too.
 """
 
+from batchsched.testing.carrying import CarryOverViolation, check_next_snapshot
 from batchsched.testing.code import as_code, print_examples_as_code
 from batchsched.testing.config_strategies import configs
 from batchsched.testing.invalid import InvalidSnapshot, invalid_snapshots
@@ -25,6 +26,7 @@ from batchsched.testing.invariants import (
     check_placements,
     check_protection,
     check_reasons,
+    check_reference,
     check_reservations,
     check_sparing,
     check_swaps,
@@ -37,6 +39,7 @@ from batchsched.testing.strategies import jobs, nodes, queues, resources, snapsh
 
 __all__ = [
     "INVARIANTS",
+    "CarryOverViolation",
     "ClusterMachine",
     "Cycle",
     "InvalidSnapshot",
@@ -50,12 +53,14 @@ __all__ = [
     "check_cycle",
     "check_decisions",
     "check_gangs",
+    "check_next_snapshot",
     "check_outcomes",
     "check_permutation",
     "check_placements",
     "check_plugin",
     "check_protection",
     "check_reasons",
+    "check_reference",
     "check_reservations",
     "check_sparing",
     "check_swaps",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from math import isfinite
+from operator import attrgetter
 from typing import cast
 
 from attrs import NOTHING, Attribute, AttrsInstance, fields, has
@@ -21,6 +22,7 @@ __all__ = ["as_code", "print_examples_as_code"]
 _WIDTH = 88
 _STEP = "    "
 _SHIFTS = (40, 30, 20)
+_converter_of: Callable[[object], object] = attrgetter("converter")
 
 
 def as_code(value: object, /, *, indent: str = "") -> str:
@@ -93,7 +95,7 @@ def _arguments(value: object) -> Iterator[tuple[str, object]]:
         if attribute.init:
             part: object = getattr(value, attribute.name)
             if not _is_default(attribute, part):
-                if isinstance(part, tuple) and attribute.converter is not None:
+                if isinstance(part, tuple) and _converter_of(attribute) is not None:
                     part = list(cast("tuple[object, ...]", part))  # which makes a tuple of it
                 yield f"{attribute.alias}=", part
 

@@ -61,6 +61,8 @@ _SEQUENCES = (
     ("reclaim", "preempt", "allocate", "backfill"),
     ("allocate", "backfill", "allocate", "preempt"),
     ("allocate", "reserve", "backfill", "reclaim"),
+    ("reserve", "allocate"),
+    ("reclaim", "preempt"),
 )
 
 _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
 from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
 from batchsched.resources import Resource
@@ -19,7 +19,6 @@ from batchsched.status import TaskStatus
 from batchsched.testing.pools import (
     AFFINITIES,
     CONSTRAINTS,
-    DEVICES,
     GIB,
     NODE_LABELS,
     NODE_SIZES,
@@ -28,6 +27,7 @@ from batchsched.testing.pools import (
     TROUBLES,
     with_devices,
 )
+from batchsched.testing.rooms import Rooms
 
 __all__ = [
     "HIGHEST",
@@ -115,8 +115,17 @@ _NODE_NEEDED = (
     TaskStatus.RELEASING,
     TaskStatus.UNKNOWN,
 )
-_GONE = "gone"
+_RUNNING_JOBS = range(6, 12)
+_BACKFILL_JOBS = range(10, 12)
+"""States of jobs whose tasks are all running, and all marked as backfill."""
+_LARGE_JOBS = range(3, 6)
+_SMALL_JOBS = range(6, 9)
+"""States of jobs that wait with the largest tasks, and that run with the smallest.
+
+Among equals nobody ever has to evict two for one.
+"""
 _SMALL_GANG = 6
+_NO_GANG = (HIGHEST - 2, HIGHEST - 1)
 
 _AGES = (0.0, 90.0, 40.0, 99.0)
 
@@ -136,7 +145,7 @@ def shape_of(draft: ShapeDraft, features: Features) -> Shape:
     extra, request = divmod(draft[0], 16)
     affinity, constraints = divmod(draft[1], 16)
     labels = draft[2]
-    pool = REQUESTS if features.best_effort else REQUESTS[:-1]
+    pool = REQUESTS if features.best_effort else REQUESTS[:-2]
     resreq = pool[request % len(pool)]
     init_resreq: Resource | None = None
     scoring: ScoringRequest | None = None
@@ -159,61 +168,6 @@ def shape_of(draft: ShapeDraft, features: Features) -> Shape:
 
 
 _SIMPLE = shape_of((0, 0, 0), Features())
-
-
-@define
-class _Room:
-    """What is left on a node while running tasks are put there."""
-
-    name: str
-    milli_cpu: float
-    memory: float
-    gpus: float
-    fpgas: float
-
-    def take(self, resreq: Resource) -> bool:
-        gpus, fpgas = (resreq.scalars.get(name, 0) for name in DEVICES)
-        if (
-            resreq.milli_cpu > self.milli_cpu
-            or resreq.memory > self.memory
-            or gpus > self.gpus
-            or fpgas > self.fpgas
-        ):
-            return False
-        self.milli_cpu -= resreq.milli_cpu
-        self.memory -= resreq.memory
-        self.gpus -= gpus
-        self.fpgas -= fpgas
-        return True
-
-
-class Rooms:
-    """Finds nodes with room."""
-
-    def __init__(self, nodes: Sequence[NodeInfo]) -> None:
-        self._rooms = [
-            _Room(
-                node.name,
-                node.allocatable.milli_cpu,
-                node.allocatable.memory,
-                *(node.allocatable.scalars.get(name, 0) for name in DEVICES),
-            )
-            for node in nodes
-        ]
-
-    def place(self, resreq: Resource, start: int) -> str | None:
-        """Take room on a node, the drawn one if possible; return its name."""
-        count = len(self._rooms)
-        for step in range(count):
-            room = self._rooms[(start + step) % count]
-            if room.take(resreq):
-                return room.name
-        return None
-
-    def any_name(self, draft: int) -> str:
-        """Return the name of any node, or of one that is gone."""
-        names = [*(room.name for room in self._rooms), _GONE]
-        return names[draft % len(names)]
 
 
 def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
@@ -259,6 +213,7 @@ def build_task(
     job_shape: int = 0,
     namespace: str = "default",
     rooms: Rooms | None = None,
+    is_backfill: bool = False,
 ) -> TaskInfo:
     """Return the task that a draft describes; where there is no room for it, it is Pending."""
     which, state = divmod(draft[0], 16)
@@ -281,7 +236,7 @@ def build_task(
             "system-node-critical" if features.critical and trait % 11 == 10 else ""
         ),
         creation_time=_AGES[(trait // 3) % 3] if features.ages else 0.0,
-        is_backfill=features.backfill and trait % 5 == 2,
+        is_backfill=features.backfill and (is_backfill or trait % 5 == 2),
         labels=TASK_LABELS[shape.labels % len(TASK_LABELS)],
         node_selector=constraints.node_selector,
         node_affinity=constraints.node_affinity,
@@ -327,6 +282,10 @@ def build_job(
         namespace = "kube-system"
     elif features.affinity and trait % 4 == 2:
         namespace = "team"
+    if state in _LARGE_JOBS:
+        shapes = [max(shapes, key=_cpu)]
+    elif state in _SMALL_JOBS:
+        shapes = [min(shapes, key=_cpu)]
     queue_name = queues[queue % len(queues)]
     if features.unknown_queues and queue == HIGHEST:
         queue_name = "unknown"
@@ -346,10 +305,15 @@ def build_job(
                 job_shape=shape,
                 namespace=namespace,
                 rooms=rooms,
+                is_backfill=state in _BACKFILL_JOBS,
             )
             for number, task in enumerate(tasks, start=1)
         ],
     )
+
+
+def _cpu(shape: Shape) -> float:
+    return shape.resreq.milli_cpu
 
 
 def _min_available(gang: int, tasks: int, features: Features) -> int:
@@ -357,7 +321,7 @@ def _min_available(gang: int, tasks: int, features: Features) -> int:
         return 1
     if gang == HIGHEST:
         return tasks + 1 if features.invalid_jobs else tasks
-    if gang == HIGHEST - 1:
+    if gang in _NO_GANG:
         return 0
     return 1 if gang < _SMALL_GANG else 1 + gang % max(tasks, 1)
 
@@ -367,7 +331,7 @@ def _in_state(task: TaskDraft, state: int) -> TaskDraft:
     which, own_state = divmod(task[0], 16)
     if state in range(1, 6):
         own_state = _WAITS
-    elif state in range(6, 12):
+    elif state in _RUNNING_JOBS:
         own_state = _RUNS
     return 16 * which + own_state, task[1]
 

@@ -10,28 +10,15 @@ from attrs import evolve, field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from batchsched.constraints import (
-    HostPort,
-    NodeAffinity,
-    NodeSelectorTerm,
-    Operator,
-    PodAffinity,
-    PodAffinityTerm,
-    PreferredNodeTerm,
-    Requirement,
-    Taint,
-    TaintEffect,
-    Toleration,
-    TolerationOperator,
-)
 from batchsched.errors import Fault
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.resources import Resource
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
+from batchsched.testing.flaws import JOB_FLAWS, NODE_FLAWS, QUEUE_FLAWS, TASK_FLAWS, Flaw
 from batchsched.testing.strategies import built, snapshots
 
-__all__ = ["InvalidSnapshot", "invalid_snapshots"]
+__all__ = ["EDITS", "InvalidSnapshot", "invalid_snapshots"]
 
 ItemT = TypeVar("ItemT")
 
@@ -92,185 +79,6 @@ class InvalidSnapshot:
         )
 
 
-_ONE = Requirement(key="zone", operator=Operator.IN, values=("z1",))
-
-
-def _required(requirement: Requirement) -> NodeAffinity:
-    return NodeAffinity(required=(NodeSelectorTerm(match_expressions=(requirement,)),))
-
-
-def _field(requirement: Requirement) -> NodeAffinity:
-    return NodeAffinity(required=(NodeSelectorTerm(match_fields=(requirement,)),))
-
-
-@frozen
-class _Flaw:
-    """Values that make an item invalid, and what is to be said below its path."""
-
-    changes: Mapping[str, object]
-    below: str
-    message: str
-
-
-_RESOURCE_FLAWS: tuple[tuple[Resource, str, str], ...] = (
-    (Resource(milli_cpu=-1), "milli_cpu", "-1 is negative"),
-    (Resource(memory=inf), "memory", "inf is not a finite number"),
-    (Resource(scalars={"example.com/gpu": -2}), "scalars['example.com/gpu']", "-2 is negative"),
-    (
-        Resource(scalars={"cpu": 1}),
-        "scalars['cpu']",
-        "is no name for a scalar; cpu and memory have their own",
-    ),
-)
-
-_NODE_FLAWS = (
-    *(
-        _Flaw({"allocatable": resource}, f"allocatable.{below}", message)
-        for resource, below, message in _RESOURCE_FLAWS
-    ),
-    _Flaw(
-        {"max_tasks": -1},
-        "max_tasks",
-        "-1 is no number of tasks; use an integer, 0 or more, or None",
-    ),
-    _Flaw(
-        {"taints": (Taint(key="", effect=TaintEffect.NO_SCHEDULE),)}, "taints[0].key", "is empty"
-    ),
-    _Flaw({"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"),
-    _Flaw({"unschedulable": 1}, "unschedulable", "1 is neither True nor False"),
-)
-
-_QUEUE_FLAWS = (
-    _Flaw({"weight": 0}, "weight", "0 is no weight; a weight is an integer, 1 or more"),
-    _Flaw({"weight": 1.5}, "weight", "1.5 is no weight; a weight is an integer, 1 or more"),
-    _Flaw(
-        {"creation_time": inf},
-        "creation_time",
-        "inf is no time; a time is a finite number of seconds",
-    ),
-)
-
-_JOB_FLAWS = (
-    _Flaw(
-        {"min_available": -1},
-        "min_available",
-        "-1 is no number of tasks; use an integer, 0 or more",
-    ),
-    _Flaw({"queue": ""}, "queue", "is empty"),
-    _Flaw({"priority": 0.5}, "priority", "0.5 is no priority; a priority is an integer"),
-    _Flaw(
-        {"creation_time": "now"},
-        "creation_time",
-        "'now' is no time; a time is a finite number of seconds",
-    ),
-)
-
-_PENDING: Mapping[str, object] = {"status": TaskStatus.PENDING, "node_name": None}
-
-_TASK_FLAWS = (
-    *(
-        _Flaw({**_PENDING, "resreq": resource, "init_resreq": None}, f"resreq.{below}", message)
-        for resource, below, message in _RESOURCE_FLAWS
-    ),
-    _Flaw(
-        {"resreq": Resource(milli_cpu=2), "init_resreq": Resource(milli_cpu=1), **_PENDING},
-        "init_resreq",
-        "Resource(milli_cpu=1, memory=0) is less than resreq, Resource(milli_cpu=2, memory=0)",
-    ),
-    _Flaw({"name": ""}, "name", "is empty"),
-    _Flaw({"priority": "high"}, "priority", "'high' is no priority; a priority is an integer"),
-    _Flaw({"is_backfill": None}, "is_backfill", "None is neither True nor False"),
-    _Flaw(
-        {"status": TaskStatus.RUNNING, "node_name": None},
-        "node_name",
-        "a task that is Running needs a node",
-    ),
-    _Flaw(
-        {"status": TaskStatus.RUNNING, "node_name": "nowhere"},
-        "node_name",
-        "'nowhere' is no node of this snapshot",
-    ),
-    _Flaw(
-        {"status": TaskStatus.PENDING, "node_name": "n1"},
-        "node_name",
-        "'n1': a task that is Pending is on no node",
-    ),
-    _Flaw(
-        {"status": TaskStatus.FAILED, "node_name": "n1"},
-        "node_name",
-        "'n1': a task that has Failed is on no node",
-    ),
-    _Flaw(
-        {"status": TaskStatus.RESERVED, "node_name": None},
-        "node_name",
-        "a task that is Reserved needs a node",
-    ),
-    _Flaw(
-        {"status": TaskStatus.PIPELINED, "node_name": "n1"},
-        "status",
-        "Pipelined exists only inside a session; give the task as Pending",
-    ),
-    _Flaw(
-        {**_PENDING, "status": "Pending"},
-        "status",
-        "'Pending' is no TaskStatus; use TaskStatus.PENDING",
-    ),
-    _Flaw(
-        {"host_ports": (HostPort(port=0),)},
-        "host_ports[0].port",
-        "0 is no port; a port is an integer in 1..65535",
-    ),
-    _Flaw(
-        {"host_ports": (HostPort(port=80, protocol="HTTP"),)},
-        "host_ports[0].protocol",
-        "'HTTP' is no protocol; it is one of TCP, UDP, SCTP",
-    ),
-    _Flaw(
-        {"tolerations": (Toleration(value="red"),)},
-        "tolerations[0].key",
-        "is empty; use operator Exists without a key to tolerate everything",
-    ),
-    _Flaw(
-        {"tolerations": (Toleration(key="team", operator=TolerationOperator.EXISTS, value="red"),)},
-        "tolerations[0].value",
-        "'red': operator Exists takes no value",
-    ),
-    _Flaw(
-        {"node_affinity": _required(evolve(_ONE, values=()))},
-        "node_affinity.required[0].match_expressions[0].values",
-        "operator In needs at least one value",
-    ),
-    _Flaw(
-        {"node_affinity": _required(evolve(_ONE, operator=Operator.GT, values=("1", "2")))},
-        "node_affinity.required[0].match_expressions[0].values",
-        "('1', '2'): operator Gt needs exactly one integer",
-    ),
-    _Flaw(
-        {"node_affinity": _required(evolve(_ONE, operator=Operator.EXISTS))},
-        "node_affinity.required[0].match_expressions[0].values",
-        "('z1',): operator Exists takes no values",
-    ),
-    _Flaw(
-        {"node_affinity": _field(_ONE)},
-        "node_affinity.required[0].match_fields[0].key",
-        "'zone' is no field of a node; metadata.name is",
-    ),
-    _Flaw(
-        {
-            "node_affinity": NodeAffinity(
-                preferred=(PreferredNodeTerm(weight=101, term=NodeSelectorTerm()),)
-            )
-        },
-        "node_affinity.preferred[0].weight",
-        "101 is no weight; a weight is an integer in 1..100",
-    ),
-    _Flaw(
-        {"pod_affinity": PodAffinity(required=(PodAffinityTerm(topology_key=""),))},
-        "pod_affinity.required[0].topology_key",
-        "'' is no topology key; it is a node label such as zone",
-    ),
-)
-
 _Edit = Callable[[Snapshot, int], InvalidSnapshot]
 
 
@@ -296,7 +104,7 @@ def _parts(snapshot: Snapshot, fault: Fault, **changes: Iterable[object]) -> Inv
     return _with(InvalidSnapshot(fault=fault), {**parts, **changes})
 
 
-def _in_node(flaw: _Flaw) -> _Edit:
+def _in_node(flaw: Flaw) -> _Edit:
     def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
         position = pick % len(snapshot.nodes)
         node = snapshot.nodes[position]
@@ -307,7 +115,7 @@ def _in_node(flaw: _Flaw) -> _Edit:
     return edit
 
 
-def _in_queue(flaw: _Flaw) -> _Edit:
+def _in_queue(flaw: Flaw) -> _Edit:
     def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
         position = pick % len(snapshot.queues)
         queue = snapshot.queues[position]
@@ -318,7 +126,7 @@ def _in_queue(flaw: _Flaw) -> _Edit:
     return edit
 
 
-def _in_job(flaw: _Flaw) -> _Edit:
+def _in_job(flaw: Flaw) -> _Edit:
     def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
         position = pick % len(snapshot.jobs)
         job = snapshot.jobs[position]
@@ -329,7 +137,7 @@ def _in_job(flaw: _Flaw) -> _Edit:
     return edit
 
 
-def _in_task(flaw: _Flaw) -> _Edit:
+def _in_task(flaw: Flaw) -> _Edit:
     def edit(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
         position = pick % len(snapshot.jobs)
         job = snapshot.jobs[position]
@@ -405,14 +213,15 @@ def _no_time(snapshot: Snapshot, _pick: int) -> InvalidSnapshot:
     return evolve(_parts(snapshot, fault), now=inf)
 
 
-_EDITS: tuple[_Edit, ...] = (
-    *(_in_queue(flaw) for flaw in _QUEUE_FLAWS),
-    *(_in_node(flaw) for flaw in _NODE_FLAWS),
-    *(_in_job(flaw) for flaw in _JOB_FLAWS),
-    *(_in_task(flaw) for flaw in _TASK_FLAWS),
+EDITS: tuple[_Edit, ...] = (
+    *(_in_queue(flaw) for flaw in QUEUE_FLAWS),
+    *(_in_node(flaw) for flaw in NODE_FLAWS),
+    *(_in_job(flaw) for flaw in JOB_FLAWS),
+    *(_in_task(flaw) for flaw in TASK_FLAWS),
     *(_same_node_twice, _same_queue_twice, _same_job_twice, _same_task_twice),
     *(_too_much_on_a_node, _reserved_without_a_job, _no_time),
 )
+"""What is done to a valid snapshot, one of these at a time."""
 
 
 def invalid_snapshots() -> SearchStrategy[InvalidSnapshot]:
@@ -425,7 +234,7 @@ def invalid_snapshots() -> SearchStrategy[InvalidSnapshot]:
     """
     drafts = st.tuples(
         snapshots(max_nodes=2, max_queues=2, max_jobs=2, max_tasks=2),
-        st.integers(0, len(_EDITS) - 1),
+        st.integers(0, len(EDITS) - 1),
         st.integers(0, 7),
     )
-    return built(drafts, lambda draft: _EDITS[draft[1]](draft[0], draft[2]))
+    return built(drafts, lambda draft: EDITS[draft[1]](draft[0], draft[2]))

@@ -18,6 +18,7 @@ from batchsched.result import CycleResult
 from batchsched.scheduler import Scheduler
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
+from batchsched.testing.carrying import check_next_snapshot
 from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
 from batchsched.testing.ping_pong import Watcher
 from batchsched.testing.strategies import jobs, nodes, snapshots
@@ -58,7 +59,8 @@ class ClusterMachine(RuleBasedStateMachine):
     """A state machine of many cycles, for Hypothesis to look for trouble in.
 
     Its rules submit jobs, let tasks end and fail, cordon, lose and add nodes, and run cycles.
-    Every cycle is checked for every invariant. Where cycles alone, without any event, come
+    Every cycle is checked for every invariant, and what it decided must show in the snapshot
+    of the next. Where cycles alone, without any event, come
     back to where they were and evict tasks on the way, that is reported as ping-pong.
 
     Subclass it to test a policy: set `config`, and `registry` if it names plugins of your own;
@@ -128,6 +130,7 @@ class ClusterMachine(RuleBasedStateMachine):
         if self.finds_ping_pong:
             self._watcher.watch(before, result)
         self.snapshot = next_snapshot(before, result, now=before.now + self.seconds_per_cycle)
+        check_next_snapshot(before, result, self.snapshot)
         return result
 
     # Rules

@@ -66,9 +66,18 @@ REQUESTS = (
     _size(0, 2),
     _size(1500, 3),
     _size(300, 1),
+    _size(500, 1),
+    _size(2000, 2),
+    _size(500, 0),
+    _size(2500, 1),
+    _size(500, 2),
+    Resource(),
     Resource(),
 )
-"""What tasks request; the last asks for nothing (best effort)."""
+"""What tasks request: some so much that several others must give way for one of them.
+
+The last two ask for nothing (best effort).
+"""
 
 NODE_SIZES = (
     _size(2000, 4),
@@ -95,10 +104,10 @@ def with_devices(resource: Resource, gpus: int, fpgas: int) -> Resource:
 NODE_LABELS: tuple[Mapping[str, str], ...] = (
     {},
     {"zone": "z1"},
-    {"zone": "z2"},
     {"zone": "z1", "disk": "ssd"},
+    {"zone": "z2"},
     {"zone": "z2", "disk": "hdd", "generation": "2"},
-    {"zone": "z3", "generation": "10"},
+    {"zone": "z1", "generation": "10"},
     {"disk": "ssd", "generation": "new"},
     {"zone": ""},
 )
@@ -157,7 +166,7 @@ def _term(*requirements: Requirement) -> NodeSelectorTerm:
 
 
 _Z1 = Requirement(key="zone", operator=Operator.IN, values=("z1",))
-_NOT_Z1 = Requirement(key="zone", operator=Operator.NOT_IN, values=("z1", "z3"))
+_NOT_Z1 = Requirement(key="zone", operator=Operator.NOT_IN, values=("z1",))
 _ANY_ZONE = Requirement(key="zone", operator=Operator.EXISTS)
 _NO_DISK = Requirement(key="disk", operator=Operator.DOES_NOT_EXIST)
 _NEW = Requirement(key="generation", operator=Operator.GT, values=("2",))

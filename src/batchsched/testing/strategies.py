@@ -244,11 +244,13 @@ def snapshots(
     reservations: bool = True,
     critical: bool = True,
     other_tasks: bool = True,
+    always: Sequence[str] = (),
 ) -> SearchStrategy[Snapshot]:
     """Draw snapshots: small clusters that have about as much work as they can do.
 
     Nodes are named ``n1``, ``n2``, ..., queues ``q1``, ..., jobs ``j1``, ..., and the tasks of
-    ``j1`` ``j1-1``, ... Each feature that is switched on is in about half of the examples.
+    ``j1`` ``j1-1``, ... Each feature that is switched on may be used by about half of the
+    examples.
 
     Args:
         min_nodes: the fewest nodes.
@@ -275,6 +277,10 @@ def snapshots(
         reservations: nodes may be reserved for tasks.
         critical: tasks may be the system's own.
         other_tasks: there may be tasks that belong to no job.
+        always: switches, by name, whose features every example may use.
+
+    Raises:
+        ValueError: `always` names what is no switch, or is off.
 
     >>> from hypothesis import find
     >>> from batchsched import schedule
@@ -309,16 +315,24 @@ def snapshots(
         st.lists(_TASK, max_size=2) if other_tasks else st.just([]),
     )
     return built(
-        st.tuples(content, _used(features)), lambda drafts: build_snapshot(drafts[0], drafts[1])
+        st.tuples(content, _used(features, always)),
+        lambda drafts: build_snapshot(drafts[0], drafts[1]),
     )
 
 
-def _used(features: Features) -> SearchStrategy[Features]:
+def _used(features: Features, always: Sequence[str]) -> SearchStrategy[Features]:
     """Draw which of the features that are switched on an example uses."""
     flags: dict[str, bool] = asdict(features)
+    for name in always:
+        if not flags.get(name, False):
+            raise ValueError(f"always: {name!r} is {'off' if name in flags else 'no switch'}")
     often = st.integers(0, 7).map(bool)
-    choices = {
-        name: often if name in _OFTEN else st.booleans() for name, is_on in flags.items() if is_on
-    }
+
+    def chance(name: str) -> SearchStrategy[bool]:
+        if name in always:
+            return st.just(True)
+        return often if name in _OFTEN else st.booleans()
+
+    choices = {name: chance(name) for name, is_on in flags.items() if is_on}
     off = {name: st.just(False) for name, is_on in flags.items() if not is_on}
     return st.builds(Features, **choices, **off)

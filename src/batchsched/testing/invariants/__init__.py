@@ -14,6 +14,7 @@ from batchsched.config import SchedulerConfig
 from batchsched.registry import Registry
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
+from batchsched.testing.invariants.agreement import check_reference
 from batchsched.testing.invariants.base import Invariant, invariant
 from batchsched.testing.invariants.capacity import check_capacity
 from batchsched.testing.invariants.claims import check_claims, check_sparing
@@ -44,6 +45,7 @@ __all__ = [
     "check_placements",
     "check_protection",
     "check_reasons",
+    "check_reference",
     "check_reservations",
     "check_sparing",
     "check_swaps",

@@ -106,6 +106,15 @@ class Policy:
         }
         return bool(strategies - {"best-effort"}) or not self.knows_actions
 
+    @property
+    def undoes(self) -> bool:
+        """Whether any action may undo placements, at once or later."""
+        return self.takes_back or any(
+            action.name in ("preempt", "reclaim", "reserve")
+            or action.arguments.get("unready", "hold") != "hold"
+            for action in self.config.actions
+        )
+
     def backfill_strategies(self) -> set[str]:
         """Return the strategies of all configured backfill actions."""
         return {
@@ -124,19 +133,29 @@ class Policy:
     @property
     def allocate_thresholds(self) -> list[float]:
         """The starvation thresholds of allocate actions, in seconds."""
-        return [
-            float(action.arguments["starvationThreshold"])
-            for action in self.actions("allocate")
-            if "starvationThreshold" in action.arguments
-        ]
+        return [t for action in self.actions("allocate") for t in self._thresholds(action)]
 
     @property
     def reserve_thresholds(self) -> list[float]:
         """The starvation thresholds of reserve actions, in seconds."""
-        return [
-            float(action.arguments.get("starvingJobTimeThreshold", TWO_DAYS))
-            for action in self.actions("reserve")
-        ]
+        return [t for action in self.actions("reserve") for t in self._thresholds(action)]
+
+    @property
+    def thresholds_before_allocate(self) -> list[float]:
+        """The thresholds of actions that reserve and have an allocate after them, in seconds."""
+        found: list[float] = []
+        for position, action in enumerate(self.config.actions):
+            if any(later.name == "allocate" for later in self.config.actions[position + 1 :]):
+                found += self._thresholds(action)
+        return found
+
+    @staticmethod
+    def _thresholds(action: ActionOption) -> list[float]:
+        if action.name == "reserve":
+            return [float(action.arguments.get("starvingJobTimeThreshold", TWO_DAYS))]
+        if action.name == "allocate" and "starvationThreshold" in action.arguments:
+            return [float(action.arguments["starvationThreshold"])]
+        return []
 
     @property
     def reserve_percentages(self) -> list[float]:

@@ -64,14 +64,13 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
         case WhyPending.NO_NODE:
             yield from _no_node(cycle, task, reason)
         case WhyPending.GANG_INCOMPLETE:
-            if cycle.policy.knows_plugins and cycle.is_gang_ready(job):
-                yield f"its job is ready: {cycle.ready(job)} of {job.min_available}"
+            yield from _gang_incomplete(cycle, job, reason)
         case WhyPending.NOT_REACHED:
             yield from _not_reached(cycle, job, task, reason)
         case WhyPending.QUEUE_OVERUSED:
             yield from _overused(cycle, job)
         case WhyPending.NOT_CONSIDERED:
-            yield from _not_considered(cycle, task, reason)
+            yield from _not_considered(cycle, job, task, reason)
 
 
 def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
@@ -84,6 +83,16 @@ def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[st
     )
     if large and reason.detail == "no node is large enough":
         yield "a node is"
+
+
+def _gang_incomplete(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator[str]:
+    if not cycle.policy.knows_plugins:
+        return
+    missing = job.min_available - cycle.ready(job)
+    if missing <= 0:
+        yield f"its job is ready: {cycle.ready(job)} of {job.min_available}"
+    elif missing == 1 and reason.tally is not None and reason.tally.available:
+        yield "its job lacks this one task only, and there is room for it"
 
 
 def _not_reached(
@@ -136,7 +145,8 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             if not task.is_backfill
             and (
                 (cycle.is_new(task.uid) and cycle.after[task.uid].status in PLACED)
-                or (cycle.policy.takes_back and cycle.after[task.uid].status is TaskStatus.PENDING)
+                # What was placed and undone may have filled the queue for a while.
+                or (cycle.policy.undoes and cycle.after[task.uid].status is TaskStatus.PENDING)
             )
         ),
     )
@@ -144,7 +154,9 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         yield "its queue never had all that it deserves"
 
 
-def _not_considered(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+def _not_considered(
+    cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
+) -> Iterator[str]:
     if task.status is not TaskStatus.PENDING:
         return
     if reason.tally is not None:
@@ -152,5 +164,10 @@ def _not_considered(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iter
             yield "there is no room for it"
         return  # it was tried, and there was no room at the time
     action = "backfill" if cycle.is_best_effort(task.uid) else "allocate"
+    if action == "allocate" and any(
+        cycle.after[other.uid].status in (TaskStatus.RESERVED, TaskStatus.PIPELINED)
+        for other in job.tasks
+    ):
+        return  # allocate may have stopped at that task, which another action came to later
     if cycle.policy.actions(action):
         yield f"{action} comes to every such task"

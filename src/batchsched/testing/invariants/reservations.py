@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from math import ceil
 
 from batchsched.status import TaskStatus
-from batchsched.testing.invariants.amounts import fits, is_nothing, of, total
+from batchsched.testing.invariants.amounts import add, fits, is_nothing, of, total
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+from batchsched.testing.invariants.cycle import HOLDING, OCCUPYING, Cycle
 
 __all__ = ["check_reservations"]
 
@@ -52,10 +52,17 @@ def _closed(cycle: Cycle, name: str, reserved: list[str]) -> Iterator[str]:
             continue
         what = f"task {uid!r} is {after.status.value} on node {name!r}"
         was_its_own = before.status is TaskStatus.RESERVED and before.node_name == name
-        if closed_at_first and not was_its_own:
+        if closed_at_first and not (was_its_own or _may_have_reserved(cycle, uid)):
             yield f"{what}, which is reserved for {', '.join(stood)}"
         if after.status in _PROMISED and holders - {cycle.job_of[uid].uid}:
             yield f"{what}, which is reserved for {', '.join(reserved)} of another job"
+
+
+def _may_have_reserved(cycle: Cycle, uid: str) -> bool:
+    """Return whether a task may have been given a reservation, and have started in it."""
+    age = cycle.snapshot.now - cycle.job_of[uid].creation_time
+    thresholds = cycle.policy.thresholds_before_allocate
+    return bool(thresholds) and age > min(thresholds)
 
 
 def _stood(cycle: Cycle, uid: str, name: str) -> bool:
@@ -71,7 +78,13 @@ def _stood(cycle: Cycle, uid: str, name: str) -> bool:
         for task in cycle.tasks.values()
         if task.status is TaskStatus.RESERVED and task.node_name == name
     )
-    if not fits(asked, of(cycle.nodes[name].allocatable)):
+    # Where tasks of no job hold something there may be less room for reservations.
+    others = total(
+        cycle.resreq[task.uid]
+        for task in cycle.snapshot.other_tasks
+        if task.node_name == name and task.status in HOLDING
+    )
+    if not fits(add(asked, others), of(cycle.nodes[name].allocatable)):
         return False
     job = cycle.job_of[uid]
     ready = sum(task.status in (*OCCUPYING, TaskStatus.SUCCEEDED) for task in job.tasks)

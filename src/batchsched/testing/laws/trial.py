@@ -149,7 +149,8 @@ def move(trial: Trial, statement: Statement, drawn: Move) -> tuple[TaskState, No
             choices = list(_placements(trial))
             if choices:
                 task, node = choices[drawn.which % len(choices)]
-                statement.allocate(task, node)
+                # Every other one is marked as backfill, and no more so once it is undone.
+                statement.allocate(task, node, is_backfill=drawn.kind % 4 == 1)
                 return task, node
         case 2:
             running = [

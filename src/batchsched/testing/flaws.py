@@ -1,0 +1,204 @@
+"""What can be wrong with a node, a queue, a job or a task, and what must be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from attrs import evolve, frozen
+
+from batchsched.constraints import (
+    HostPort,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+    Requirement,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+)
+from batchsched.resources import Resource
+from batchsched.status import TaskStatus
+
+__all__ = ["JOB_FLAWS", "NODE_FLAWS", "QUEUE_FLAWS", "TASK_FLAWS", "Flaw"]
+
+_ONE = Requirement(key="zone", operator=Operator.IN, values=("z1",))
+
+
+def _required(requirement: Requirement) -> NodeAffinity:
+    return NodeAffinity(required=(NodeSelectorTerm(match_expressions=(requirement,)),))
+
+
+def _field(requirement: Requirement) -> NodeAffinity:
+    return NodeAffinity(required=(NodeSelectorTerm(match_fields=(requirement,)),))
+
+
+@frozen
+class Flaw:
+    """Values that make an item invalid, and what is to be said below its path."""
+
+    changes: Mapping[str, object]
+    below: str
+    message: str
+
+
+_RESOURCE_FLAWS: tuple[tuple[Resource, str, str], ...] = (
+    (Resource(milli_cpu=-1), "milli_cpu", "-1 is negative"),
+    (Resource(memory=inf), "memory", "inf is not a finite number"),
+    (Resource(scalars={"example.com/gpu": -2}), "scalars['example.com/gpu']", "-2 is negative"),
+    (
+        Resource(scalars={"cpu": 1}),
+        "scalars['cpu']",
+        "is no name for a scalar; cpu and memory have their own",
+    ),
+)
+
+NODE_FLAWS = (
+    *(
+        Flaw({"allocatable": resource}, f"allocatable.{below}", message)
+        for resource, below, message in _RESOURCE_FLAWS
+    ),
+    Flaw(
+        {"max_tasks": -1},
+        "max_tasks",
+        "-1 is no number of tasks; use an integer, 0 or more, or None",
+    ),
+    Flaw({"taints": (Taint(key="", effect=TaintEffect.NO_SCHEDULE),)}, "taints[0].key", "is empty"),
+    Flaw({"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"),
+    Flaw({"unschedulable": 1}, "unschedulable", "1 is neither True nor False"),
+)
+
+QUEUE_FLAWS = (
+    Flaw({"weight": 0}, "weight", "0 is no weight; a weight is an integer, 1 or more"),
+    Flaw({"weight": 1.5}, "weight", "1.5 is no weight; a weight is an integer, 1 or more"),
+    Flaw(
+        {"creation_time": inf},
+        "creation_time",
+        "inf is no time; a time is a finite number of seconds",
+    ),
+)
+
+JOB_FLAWS = (
+    Flaw(
+        {"min_available": -1},
+        "min_available",
+        "-1 is no number of tasks; use an integer, 0 or more",
+    ),
+    Flaw({"queue": ""}, "queue", "is empty"),
+    Flaw({"priority": 0.5}, "priority", "0.5 is no priority; a priority is an integer"),
+    Flaw(
+        {"creation_time": "now"},
+        "creation_time",
+        "'now' is no time; a time is a finite number of seconds",
+    ),
+)
+
+_PENDING: Mapping[str, object] = {"status": TaskStatus.PENDING, "node_name": None}
+
+TASK_FLAWS = (
+    *(
+        Flaw({**_PENDING, "resreq": resource, "init_resreq": None}, f"resreq.{below}", message)
+        for resource, below, message in _RESOURCE_FLAWS
+    ),
+    Flaw(
+        {"resreq": Resource(milli_cpu=2), "init_resreq": Resource(milli_cpu=1), **_PENDING},
+        "init_resreq",
+        "Resource(milli_cpu=1, memory=0) is less than resreq, Resource(milli_cpu=2, memory=0)",
+    ),
+    Flaw({"name": ""}, "name", "is empty"),
+    Flaw({"priority": "high"}, "priority", "'high' is no priority; a priority is an integer"),
+    Flaw({"is_backfill": None}, "is_backfill", "None is neither True nor False"),
+    Flaw(
+        {"status": TaskStatus.RUNNING, "node_name": None},
+        "node_name",
+        "a task that is Running needs a node",
+    ),
+    Flaw(
+        {"status": TaskStatus.RUNNING, "node_name": "nowhere"},
+        "node_name",
+        "'nowhere' is no node of this snapshot",
+    ),
+    Flaw(
+        {"status": TaskStatus.PENDING, "node_name": "n1"},
+        "node_name",
+        "'n1': a task that is Pending is on no node",
+    ),
+    Flaw(
+        {"status": TaskStatus.FAILED, "node_name": "n1"},
+        "node_name",
+        "'n1': a task that has Failed is on no node",
+    ),
+    Flaw(
+        {"status": TaskStatus.RESERVED, "node_name": None},
+        "node_name",
+        "a task that is Reserved needs a node",
+    ),
+    Flaw(
+        {"status": TaskStatus.PIPELINED, "node_name": "n1"},
+        "status",
+        "Pipelined exists only inside a session; give the task as Pending",
+    ),
+    Flaw(
+        {**_PENDING, "status": "Pending"},
+        "status",
+        "'Pending' is no TaskStatus; use TaskStatus.PENDING",
+    ),
+    Flaw(
+        {"host_ports": (HostPort(port=0),)},
+        "host_ports[0].port",
+        "0 is no port; a port is an integer in 1..65535",
+    ),
+    Flaw(
+        {"host_ports": (HostPort(port=80, protocol="HTTP"),)},
+        "host_ports[0].protocol",
+        "'HTTP' is no protocol; it is one of TCP, UDP, SCTP",
+    ),
+    Flaw(
+        {"tolerations": (Toleration(value="red"),)},
+        "tolerations[0].key",
+        "is empty; use operator Exists without a key to tolerate everything",
+    ),
+    Flaw(
+        {"tolerations": (Toleration(key="team", operator=TolerationOperator.EXISTS, value="red"),)},
+        "tolerations[0].value",
+        "'red': operator Exists takes no value",
+    ),
+    Flaw(
+        {"node_affinity": _required(evolve(_ONE, values=()))},
+        "node_affinity.required[0].match_expressions[0].values",
+        "operator In needs at least one value",
+    ),
+    Flaw(
+        {"node_affinity": _required(evolve(_ONE, operator=Operator.GT, values=("1", "2")))},
+        "node_affinity.required[0].match_expressions[0].values",
+        "('1', '2'): operator Gt needs exactly one integer",
+    ),
+    Flaw(
+        {"node_affinity": _required(evolve(_ONE, operator=Operator.EXISTS))},
+        "node_affinity.required[0].match_expressions[0].values",
+        "('z1',): operator Exists takes no values",
+    ),
+    Flaw(
+        {"node_affinity": _field(_ONE)},
+        "node_affinity.required[0].match_fields[0].key",
+        "'zone' is no field of a node; metadata.name is",
+    ),
+    Flaw(
+        {
+            "node_affinity": NodeAffinity(
+                preferred=(PreferredNodeTerm(weight=101, term=NodeSelectorTerm()),)
+            )
+        },
+        "node_affinity.preferred[0].weight",
+        "101 is no weight; a weight is an integer in 1..100",
+    ),
+    Flaw(
+        {"pod_affinity": PodAffinity(required=(PodAffinityTerm(topology_key=""),))},
+        "pod_affinity.required[0].topology_key",
+        "'' is no topology key; it is a node label such as zone",
+    ),
+)

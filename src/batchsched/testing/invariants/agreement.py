@@ -1,0 +1,86 @@
+"""The scheduler and the plain-loop reference decide the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from batchsched.arguments import ArgumentValue
+from batchsched.config import SchedulerConfig
+from batchsched.result import CycleResult
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.reference import reference_schedule
+
+__all__ = ["check_reference"]
+
+
+@invariant
+def check_reference(cycle: Cycle) -> Iterator[str]:
+    """The result is what the reference decides, in all but the words of its reasons.
+
+    The reference is the specification in plain loops: slow, and nothing shared with the
+    scheduler but the data. It knows the actions and plugins of the specification only; of
+    other configurations this says nothing. It is not one of `INVARIANTS`, for it takes about
+    as long as the cycle itself and tells the same of every cycle that differs.
+    """
+    if not (cycle.policy.knows_actions and cycle.policy.knows_plugins):
+        return
+    reference = reference_schedule(cycle.snapshot, _as_mapping(cycle.config))
+    expected = _lists(reference)
+    for name, listed in _lists(cycle.result).items():
+        if listed != expected[name]:
+            yield f"{name}: the reference says {expected[name]}, and the scheduler {listed}"
+    wanted = _outcomes(reference)
+    for name, given in _outcomes(cycle.result).items():
+        for uid in sorted(given.keys() | wanted[name].keys()):
+            if given.get(uid) != wanted[name].get(uid):
+                yield (
+                    f"{name} of {uid!r}: the reference says {wanted[name].get(uid)}, "
+                    f"and the scheduler {given.get(uid)}"
+                )
+
+
+def _as_mapping(config: SchedulerConfig) -> Mapping[str, object]:
+    """Return what a kube-batch configuration file would hold."""
+    return {
+        "actions": [
+            {"name": action.name, "arguments": _texts(action.arguments)}
+            for action in config.actions
+        ],
+        "tiers": [
+            {
+                "plugins": [
+                    {"name": plugin.name, **plugin.flags, "arguments": _texts(plugin.arguments)}
+                    for plugin in tier.plugins
+                ]
+            }
+            for tier in config.tiers
+        ],
+    }
+
+
+def _texts(arguments: Mapping[str, ArgumentValue]) -> dict[str, str]:
+    return {name: str(value).lower() for name, value in arguments.items()}
+
+
+def _lists(result: CycleResult) -> dict[str, object]:
+    return {
+        "binds": result.binds,
+        "evictions": result.evictions,
+        "pipelined": result.pipelined,
+        "conditional": result.conditional,
+        "reserved": result.reserved,
+        "dropped reservations": result.dropped_reservations,
+    }
+
+
+def _outcomes(result: CycleResult) -> dict[str, Mapping[str, object]]:
+    return {
+        "outcome": result.tasks,
+        "phase": {uid: outcome.phase for uid, outcome in result.jobs.items()},
+        "condition": {
+            uid: outcome.condition and outcome.condition.reason
+            for uid, outcome in result.jobs.items()
+        },
+        "left out": {uid: condition.reason for uid, condition in result.left_out.items()},
+    }

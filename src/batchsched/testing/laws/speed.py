@@ -1,0 +1,133 @@
+"""The laws of what plugins have for speed alone: it must change no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, cast
+
+from batchsched.plugin import Preemptable, Reclaimable, Shield, Verdict
+from batchsched.states import NodeState, TaskState
+from batchsched.status import TaskStatus
+from batchsched.testing.laws.asking import Point, candidates_for, verdicts
+from batchsched.testing.laws.trial import Trial
+
+if TYPE_CHECKING:
+    from batchsched.arrays import NodeArrays
+
+__all__ = ["check_arrays", "check_shields"]
+
+
+def check_shields(trial: Trial) -> None:
+    """Who is shielded is protected alone and in company, also when accounts become smaller."""
+    opened = trial.opened
+    if not isinstance(opened, Shield):
+        return
+    points: list[Point] = []
+    if isinstance(opened, Preemptable):
+        points.append("preemptable")
+    if isinstance(opened, Reclaimable):
+        points.append("reclaimable")
+    for point in points:
+        for claimant in trial.pending:
+            for node in trial.session.nodes:
+                _check_shields_on(trial, opened, point, claimant, node)
+
+
+def _check_shields_on(
+    trial: Trial, opened: Shield, point: Point, claimant: TaskState, node: NodeState
+) -> None:
+    candidates = candidates_for(trial, point, claimant, node)
+    if not candidates:
+        return
+    shielded = _shielded(trial, opened, claimant, candidates)
+    protected = [candidate for candidate, is_so in zip(candidates, shielded, strict=True) if is_so]
+    _expect_protected(trial, point, claimant, candidates, protected, "in company")
+    for candidate in protected:
+        _expect_protected(trial, point, claimant, [candidate], [candidate], "alone")
+    if not protected:
+        return
+    others = [t for t in trial.session.ledger.tasks.values() if _can_go(t) and t not in protected]
+    for other in others:
+        with trial.session.statement() as statement:
+            statement.evict(other, claimant=claimant)
+            still = _shielded(trial, opened, claimant, protected)
+            if not all(still):
+                law = "who is shielded remains so while accounts become smaller"
+                seen = (
+                    f"for task {claimant.uid!r}, shielded was "
+                    f"{', '.join(repr(task.uid) for task in protected)}; once {other.uid!r} is "
+                    f"evicted the answer is {still}"
+                )
+                trial.fail("shielded", law, seen)
+
+
+def _shielded(
+    trial: Trial, opened: Shield, claimant: TaskState, candidates: Sequence[TaskState]
+) -> list[bool]:
+    answer: list[object] = list(opened.shielded(claimant, candidates))
+    if len(answer) != len(candidates) or not all(isinstance(one, bool) for one in answer):
+        law = "it answers with a bool for each candidate"
+        trial.fail("shielded", law, f"for {len(candidates)} candidates it answers {answer!r}")
+    return cast("list[bool]", answer)
+
+
+def _can_go(task: TaskState) -> bool:
+    return task.status is TaskStatus.RUNNING and task.job is not None and task.job.in_session
+
+
+def _expect_protected(
+    trial: Trial,
+    point: Point,
+    claimant: TaskState,
+    candidates: Sequence[TaskState],
+    protected: Sequence[TaskState],
+    how: str,
+) -> None:
+    answers = dict(zip(candidates, verdicts(trial, point, claimant, candidates), strict=True))
+    for candidate in protected:
+        if answers[candidate] is not Verdict.PROTECTED:
+            law = "who is shielded is protected alone and in any company"
+            seen = (
+                f"{candidate.uid!r} is shielded from task {claimant.uid!r}, and the verdict on it "
+                f"{how} is {answers[candidate]}"
+            )
+            trial.fail("shielded", law, seen)
+
+
+def check_arrays(trial: Trial) -> None:
+    """What `vectorise` makes gives the answers of the plain function; needs NumPy."""
+    try:
+        from batchsched.placement.node_table import NodeTable  # noqa: PLC0415 - an extra
+    except ImportError:
+        return
+    session = trial.session
+    if not session.nodes or not session.ledger.dimensions.are_small:
+        return
+    table = NodeTable(session.nodes, session.ledger.changes, session.ledger.dimensions)
+    if not table.is_exact:
+        return
+    view = cast("NodeArrays", table.all())
+    law = "what vectorise makes answers like the plain function"
+    for task in trial.pending:
+        for predicate in trial.predicates:
+            if predicate.vectorise is not None:
+                passes = [predicate.check(task, node) is None for node in session.nodes]
+                got = _listed(predicate.vectorise(task)(view))
+                if [bool(one) for one in got] != passes:
+                    seen = f"for task {task.uid!r} it says {got!r}, and the check {passes!r}"
+                    trial.fail("predicates", law, seen)
+        for score in trial.scores:
+            if score.vectorise is not None:
+                scores = [score.score(task, node) for node in session.nodes]
+                got = _listed(score.vectorise(task)(view))
+                if got != scores:
+                    seen = f"for task {task.uid!r} it says {got!r}, and the score {scores!r}"
+                    trial.fail("node_scores", law, seen)
+
+
+class _Array(Protocol):
+    def tolist(self) -> list[object]: ...
+
+
+def _listed(answer: object) -> list[object]:
+    return cast("_Array", answer).tolist()

@@ -1,0 +1,324 @@
+"""The strategies do reach the hard situations, each within a bounded number of examples.
+
+What is drawn at random and never comes to an eviction, a tie or a discarded statement proves
+nothing by passing. Each test here looks for one situation that most mistakes hide in, and says
+how many examples that may take; they are always the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+from attrs import evolve
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from batchsched import (
+    CycleResult,
+    JobPhase,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    Statement,
+    TaskStatus,
+    WhyPending,
+)
+from batchsched.actions import make_room
+from batchsched.plugins import proportion
+from batchsched.reasons import UnfitReason
+from batchsched.testing import Cycle, configs, snapshots
+
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")  # nothing is shrunk
+
+PLAIN = {"constraints": False, "affinity": False, "scalars": False, "init_requests": False}
+CROWDED = snapshots(max_nodes=3, min_jobs=3, **PLAIN)
+
+Situation = Callable[[Snapshot, SchedulerConfig, CycleResult], object]
+
+
+def policy(*actions: object) -> SearchStrategy[SchedulerConfig]:
+    return st.just(SchedulerConfig.from_mapping({"actions": list(actions)}))
+
+
+def within(
+    examples: int,
+    situation: Situation,
+    drawn: SearchStrategy[Snapshot] | None = None,
+    policies: SearchStrategy[SchedulerConfig] | None = None,
+) -> None:
+    """Find the situation in so many examples at most."""
+
+    def is_it(example: tuple[Snapshot, SchedulerConfig]) -> bool:
+        snapshot, config = example
+        return bool(situation(snapshot, config, Scheduler(config).schedule(snapshot)))
+
+    find(
+        st.tuples(
+            snapshots() if drawn is None else drawn, configs() if policies is None else policies
+        ),
+        is_it,
+        settings=settings(
+            max_examples=examples,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+class Tape:
+    """What happened inside the library while something ran."""
+
+    def __init__(self) -> None:
+        self.noted: list[object] = []
+
+    def take(self) -> list[object]:
+        """Return what was noted since the last time."""
+        noted, self.noted = self.noted, []
+        return noted
+
+
+@contextmanager
+def noting_discards() -> Iterator[Tape]:
+    """Note the evictions of statements that are discarded."""
+    tape = Tape()
+    plain = Statement.discard
+
+    def discard(statement: Statement) -> None:
+        tape.noted.append(len(statement._claims))
+        plain(statement)
+
+    with patch.object(Statement, "discard", discard):
+        yield tape
+
+
+@contextmanager
+def noting_spared() -> Iterator[Tape]:
+    """Note how many victims turn out not to be needed."""
+    tape = Tape()
+    plain = make_room.spare
+
+    def spare(taken: list[object], is_enough: Callable[[Sequence[object]], bool]) -> list[object]:
+        kept = plain(taken, is_enough)  # type: ignore[arg-type, type-var]
+        tape.noted.append(len(taken) - len(kept))
+        return kept
+
+    with patch.object(make_room, "spare", spare):
+        yield tape
+
+
+@contextmanager
+def noting_rounds() -> Iterator[Tape]:
+    """Note the rounds of water-filling: each asks first whether anything remains."""
+    tape = Tape()
+    plain = proportion.is_empty
+
+    def is_empty(remaining: Sequence[float]) -> bool:
+        answer = plain(remaining)
+        if not answer:
+            tape.noted.append(remaining)
+        return answer
+
+    with patch.object(proportion, "is_empty", is_empty):
+        yield tape
+
+
+# The six
+
+
+def test_a_starving_gang() -> None:
+    def situation(snapshot: Snapshot, _: SchedulerConfig, result: CycleResult) -> bool:
+        reserved = {promise.task_uid for promise in result.reserved}
+        return any(
+            job.min_available > 1
+            and result.jobs[job.uid].condition is not None
+            and any(t.status is TaskStatus.PENDING and t.uid in reserved for t in job.tasks)
+            for job in snapshot.jobs
+            if job.uid in result.jobs
+        )
+
+    reserve = {"name": "reserve", "arguments": {"starvingJobTimeThreshold": 50}}
+    within(200, situation, CROWDED, policy("allocate", reserve))
+
+
+def test_a_reclaim_that_must_spare_a_victim() -> None:
+    with noting_spared() as tape:
+
+        def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+            spared = any(tape.take())
+            return spared and any(one.action == "reclaim" for one in result.evictions)
+
+        within(2500, situation, CROWDED, policy("reclaim"))
+
+
+def test_a_tie_between_nodes_that_is_broken_by_name() -> None:
+    def situation(snapshot: Snapshot, _: SchedulerConfig, result: CycleResult) -> bool:
+        named = {node.name: node for node in snapshot.nodes}
+        taken = {task.node_name for job in snapshot.jobs for task in job.tasks}
+        free = named.keys() - taken - {task.node_name for task in snapshot.other_tasks}
+        if not result.binds or result.binds[0].node_name not in free:
+            return False
+        first = named[result.binds[0].node_name]
+        others = [named[name] for name in free if name > first.name]
+        return any(evolve(other, name=first.name) == first for other in others)
+
+    within(600, situation)
+
+
+def test_a_tie_between_jobs_that_is_broken_by_name() -> None:
+    def situation(snapshot: Snapshot, _: SchedulerConfig, result: CycleResult) -> bool:
+        bound = {bind.task_uid for bind in result.binds}
+        first = [job for job in snapshot.jobs if any(task.uid in bound for task in job.tasks)]
+        waiting = [job for job in snapshot.jobs if any(t.uid in result.pending for t in job.tasks)]
+
+        def alike(job: object) -> tuple[object, ...]:
+            return tuple(
+                getattr(job, name) for name in ("queue", "priority", "creation_time", "namespace")
+            )
+
+        def wants(job: object) -> list[object]:
+            return [(t.resreq, t.status, t.priority) for t in job.tasks]  # type: ignore[attr-defined]
+
+        return any(
+            one.uid < other.uid and alike(one) == alike(other) and wants(one) == wants(other)
+            for one in first
+            for other in waiting
+        )
+
+    within(600, situation)
+
+
+def test_a_statement_that_is_discarded_after_evictions() -> None:
+    with noting_discards() as tape:
+        within(
+            1500,
+            lambda *_: any(tape.take()),
+            CROWDED,
+            configs(actions=["allocate", "preempt", "reclaim"]),
+        )
+
+
+def test_water_filling_with_three_rounds() -> None:
+    with noting_rounds() as tape:
+        drawn = snapshots(max_nodes=3, max_queues=4, min_jobs=4, always=["queues"], **PLAIN)
+        within(600, lambda *_: len(tape.take()) >= 3, drawn, policy("allocate"))
+
+
+def test_an_anti_affinity_that_blocks_across_nodes() -> None:
+    kinds = (UnfitReason.POD_ANTI_AFFINITY, UnfitReason.EXISTING_ANTI_AFFINITY)
+
+    def situation(snapshot: Snapshot, config: SchedulerConfig, result: CycleResult) -> bool:
+        on_node = Cycle(snapshot, result, config).on_node
+        occupied = sum(bool(uids) for uids in on_node.values())
+        tallies = [why.tally for why in result.pending.values() if why.tally is not None]
+        # If more nodes refuse it than have any task on them, it cannot be what stands on them.
+        return any(
+            sum(count for unfit, count in tally.unfit.items() if unfit.reason in kinds) > occupied
+            for tally in tallies
+        )
+
+    drawn = snapshots(min_nodes=3, constraints=False, always=["affinity"])
+    within(400, situation, drawn, policy("allocate"))
+
+
+# Others that mistakes hide in
+
+
+def test_a_gang_of_which_one_half_fits() -> None:
+    def situation(snapshot: Snapshot, _: SchedulerConfig, result: CycleResult) -> bool:
+        return any(
+            outcome.status is TaskStatus.ALLOCATED and outcome.node_name is not None
+            for outcome in result.tasks.values()
+        )
+
+    within(100, situation)
+
+
+def test_two_victims_for_one_claimant() -> None:
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        claimants = [eviction.for_task_uid for eviction in result.evictions]
+        return len(set(claimants)) < len(claimants)
+
+    within(1500, situation, CROWDED, policy("preempt", "reclaim"))
+
+
+def test_two_claimants_that_evict() -> None:
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        return len({eviction.for_task_uid for eviction in result.evictions}) > 1
+
+    within(300, situation, CROWDED, policy("preempt", "reclaim"))
+
+
+def test_a_promise_of_what_backfill_holds_that_is_made_real() -> None:
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        return any(eviction.action == "allocate" for eviction in result.evictions)
+
+    allocate = {"name": "allocate", "arguments": {"evictBackfill": True}}
+    within(1000, situation, CROWDED, policy(allocate))
+
+
+def test_a_gang_that_starts_as_backfill() -> None:
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        return any(bind.is_backfill for bind in result.binds)
+
+    release = {"name": "backfill", "arguments": {"strategy": "release"}}
+    within(300, situation, CROWDED, policy("allocate", release))
+
+
+def test_a_reservation_that_is_given_up_and_one_that_is_used() -> None:
+    def given_up(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        return bool(result.dropped_reservations)
+
+    def used(snapshot: Snapshot, _: SchedulerConfig, result: CycleResult) -> bool:
+        bound = {(bind.task_uid, bind.node_name) for bind in result.binds}
+        return any(
+            task.status is TaskStatus.RESERVED and (task.uid, task.node_name) in bound
+            for job in snapshot.jobs
+            for task in job.tasks
+        )
+
+    within(100, given_up)
+    within(300, used)
+
+
+def test_a_queue_that_has_all_that_it_deserves() -> None:
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        return any(reason.why is WhyPending.QUEUE_OVERUSED for reason in result.pending.values())
+
+    within(100, situation)
+
+
+def test_a_job_of_which_running_tasks_are_not_enough() -> None:
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        return any(outcome.phase is JobPhase.UNKNOWN for outcome in result.jobs.values())
+
+    within(100, situation)
+
+
+UNDER_PRESSURE = {
+    UnfitReason.MEMORY_PRESSURE: {"predicate.MemoryPressureEnable": True},
+    UnfitReason.DISK_PRESSURE: {"predicate.DiskPressureEnable": True},
+    UnfitReason.PID_PRESSURE: {"predicate.PIDPressureEnable": True},
+}
+
+
+@pytest.mark.parametrize("reason", list(UnfitReason), ids=lambda reason: reason.name)
+def test_every_reason_why_a_node_does_not_fit(reason: UnfitReason) -> None:
+    if reason is UnfitReason.REFUSED_BY_PLUGIN:
+        pytest.skip("only plugins of one's own say so")
+
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        tallies = [why.tally for why in result.pending.values() if why.tally is not None]
+        return any(unfit.reason is reason for tally in tallies for unfit in tally.unfit)
+
+    if reason in UNDER_PRESSURE:
+        predicates = {"name": "predicates", "arguments": UNDER_PRESSURE[reason]}
+        mapping = {"actions": "allocate, backfill", "tiers": [{"plugins": ["gang", predicates]}]}
+        drawn = snapshots(always=["constraints", "best_effort"])
+        within(500, situation, drawn, st.just(SchedulerConfig.from_mapping(mapping)))
+    else:
+        within(500, situation)

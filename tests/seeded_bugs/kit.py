@@ -1,0 +1,263 @@
+"""Run the testing kit on whatever batchsched is on the path, until it finds something.
+
+    python tests/seeded_bugs/kit.py [--seconds 60] [--show]
+
+Every check gets its turn, with few examples at first and more in every round, for as long as
+there is time; nothing is shrunk. Prints what was found, and by which check, as one line of
+JSON; the exit status is 1 if there was anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.strategies import SearchStrategy
+
+from batchsched import Scheduler, SchedulerConfig, Snapshot
+from batchsched.plugins.conformance import ConformancePlugin
+from batchsched.plugins.drf import DrfPlugin
+from batchsched.plugins.gang import GangPlugin
+from batchsched.plugins.nodeorder import NodeOrderPlugin
+from batchsched.plugins.predicates import PredicatesPlugin
+from batchsched.plugins.priority import PriorityPlugin
+from batchsched.plugins.proportion import ProportionPlugin
+from batchsched.testing import (
+    INVARIANTS,
+    ClusterMachine,
+    Invariant,
+    InvariantViolation,
+    check_cycle,
+    check_permutation,
+    check_plugin,
+    check_reference,
+    configs,
+    snapshots,
+)
+
+PLUGINS = {
+    "conformance": ConformancePlugin,
+    "drf": DrfPlugin,
+    "gang": GangPlugin,
+    "nodeorder": NodeOrderPlugin,
+    "predicates": PredicatesPlugin,
+    "priority": PriorityPlugin,
+    "proportion": ProportionPlugin,
+}
+EVERYTHING: Sequence[Invariant] = (*INVARIANTS, check_reference)
+QUICKLY = [law for law in EVERYTHING if law is not check_permutation]
+"""Without the one that schedules everything once more."""
+EVICTING = ["allocate", "preempt", "reclaim"]
+PLAIN = {"constraints": False, "affinity": False, "scalars": False, "init_requests": False}
+
+Check = Callable[[int, int], None]
+"""Try so many examples, from this seed; raise if anything is wrong."""
+
+
+class OutOfTimeError(Exception):
+    """The time is up."""
+
+
+class Clock:
+    """Ends everything when the time is up: processor time, so that a busy machine is no excuse."""
+
+    def __init__(self, seconds: float) -> None:
+        self._begin = time.process_time()
+        self._seconds = seconds
+
+    @property
+    def passed(self) -> float:
+        """Seconds of processor time since it was started."""
+        return time.process_time() - self._begin
+
+    def tick(self) -> None:
+        """Raise if the time is up."""
+        if self.passed > self._seconds:
+            raise OutOfTimeError
+
+
+def quick(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def cycles(
+    clock: Clock,
+    drawn: SearchStrategy[Snapshot],
+    policies: SearchStrategy[SchedulerConfig],
+    invariants: Sequence[Invariant] = QUICKLY,
+    *,
+    part: int = 1,
+) -> Check:
+    """Single cycles: invariants, and the reference; for a part of the examples."""
+
+    def check(examples: int, number: int) -> None:
+        @seed(number)
+        @quick(examples // part)
+        @given(drawn, policies)
+        def run(snapshot: Snapshot, config: SchedulerConfig) -> None:
+            clock.tick()
+            result = Scheduler(config).schedule(snapshot)
+            check_cycle(snapshot, result, config, invariants=invariants)
+
+        run()
+
+    return check
+
+
+def machine(clock: Clock, policy: dict[str, object]) -> Check:
+    """Clusters that live for many cycles."""
+
+    class Machine(ClusterMachine):
+        config = SchedulerConfig.from_mapping(policy)
+        cycle_invariants = EVERYTHING
+        # There is one without any bug: a job whose first task fits nowhere, and whose second can
+        # preempt. allocate does not come to it, so what was evicted is placed again.
+        finds_ping_pong = False
+
+        def run_cycle(self) -> object:  # type: ignore[override]
+            clock.tick()
+            return super().run_cycle()
+
+    def check(examples: int, number: int) -> None:
+        run_state_machine_as_test(
+            seed(number)(Machine),
+            settings=settings(quick(max(examples // 8, 8)), stateful_step_count=15),
+        )
+
+    return check
+
+
+def laws(clock: Clock) -> Check:
+    """Laws of all plugins that the library comes with; their examples are always the same."""
+    sizes = iter((30, 100))
+
+    def check(_examples: int, _number: int) -> None:
+        examples = next(sizes, 0)
+        for plugin in PLUGINS.values() if examples else ():
+            clock.tick()
+            check_plugin(plugin.from_arguments, max_examples=examples, shrink=False)
+
+    return check
+
+
+def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
+    """Yield all checks by name."""
+    yield "cycles", cycles(clock, snapshots(), configs(), EVERYTHING)
+    yield "laws", laws(clock)
+    crowded = snapshots(max_nodes=3, min_jobs=4, reservations=False, always=["running"], **PLAIN)
+    yield "cycles that evict", cycles(clock, crowded, configs(actions=EVICTING))
+    one_queue = snapshots(
+        max_nodes=1,
+        queues=False,
+        priorities=False,
+        min_jobs=2,
+        max_jobs=3,
+        max_tasks=6,
+        endings=False,
+        reservations=False,
+        always=["running"],
+        **PLAIN,
+    )
+    yield "cycles in one queue", cycles(clock, one_queue, configs(actions=["preempt"]))
+    many_queues = snapshots(
+        max_nodes=2,
+        max_queues=4,
+        min_jobs=2,
+        max_jobs=5,
+        max_tasks=5,
+        constraints=False,
+        affinity=False,
+        endings=False,
+        always=["queues", "running", "gangs"],
+    )
+    sharing = configs(actions=["allocate", "reclaim"])
+    yield "cycles of many queues", cycles(clock, many_queues, sharing)
+    waiting = snapshots(min_nodes=2, affinity=False, constraints=False, always=["ages", "scalars"])
+    reserving = configs(actions=["allocate", "reserve"])
+    yield "cycles that reserve", cycles(clock, waiting, reserving)
+    devices = snapshots(
+        min_nodes=3,
+        max_jobs=4,
+        constraints=False,
+        affinity=False,
+        running=False,
+        reservations=False,
+        init_requests=False,
+        always=["ages", "scalars"],
+    )
+    reserved_first = configs(actions=["reserve", "allocate"], flags=False)
+    yield "cycles with devices", cycles(clock, devices, reserved_first, [check_reference])
+    lent = snapshots(
+        max_nodes=2, max_queues=2, min_jobs=3, always=["backfill", "running", "gangs"], **PLAIN
+    )
+    lending = configs(actions=["allocate", "backfill"])
+    yield "cycles that backfill", cycles(clock, lent, lending)
+    sociable = snapshots(min_nodes=3, min_jobs=3, constraints=False, always=["affinity"])
+    yield "cycles near others", cycles(clock, sociable, configs(actions=["allocate"]))
+    many_nodes = snapshots(min_nodes=6, max_nodes=14, min_jobs=5, max_jobs=10, invalid_jobs=False)
+    placing = configs(actions=["allocate", "preempt", "backfill"])
+    yield "cycles on many nodes", cycles(clock, many_nodes, placing, EVERYTHING, part=3)
+    yield "machine", machine(clock, {"actions": "reclaim, allocate, backfill, preempt"})
+    reserve = {"name": "reserve", "arguments": {"starvingJobTimeThreshold": 20}}
+    release = {"name": "backfill", "arguments": {"strategy": "release"}}
+    yield "machine that reserves", machine(clock, {"actions": ["allocate", reserve, release]})
+
+
+def search(seconds: float, *, show: bool = False) -> dict[str, object]:
+    """Return what was found; print the example too if it is to be shown."""
+    clock = Clock(seconds)
+    all_checks = list(checks(clock))
+    examples, number, tried = 30, 0, 0
+    try:
+        while True:
+            number += 1
+            for name, check in all_checks:
+                clock.tick()
+                try:
+                    check(examples, number)
+                except OutOfTimeError:
+                    raise
+                except Exception as error:
+                    clock.tick()  # Hypothesis says in its own words that the time is up
+                    if show and isinstance(error, InvariantViolation):
+                        print(f"{error}\n{error.as_code()}", file=sys.stderr)
+                    return {
+                        "caught": True,
+                        "check": f"{name}: {_kind(error)}",
+                        "seconds": round(clock.passed, 1),
+                        "message": str(error).splitlines()[0] if str(error) else "",
+                    }
+                tried += examples
+            examples = min(2 * examples, 240)
+    except OutOfTimeError:
+        return {"caught": False, "seconds": round(clock.passed, 1), "rounds": number}
+
+
+def _kind(error: Exception) -> str:
+    return error.invariant if isinstance(error, InvariantViolation) else type(error).__name__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Search and print; return the exit status."""
+    parser = argparse.ArgumentParser(description="Run the testing kit until it finds something.")
+    parser.add_argument("--seconds", type=float, default=60, help="processor time (default 60)")
+    parser.add_argument("--show", action="store_true", help="print the example, too")
+    options = parser.parse_args(arguments)
+    found = search(options.seconds, show=options.show)
+    print(json.dumps(found))
+    return int(bool(found["caught"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The bugs to sow still fit the source, and some are sown to see the kit find them.
+
+All of them take a while: `python tests/seeded_bugs/run.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+import run
+from sowing import PACKAGE, SOURCE, Bug, read_bugs
+
+BUGS = read_bugs()
+
+
+def test_there_are_enough_and_each_has_its_name() -> None:
+    assert len(BUGS) >= 25
+    assert len({bug.name for bug in BUGS}) == len(BUGS)
+
+
+def test_they_are_everywhere() -> None:
+    paths = {bug.path for bug in BUGS}
+    plugins = ("gang", "drf", "proportion", "priority", "predicates", "nodeorder", "conformance")
+    actions = ("allocate", "backfill", "preempt", "reclaim", "reserve")
+    assert {f"plugins/{name}.py" for name in plugins} <= paths
+    assert {f"actions/{name}.py" for name in actions} - {"actions/backfill.py"} <= paths
+    assert {"ledger.py", "statement.py", "tiers.py", "carry_over.py"} <= paths
+    assert any(path.startswith("placement/") for path in paths)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_it_changes_one_line_of_the_source_as_it_is(bug: Bug) -> None:
+    text = (SOURCE / PACKAGE / bug.path).read_text(encoding="utf-8")
+    changed = bug.applied_to(text)  # or it says how often its line is there
+    ast.parse(changed)
+    before, after = text.splitlines(), changed.splitlines()
+    assert len(before) == len(after)
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gang-ready-too-early", "priority-of-tasks-ignored", "snapshot-order-as-given"],
+)
+def test_it_is_caught(name: str) -> None:
+    (bug,) = (bug for bug in BUGS if bug.name == name)
+    found = run.try_out(bug)
+    assert found["caught"], found
+    assert found["check"] not in ("import", "it does not end")
+
+
+def test_a_bug_that_does_not_fit_is_not_caught() -> None:
+    bug = Bug("none", "nothing", "plugins/gang.py", "    no such line", "    no line")
+    assert run.try_out(bug) == {
+        "caught": False,
+        "seconds": 0,
+        "message": "none: its line is 0 times in plugins/gang.py",
+    }
+
+
+def test_they_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(BUGS)
+    with pytest.raises(SystemExit):
+        run.main(["no-such-bug"])
+    assert "no such bug: no-such-bug" in capsys.readouterr().err

@@ -1,0 +1,52 @@
+"""No false alarms: all invariants hold for the golden cases, and for whatever is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import check
+import pytest
+from hypothesis import given, settings
+
+from batchsched import Scheduler, SchedulerConfig, Snapshot
+from batchsched.testing import INVARIANTS, check_cycle, check_reasons, configs, snapshots
+
+EVERY = 10  # A sample keeps the tests short; tests/testing/all_goldens.py checks all.
+BUT_REASONS = [law for law in INVARIANTS if law is not check_reasons]
+of_each_file = pytest.mark.parametrize(
+    "path", check.golden_files(), ids=lambda path: path.name.split(".")[0]
+)
+
+
+@of_each_file
+def test_they_hold_for_golden_cases(path: Path) -> None:
+    for case in list(check.load_cases(path))[::EVERY]:
+        snapshot = check.snapshot_of(case)
+        config = SchedulerConfig.from_mapping(case["conf"])
+        check_cycle(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+@settings(max_examples=120)
+@given(snapshots(), configs())
+def test_they_hold_for_what_is_drawn(snapshot: Snapshot, config: SchedulerConfig) -> None:
+    result = Scheduler(config).schedule(snapshot)
+    check_cycle(snapshot, result, config, invariants=BUT_REASONS)
+
+
+@settings(max_examples=100)
+@given(
+    snapshots(max_nodes=3, min_jobs=3, constraints=False, affinity=False, scalars=False),
+    configs(),
+)
+def test_they_hold_where_nodes_are_short(snapshot: Snapshot, config: SchedulerConfig) -> None:
+    result = Scheduler(config).schedule(snapshot)
+    check_cycle(snapshot, result, config, invariants=BUT_REASONS)
+
+
+@settings(max_examples=100)
+@given(
+    snapshots(reservations=False),
+    configs(actions=["allocate", "preempt", "reclaim"], arguments=False),
+)
+def test_reasons_are_true(snapshot: Snapshot, config: SchedulerConfig) -> None:
+    check_reasons(snapshot, Scheduler(config).schedule(snapshot), config)

@@ -1,0 +1,190 @@
+"""Protection, claims, sparing and swaps: each law catches what is wrong in its way."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from clusters import cluster, job, node
+from doctoring import evicted, placed
+from expecting import RUNNING, Doctor, expect, policy
+
+from batchsched import (
+    CycleResult,
+    Scheduler,
+    TaskStatus,
+)
+from batchsched.testing import (
+    InvariantViolation,
+    check_claims,
+    check_protection,
+    check_sparing,
+    check_swaps,
+)
+
+S = TaskStatus
+
+
+class TestProtection:
+    def swap(self, action: str = "preempt") -> Doctor:
+        return lambda r: placed(evicted(r, "r-1", "w-1", action), "w-1", S.PIPELINED, "n1")
+
+    def test_the_more_important_are_protected(self) -> None:
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("r", "1C1G@n1", "1C1G@n1", minimum=0, priority=5),
+            job("w", "1C1G", priority=1),
+        )
+        said = "task 'r-1' is evicted by preempt for 'w-1', but its job has priority 5"
+        expect(check_protection, snapshot, policy("preempt"), self.swap(), said)
+
+    def test_the_system_is_protected(self) -> None:
+        critical = "system-node-critical"
+        snapshot = cluster(
+            [node("n1", "1C1G")],
+            job("r", "1C1G@n1", minimum=0, priority_class_name=critical),
+            job("w", "1C1G", priority=1),
+        )
+        said = "but it is the system's own, which conformance protects"
+        expect(check_protection, snapshot, policy("preempt"), self.swap(), said)
+
+    def test_nobody_named_the_victim(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1", minimum=0), job("w", "1C1G"))
+        plugins = ["priority", "gang", "predicates"]
+        said = "but no tier's plugins can have called it a victim"
+        expect(check_protection, snapshot, policy("preempt", plugins=plugins), self.swap(), said)
+
+    def test_a_queue_falls_below_its_share(self) -> None:
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("r", "1C1G@n1", minimum=0, queue="q1"),
+            job("s", "1C1G@n1", minimum=0, queue="q2"),
+            job("w", "1C1G", queue="q2"),
+            queues=["q1", "q2"],
+        )
+        said = "which leaves queue 'q1' with nothing at most, and it deserves 1000 cpu"
+        expect(check_protection, snapshot, policy("reclaim"), self.swap("reclaim"), said)
+
+
+class TestClaims:
+    SNAPSHOT = cluster(
+        [node("n1", "2C2G"), node("n2", "1C1G", unschedulable=True)],
+        job("r", "1C1G@n1", "1C1G@n1", minimum=1),
+        job("w", "1C1G"),
+        job("v", "", queue="q2"),
+        queues=["q", "q2"],
+    )
+
+    @pytest.mark.parametrize(
+        ("doctor", "said"),
+        [
+            (
+                lambda r: evicted(r, "r-1", "w-1"),
+                "task 'r-1' is evicted from 'n1' by preempt for 'w-1', which is Pending on None",
+            ),
+            (
+                lambda r: placed(evicted(r, "r-1", "w-1"), "w-1", S.PIPELINED, "n2"),
+                "for 'w-1', which is Pipelined on 'n2' afterwards",
+            ),
+            (
+                lambda r: placed(evicted(r, "r-1", "w-1", "steal"), "w-1", S.PIPELINED, "n1"),
+                "by steal, which is not configured",
+            ),
+            (
+                lambda r: placed(evicted(r, "r-1", "v-1"), "v-1", S.PIPELINED, "n1"),
+                "for 'v-1', which asks for nothing",
+            ),
+            (
+                lambda r: placed(evicted(r, "r-1", "w-1", "reclaim"), "w-1", S.PIPELINED, "n1"),
+                "by reclaim for 'w-1', which is of the same queue",
+            ),
+            (
+                lambda r: placed(evicted(r, "r-1", "w-1", "allocate"), "w-1", S.PIPELINED, "n1"),
+                "by allocate, which evicts nobody without evictBackfill",
+            ),
+            (
+                lambda r: placed(evicted(r, "r-1", "w-1", "backfill"), "w-1", S.PIPELINED, "n1"),
+                "by backfill, which never evicts",
+            ),
+        ],
+    )
+    def test_wrong_claims(self, doctor: Doctor, said: str) -> None:
+        config = policy("allocate", "preempt", "reclaim", plugins=["gang", "predicates"])
+        idle = evolve(config, actions=[*config.actions, *policy("backfill").actions])
+        result = Scheduler(policy("allocate", plugins=["gang", "predicates"])).schedule(
+            self.SNAPSHOT
+        )
+        with pytest.raises(InvariantViolation) as caught:
+            check_claims(self.SNAPSHOT, doctor(result), idle)
+        assert said in caught.value.problem
+
+    def test_preempting_in_another_queue(self) -> None:
+        snapshot = cluster(
+            [node("n1", "1C1G")],
+            job("r", "1C1G@n1", minimum=0),
+            job("w", "1C1G", queue="q2"),
+            queues=["q", "q2"],
+        )
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(evicted(result, "r-1", "w-1"), "w-1", S.PIPELINED, "n1")
+
+        said = "for 'w-1', which is of another queue"
+        expect(check_claims, snapshot, policy("preempt"), doctor, said)
+
+    def test_evicting_what_is_no_backfill(self) -> None:
+        config = policy({"name": "allocate", "arguments": {"evictBackfill": True}})
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(evicted(result, "r-1", "w-1", "allocate"), "w-1", S.PIPELINED, "n1")
+
+        expect(check_claims, RUNNING, config, doctor, "but it is not marked as backfill")
+
+
+def test_an_eviction_that_could_have_been_spared() -> None:
+    snapshot = cluster(
+        [node("n1", "2C2G")],
+        job("r", "1C1G@n1", "1C1G@n1", minimum=0),
+        job("w", "1C1G", priority=1),
+    )
+    config = policy("preempt", plugins=["priority", "gang", "predicates"])
+    result = Scheduler(config).schedule(snapshot)
+    assert len(result.evictions) == 1
+    (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
+    said = "by preempt for 'w-1', which would have fitted there without that"
+    expect(check_sparing, snapshot, config, lambda r: evicted(r, kept, "w-1"), said)
+
+
+class TestSwaps:
+    SNAPSHOT = cluster(
+        [node("n1", "4C4G")],
+        job("r", "1C1G@n1", "1C1G@n1", minimum=0, queue="q1"),
+        job("w", "2C2G", queue="q1", priority=1),
+        job("o", "1C1G@n1", "1C1G", minimum=1, queue="q2"),
+        queues=["q1", "q2"],
+    )
+
+    def test_a_queue_that_has_its_share_grows(self) -> None:
+        config = policy("allocate")
+        doctored = evolve(
+            self.SNAPSHOT, jobs=[one for one in self.SNAPSHOT.jobs if one.name != "o"]
+        )
+        other = job("o", "1C1G@n1", "2C2G", minimum=1, queue="q2")
+        snapshot = evolve(doctored, jobs=[*doctored.jobs, other])
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "w-1", S.PIPELINED, "n1")
+
+        said = "queue 'q1' has all that it deserves, but task 'w-1' is Pipelined on 'n1'"
+        expect(check_swaps, snapshot, config, doctor, said)
+
+    def test_a_queue_that_has_its_share_takes_more_than_its_victims_had(self) -> None:
+        config = policy("preempt", plugins=["priority", "gang", "predicates", "proportion"])
+
+        def doctor(result: CycleResult) -> CycleResult:
+            less = evolve(result, evictions=())
+            less = placed(less, "r-1", S.RUNNING, "n1")
+            less = placed(less, "r-2", S.RUNNING, "n1")
+            return placed(evicted(less, "r-2", "w-1"), "w-1", S.PIPELINED, "n1")
+
+        said = "queue 'q1' has all that it deserves, but 'w-1' asks for more than r-2 held"
+        expect(check_swaps, self.SNAPSHOT, config, doctor, said)

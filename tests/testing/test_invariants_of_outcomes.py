@@ -1,0 +1,224 @@
+"""Reservations, outcomes, reasons, order: each law catches what is wrong in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from attrs import evolve
+from clusters import cluster, job, node
+from doctoring import placed
+from expecting import ONE_WAITS, Doctor, bind, expect, policy, with_task
+
+from batchsched import (
+    CycleResult,
+    JobPhase,
+    Scheduler,
+    SchedulerConfig,
+    TaskStatus,
+    default_registry,
+)
+from batchsched.reasons import (
+    ConditionReason,
+    JobCondition,
+    NodeTally,
+    PendingReason,
+    Unfit,
+    UnfitReason,
+    WhyPending,
+)
+from batchsched.states import TaskState
+from batchsched.testing import (
+    InvariantViolation,
+    check_cycle,
+    check_outcomes,
+    check_permutation,
+    check_reasons,
+    check_reservations,
+)
+
+S = TaskStatus
+
+
+class TestReservations:
+    RESERVE: Mapping[str, object] = {
+        "name": "reserve",
+        "arguments": {"starvingJobTimeThreshold": 100, "reservedNodePercent": 50},
+    }
+
+    def test_somebody_comes_to_a_reserved_node(self) -> None:
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("r", "1C1G@n1", minimum=1),
+            job("s", "2C2G>n1", minimum=1),
+            job("w", "1C1G"),
+        )
+        said = "task 'w-1' is Binding on node 'n1', which is reserved for s-1"
+        config = policy("allocate", self.RESERVE)
+        starving = evolve(snapshot, now=1000.0)
+        expect(check_reservations, starving, config, bind("w-1"), said)
+
+    def test_a_young_job_reserves(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("s", "1C1G"), now=50)
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "s-1", S.RESERVED, "n1")
+
+        said = "task 's-1' is Reserved on 'n1', but its job has waited 49.999 seconds"
+        expect(check_reservations, snapshot, policy("allocate", self.RESERVE), doctor, said)
+        said = "task 's-1' is Reserved on 'n1', but no action reserves"
+        expect(check_reservations, snapshot, policy("allocate"), doctor, said)
+
+    def test_too_many_nodes_are_reserved(self) -> None:
+        nodes = [node(name, "1C1G") for name in ("n1", "n2")]
+        running = [job(f"r{name}", f"1C1G@{name}") for name in ("n1", "n2")]
+        snapshot = cluster(nodes, *running, job("s", "1C1G", "1C1G", minimum=1), now=1000)
+
+        def doctor(result: CycleResult) -> CycleResult:
+            wrong = placed(result, "s-1", S.RESERVED, "n1")
+            return placed(wrong, "s-2", S.RESERVED, "n2")
+
+        said = "2 of 2 nodes are reserved, n1, n2 in this cycle, and 1 may be"
+        expect(check_reservations, snapshot, policy("allocate", self.RESERVE), doctor, said)
+
+
+class TestOutcomes:
+    def wrong_job(self, **changes: object) -> Doctor:
+        def doctor(result: CycleResult) -> CycleResult:
+            changed = evolve(result.jobs["default/b"], **changes)
+            return evolve(result, jobs={**result.jobs, "default/b": changed})
+
+        return doctor
+
+    def test_a_phase(self) -> None:
+        said = "job 'default/b' is Running, and must be Pending; job 'default/b' needs 1 tasks"
+        doctor = self.wrong_job(phase=JobPhase.RUNNING)
+        expect(check_outcomes, ONE_WAITS, policy("allocate"), doctor, said)
+
+    def test_a_condition(self) -> None:
+        said = "needs 1 tasks, and 0 are ready, but its condition is None"
+        doctor = self.wrong_job(condition=None)
+        expect(check_outcomes, ONE_WAITS, policy("allocate"), doctor, said)
+
+    def test_a_valid_job_is_left_out(self) -> None:
+        condition = JobCondition(ConditionReason.NOT_ENOUGH_TASKS, "so they say")
+
+        def doctor(result: CycleResult) -> CycleResult:
+            jobs = {uid: outcome for uid, outcome in result.jobs.items() if uid != "default/b"}
+            tasks = {uid: outcome for uid, outcome in result.tasks.items() if uid != "b-1"}
+            return evolve(result, jobs=jobs, tasks=tasks, left_out={"default/b": condition})
+
+        said = "needs 1 tasks, and 1 can ever start, but it was left out: NotEnoughTasks"
+        expect(check_outcomes, ONE_WAITS, policy("allocate"), doctor, said)
+
+    def test_an_invalid_job_is_not_left_out(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", minimum=2))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            sound = Scheduler(policy("allocate", plugins=["predicates"])).schedule(snapshot)
+            return evolve(sound)
+
+        said = "needs 2 tasks, and 1 can ever start, so it is invalid"
+        expect(check_outcomes, snapshot, policy("allocate"), doctor, said)
+
+    def test_a_queue_that_is_not_there(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", queue="gone"))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return evolve(result, left_out={})
+
+        said = "job 'default/b' names queue 'gone', which is not there"
+        expect(check_outcomes, snapshot, policy("allocate"), doctor, said)
+
+
+class TestReasons:
+    def because(self, why: WhyPending, tally: NodeTally | None = None, detail: str = "") -> Doctor:
+        reason = PendingReason(why, tally, detail)
+        return lambda result: evolve(result, pending={**result.pending, "b-1": reason})
+
+    @pytest.mark.parametrize(
+        ("why", "tally", "detail", "said"),
+        [
+            (WhyPending.NO_NODE, NodeTally(1, 1, {}), "", "0 nodes are available"),
+            (WhyPending.NO_NODE, NodeTally(2, 0, {}), "", "there are 1 nodes"),
+            (
+                WhyPending.NO_NODE,
+                NodeTally(1, 0, {Unfit(UnfitReason.HOST_PORTS, plugin="predicates"): 1}),
+                "",
+                "counted again it is: 0/1 nodes are available: 1 insufficient cpu",
+            ),
+            (WhyPending.NO_NODE, None, "", "it does not say what the nodes have to say"),
+            (WhyPending.JOB_INVALID, None, "", "its job was not left out"),
+            (WhyPending.QUEUE_UNKNOWN, None, "", "its job was not left out"),
+            (WhyPending.NOT_REACHED, None, "'b-0'", "no other task of its job is stuck"),
+            (WhyPending.NOT_CONSIDERED, None, "", "allocate comes to every such task"),
+        ],
+    )
+    def test_what_is_not_so(
+        self, why: WhyPending, tally: NodeTally | None, detail: str, said: str
+    ) -> None:
+        doctor = self.because(why, tally, detail)
+        expect(check_reasons, ONE_WAITS, policy("allocate"), doctor, said)
+
+    def test_no_node_is_large_enough(self) -> None:
+        def doctor(result: CycleResult) -> CycleResult:
+            reason = evolve(result.pending["b-1"], detail="no node is large enough")
+            return evolve(result, pending={"b-1": reason})
+
+        config = policy("allocate", plugins=["gang", "predicates"])
+        expect(check_reasons, ONE_WAITS, config, doctor, "but a node is")
+
+    def test_a_queue_that_lacks_something(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "2C1G"))
+        said = "its queue never had all that it deserves"
+        doctor = self.because(WhyPending.QUEUE_OVERUSED)
+        expect(check_reasons, snapshot, policy("allocate"), doctor, said)
+
+    def test_a_gang_that_is_complete(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", "1C1G", minimum=1))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            reason = PendingReason(WhyPending.GANG_INCOMPLETE)
+            return evolve(result, pending={"b-2": reason})
+
+        said = "its job is ready: 1 of 1"
+        expect(check_reasons, snapshot, policy("allocate"), doctor, said)
+
+    def test_who_was_before_it(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "2C1G", "1C1G", "2C1G", minimum=1))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            detail = "task 'b-3' of its job could not be placed before it"
+            wrong = PendingReason(WhyPending.NOT_REACHED, detail=detail)
+            stuck = result.pending["b-1"]
+            return evolve(result, pending={"b-1": stuck, "b-2": wrong, "b-3": stuck})
+
+        said = "'b-3' does not come before it"
+        expect(check_reasons, snapshot, policy("allocate"), doctor, said)
+
+
+class TestPermutation:
+    def test_another_result(self) -> None:
+        snapshot = cluster([node("n1", "1C1G"), node("n2", "1C1G")], job("a", "1C1G"))
+        said = "given in reverse order, binds is [{'task_uid': 'a-1', 'node_name': 'n1'"
+        expect(check_permutation, snapshot, policy("allocate"), bind("a-1", "n2"), said)
+
+    def test_a_plugin_that_follows_the_order_in_which_labels_are_given(self) -> None:
+        class Careless:
+            def open(self, _view: object, /) -> object:
+                return self
+
+            def task_order_key(self, task: TaskState, /) -> str:
+                return next(iter(task.info.labels), "")
+
+        registry = default_registry()
+        registry.register_plugin("careless", lambda _: Careless())
+        config = SchedulerConfig.from_mapping(
+            {"actions": "allocate", "tiers": [{"plugins": ["careless"]}]}, registry=registry
+        )
+        snapshot = cluster([node("n1", "1C1G")], job("a", "1C1G", "1C1G"))
+        snapshot = with_task(snapshot, "a-1", labels={"a": "", "z": ""})
+        snapshot = with_task(snapshot, "a-2", labels={"m": ""})
+        result = Scheduler(config, registry).schedule(snapshot)
+        with pytest.raises(InvariantViolation, match="given in reverse order, binds is"):
+            check_cycle(snapshot, result, config, registry=registry)

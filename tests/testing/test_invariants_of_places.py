@@ -1,0 +1,219 @@
+"""Decisions, capacity, placements and gangs: each law catches what is wrong in its way."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from clusters import cluster, job, node
+from doctoring import evicted, placed
+from expecting import GANG, ONE_WAITS, RUNNING, Doctor, bind, expect, policy, with_task
+
+from batchsched import (
+    CycleResult,
+    HostPort,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    Taint,
+    TaintEffect,
+    TaskStatus,
+)
+from batchsched.result import Promise
+from batchsched.testing import (
+    check_capacity,
+    check_decisions,
+    check_gangs,
+    check_placements,
+)
+
+S = TaskStatus
+
+
+class TestDecisions:
+    @pytest.mark.parametrize(
+        ("doctor", "said"),
+        [
+            (lambda r: evolve(r, binds=()), "task 'a-1' is Binding, and there is no bind for it"),
+            (lambda r: evolve(r, binds=r.binds * 2), "task 'a-1' is bound 2 times"),
+            (
+                lambda r: evolve(r, jobs={"default/a": r.jobs["default/a"]}),
+                "job 'default/b' must be either in the session or left out",
+            ),
+            (
+                lambda r: evolve(r, tasks={"a-1": r.tasks["a-1"]}),
+                "task 'b-1' must have an outcome if, and only if, its job was in the session",
+            ),
+            (
+                lambda r: evolve(r, pending={}),
+                "task 'b-1' must have a reason if, and only if, it was left pending",
+            ),
+            (
+                lambda r: placed(r, "b-1", S.RUNNING, "n1"),
+                "task 'b-1' was Pending and is Running, which no decision can bring about",
+            ),
+            (
+                lambda r: placed(r, "b-1", S.PIPELINED, "n7"),
+                "task 'b-1' was Pending and is Pipelined on 'n7', which is no node",
+            ),
+            (
+                lambda r: evolve(placed(r, "b-1", S.PIPELINED, "n1"), pipelined=()),
+                "pipelined must list the tasks that are Pipelined",
+            ),
+            (
+                lambda r: evolve(
+                    r, dropped_reservations=(Promise(task_uid="a-1", node_name="n1"),)
+                ),
+                "which the snapshot does not have",
+            ),
+        ],
+    )
+    def test_placements(self, doctor: Doctor, said: str) -> None:
+        expect(check_decisions, ONE_WAITS, policy("allocate"), doctor, said)
+
+    @pytest.mark.parametrize(
+        ("doctor", "said"),
+        [
+            (
+                lambda r: placed(r, "r-1", S.RELEASING, "n1"),
+                "task 'r-1' was Running and is Releasing on 'n1'; it was not evicted",
+            ),
+            (
+                lambda r: evolve(
+                    evicted(r, "r-1", "w-1"), evictions=evicted(r, "r-1", "w-1").evictions * 2
+                ),
+                "task 'r-1' is evicted twice",
+            ),
+            (
+                lambda r: placed(evicted(r, "r-1", "w-1"), "r-1", S.RUNNING, "n1"),
+                "task 'r-1' is evicted from 'n1', but its outcome is Running on 'n1'",
+            ),
+        ],
+    )
+    def test_evictions(self, doctor: Doctor, said: str) -> None:
+        expect(check_decisions, RUNNING, policy("allocate"), doctor, said)
+
+
+class TestCapacity:
+    def test_more_is_held_than_there_is(self) -> None:
+        said = (
+            "node 'n1' is over-committed: its idle is -1000 cpu; on it are "
+            "a-1 Binding: 1000 cpu, 1073741824 memory; b-1 Binding: 1000 cpu"
+        )
+        expect(check_capacity, ONE_WAITS, policy("allocate"), bind("b-1"), said)
+
+    def test_more_is_promised_than_is_released(self) -> None:
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "w-1", S.PIPELINED, "n1")
+
+        said = "node 'n1' is over-committed: its future_idle is -1000 cpu"
+        expect(check_capacity, RUNNING, policy("allocate"), doctor, said)
+
+    def test_more_is_promised_than_backfill_holds(self) -> None:
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "w-1", S.CONDITIONAL, "n1")
+
+        said = "node 'n1' is over-committed: its accessible is -1000 cpu"
+        expect(check_capacity, RUNNING, policy("allocate"), doctor, said)
+
+    def test_more_tasks_come_than_a_node_may_have(self) -> None:
+        snapshot = cluster([node("n1", "4C4G", max_tasks=1)], job("a", "1C1G"), job("b", "1C1G"))
+        said = "node 'n1' may have 1 tasks and has 2, and a-1, b-1 came in this cycle"
+        expect(check_capacity, snapshot, policy("allocate"), bind("b-1"), said)
+
+    def test_more_is_reserved_than_a_node_has(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("a", "1C1G"), job("b", "2C1G"))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "b-1", S.RESERVED, "n1")
+
+        said = "node 'n1': more cpu is reserved than it has; on it are a-1 Binding"
+        expect(check_capacity, snapshot, policy("allocate"), doctor, said)
+
+
+def near(app: str, key: str) -> PodAffinity:
+    selector = LabelSelector(match_labels={"app": app})
+    return PodAffinity(required=(PodAffinityTerm(selector=selector, topology_key=key),))
+
+
+class TestPlacements:
+    def test_a_taint(self) -> None:
+        taint = Taint(key="team", value="red", effect=TaintEffect.NO_EXECUTE)
+        nodes = [node("n1", "1C1G", taints=(taint,)), node("n2", "1C1G")]
+        said = "task 'a-1' is Binding on node 'n1', which refuses it: UntoleratedTaint"
+        snapshot = cluster(nodes, job("a", "1C1G"))
+        expect(check_placements, snapshot, policy("allocate"), bind("a-1"), said)
+
+    @pytest.mark.parametrize("status", [S.PIPELINED, S.RESERVED])
+    def test_a_promise(self, status: TaskStatus) -> None:
+        nodes = [node("n1", "1C1G", unschedulable=True)]
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "a-1", status, "n1")
+
+        said = f"task 'a-1' is {status.value} on node 'n1', which refuses it: NodeUnschedulable"
+        snapshot = cluster(nodes, job("a", "1C1G"))
+        expect(check_placements, snapshot, policy("allocate"), doctor, said)
+
+    def test_a_host_port(self) -> None:
+        snapshot = cluster([node("n1", "4C4G")], job("a", "1C1G"), job("b", "1C1G"))
+        for uid in ("a-1", "b-1"):
+            snapshot = with_task(snapshot, uid, host_ports=(HostPort(port=80),))
+        said = "task 'a-1' is Binding on node 'n1', where task 'b-1' has TCP port 80 too"
+        expect(check_placements, snapshot, policy("allocate"), bind("b-1"), said)
+
+    def test_anti_affinity_across_nodes(self) -> None:
+        nodes = [node(name, "1C1G", labels={"zone": "z1"}) for name in ("n1", "n2")]
+        snapshot = cluster(nodes, job("a", "1C1G@n1"), job("b", "1C1G"))
+        snapshot = with_task(snapshot, "a-1", pod_anti_affinity=near("web", "zone"))
+        snapshot = with_task(snapshot, "b-1", labels={"app": "web"})
+        said = (
+            "task 'b-1' is Binding on node 'n2', in zone=z1 with task 'a-1' on 'n1', "
+            "which the anti-affinity of 'a-1' forbids"
+        )
+        expect(check_placements, snapshot, policy("allocate"), bind("b-1", "n2"), said)
+
+    def test_affinity_to_nobody(self) -> None:
+        snapshot = cluster([node("n1", "1C1G", labels={"zone": "z1"})], job("a", "1C1G"))
+        snapshot = with_task(snapshot, "a-1", pod_affinity=near("db", "zone"))
+        said = "no task that it must be near, by zone, can have been there"
+        expect(check_placements, snapshot, policy("allocate"), bind("a-1"), said)
+
+
+class TestGangs:
+    def test_one_half_starts(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("g", "1C1G", "1C1G"))
+        said = "job 'default/g' needs 2 tasks and has 1 ready, and a task of it is bound"
+        expect(check_gangs, snapshot, policy("allocate"), bind("g-1"), said)
+
+    def test_a_task_that_has_a_place_is_not_bound(self) -> None:
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "g-3", S.ALLOCATED, "n1")
+
+        said = "has 3 ready, but 1 tasks that have a place are not bound"
+        expect(check_gangs, GANG, policy("allocate"), doctor, said)
+
+    def test_a_gang_is_broken(self) -> None:
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("g", "1C1G@n1", "1C1G@n1"),
+            job("w", "1C1G", priority=1),
+        )
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(evicted(result, "g-1", "w-1"), "w-1", S.PIPELINED, "n1")
+
+        said = "needs 2 tasks and has 1 ready after g-1 were evicted, which gang protects"
+        expect(check_gangs, snapshot, policy("preempt"), doctor, said)
+
+    def test_somebody_is_evicted_for_a_gang_that_stays_incomplete(self) -> None:
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("r", "1C1G@n1", "1C1G@n1", minimum=1),
+            job("g", "1C1G", "1C1G", "1C1G", priority=1),
+        )
+
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(evicted(result, "r-1", "g-1"), "g-1", S.PIPELINED, "n1")
+
+        said = "task 'r-1' is evicted for job 'default/g', which needs 3 tasks and will have 1"
+        expect(check_gangs, snapshot, policy("preempt"), doctor, said)

@@ -1,0 +1,60 @@
+"""The scheduler decides like the plain-loop reference, whatever the snapshot and configuration."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    schedule,
+)
+from batchsched.testing import InvariantViolation, check_reference, configs, snapshots
+
+
+@settings(max_examples=200)
+@given(snapshots(), configs())
+def test_decisions_are_those_of_the_reference(snapshot: Snapshot, config: SchedulerConfig) -> None:
+    check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+@settings(max_examples=120)
+@given(
+    snapshots(max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4),
+    configs(actions=["allocate", "preempt", "reclaim"]),
+)
+def test_evictions_are_those_of_the_reference(snapshot: Snapshot, config: SchedulerConfig) -> None:
+    check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+def test_a_difference_is_told() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name=name, allocatable=Resource(milli_cpu=1000)) for name in ("n1", "n2")],
+        queues=[Queue(name="q")],
+        jobs=[
+            JobInfo(
+                name="j",
+                queue="q",
+                tasks=[TaskInfo(uid="t", name="t", resreq=Resource(milli_cpu=500))],
+            )
+        ],
+    )
+    result = schedule(snapshot)
+    other = evolve(result, tasks={"t": evolve(result.tasks["t"], node_name="n2")})
+    with pytest.raises(InvariantViolation, match=r"outcome of 't': the reference says .*'n1'"):
+        check_reference(snapshot, other)
+
+
+def test_nothing_is_said_of_what_the_reference_does_not_know() -> None:
+    snapshot = Snapshot(queues=[Queue(name="q")])
+    config = SchedulerConfig.from_mapping({"actions": "allocate"})
+    unknown = evolve(config, actions=[evolve(config.actions[0], name="my-action")])
+    check_reference(snapshot, evolve(schedule(snapshot), left_out={"j": None}), unknown)

@@ -1,0 +1,297 @@
+"""What is drawn is valid, covers what was switched on, and shrinks to something readable."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis.strategies import SearchStrategy
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    schedule,
+)
+from batchsched.testing import (
+    configs,
+    jobs,
+    nodes,
+    queues,
+    resources,
+    snapshots,
+    tasks,
+)
+
+MANY = settings(
+    max_examples=200,
+    derandomize=True,
+    # Explaining traces every line that runs, which takes ten times as long.
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+REACHES = settings(MANY, phases=[Phase.generate])
+
+OFF: dict[str, bool] = dict.fromkeys(
+    (
+        *("gangs", "invalid_jobs", "priorities", "ages", "queues", "unknown_queues"),
+        *("best_effort", "scalars", "init_requests", "constraints", "affinity", "running"),
+        *("endings", "backfill", "reservations", "critical", "other_tasks"),
+    ),
+    False,
+)
+
+
+def all_tasks(snapshot: Snapshot) -> list[TaskInfo]:
+    return [*(t for job in snapshot.jobs for t in job.tasks), *snapshot.other_tasks]
+
+
+def names_unknown_queue(snapshot: Snapshot) -> bool:
+    known = {queue.name for queue in snapshot.queues}
+    return any(job.queue not in known for job in snapshot.jobs)
+
+
+HAS: dict[str, Callable[[Snapshot], bool]] = {
+    "gangs": lambda s: any(1 < job.min_available <= len(job.tasks) for job in s.jobs),
+    "invalid_jobs": lambda s: any(job.min_available > len(job.tasks) for job in s.jobs),
+    "priorities": lambda s: (
+        len({job.priority for job in s.jobs}) > 1
+        or len({task.priority for task in all_tasks(s)}) > 1
+    ),
+    "ages": lambda s: s.now > 0,
+    "queues": lambda s: len({queue.weight for queue in s.queues}) > 1,
+    "unknown_queues": names_unknown_queue,
+    "best_effort": lambda s: any(task.is_best_effort for task in all_tasks(s)),
+    "scalars": lambda s: (
+        any(node.allocatable.scalars for node in s.nodes)
+        or any(task.resreq.scalars for task in all_tasks(s))
+    ),
+    "init_requests": lambda s: any(
+        task.init_resreq is not None or task.scoring_request is not None for task in all_tasks(s)
+    ),
+    "constraints": lambda s: (
+        any(n.taints or n.conditions or n.max_tasks for n in s.nodes)
+        or any(
+            t.node_selector or t.node_affinity or t.tolerations or t.host_ports
+            for t in all_tasks(s)
+        )
+    ),
+    "affinity": lambda s: any(t.pod_affinity or t.pod_anti_affinity for t in all_tasks(s)),
+    "running": lambda s: any(t.status is TaskStatus.RUNNING for t in all_tasks(s)),
+    "endings": lambda s: any(
+        t.status in (TaskStatus.SUCCEEDED, TaskStatus.RELEASING, TaskStatus.UNKNOWN)
+        for t in all_tasks(s)
+    ),
+    "backfill": lambda s: any(t.is_backfill for t in all_tasks(s)),
+    "reservations": lambda s: any(t.status is TaskStatus.RESERVED for t in all_tasks(s)),
+    "critical": lambda s: any(
+        t.namespace == "kube-system" or t.priority_class_name for t in all_tasks(s)
+    ),
+    "other_tasks": lambda s: bool(s.other_tasks),
+}
+
+
+def smallest(wanted: Callable[[Snapshot], object]) -> Snapshot:
+    """Return what an example shrinks to."""
+    return find(
+        snapshots(constraints=False, affinity=False, scalars=False, init_requests=False),
+        lambda snapshot: bool(wanted(snapshot)),
+        settings=settings(MANY, max_examples=2000),
+    )
+
+
+def simple_job(tasks: int) -> JobInfo:
+    return JobInfo(
+        name="j1",
+        queue="q1",
+        tasks=[
+            TaskInfo(uid=uid, name=uid, resreq=Resource(milli_cpu=1000, memory=1 << 30))
+            for uid in (f"j1-{number}" for number in range(1, tasks + 1))
+        ],
+    )
+
+
+@pytest.mark.parametrize("feature", HAS)
+class TestSwitches:
+    def test_what_is_on_is_reached(self, feature: str) -> None:
+        find(snapshots(), HAS[feature], settings=REACHES)
+
+    def test_what_is_off_is_not_drawn(self, feature: str) -> None:
+        switches: dict[str, Any] = {feature: False}
+
+        @settings(MANY, max_examples=60)
+        @given(snapshots(**switches))
+        def never(snapshot: Snapshot) -> None:
+            assert not HAS[feature](snapshot)
+
+        never()
+
+    def test_one_can_be_on_alone(self, feature: str) -> None:
+        switches: dict[str, Any] = OFF | {feature: True}
+        if feature == "endings":
+            switches["running"] = True
+        if feature == "invalid_jobs":
+            switches["gangs"] = True
+        find(snapshots(**switches), HAS[feature], settings=REACHES)
+
+
+class TestAlways:
+    @pytest.mark.parametrize("feature", ["affinity", "scalars"])
+    def test_features_become_more_frequent(self, feature: str) -> None:
+        def count(strategy: SearchStrategy[Snapshot]) -> int:
+            having = 0
+
+            @settings(MANY, max_examples=80)
+            @given(strategy)
+            def collect(snapshot: Snapshot) -> None:
+                nonlocal having
+                having += HAS[feature](snapshot)
+
+            collect()
+            return having
+
+        assert count(snapshots(always=[feature])) > 1.2 * count(snapshots())
+
+    @pytest.mark.parametrize(
+        ("switches", "said"),
+        [
+            ({"always": ["gang"]}, "always: 'gang' is no switch"),
+            ({"always": ["gangs"], "gangs": False}, "always: 'gangs' is off"),
+        ],
+    )
+    def test_what_is_off_cannot_be_always_on(self, switches: dict[str, Any], said: str) -> None:
+        with pytest.raises(ValueError, match=said):
+            snapshots(**switches)
+
+
+class TestSnapshots:
+    @MANY
+    @given(snapshots())
+    def test_they_survive_being_made_again(self, snapshot: Snapshot) -> None:
+        again = Snapshot(
+            nodes=snapshot.nodes,
+            jobs=snapshot.jobs,
+            queues=snapshot.queues,
+            other_tasks=snapshot.other_tasks,
+            now=snapshot.now,
+        )
+        assert again == snapshot
+        assert pickle.loads(pickle.dumps(snapshot)) == snapshot
+
+    @settings(MANY, max_examples=100)
+    @given(snapshots(min_nodes=0, max_nodes=2, max_queues=1, min_jobs=0, max_jobs=2, max_tasks=1))
+    def test_they_keep_to_their_bounds(self, snapshot: Snapshot) -> None:
+        assert len(snapshot.nodes) <= 2
+        assert len(snapshot.queues) == 1
+        assert len(snapshot.jobs) <= 2
+        assert all(len(job.tasks) == 1 for job in snapshot.jobs)
+
+    @settings(MANY, max_examples=50)
+    @given(snapshots(min_nodes=3, max_nodes=3, min_jobs=2, min_tasks=2))
+    def test_they_have_as_many_as_they_must(self, snapshot: Snapshot) -> None:
+        assert len(snapshot.nodes) == 3
+        assert len(snapshot.jobs) >= 2
+        assert all(len(job.tasks) >= 2 for job in snapshot.jobs)
+
+    def test_the_simplest_is_one_task_on_an_empty_node(self) -> None:
+        simplest = find(snapshots(), lambda snapshot: True, settings=MANY)
+        task = TaskInfo(uid="j1-1", name="j1-1", resreq=Resource(milli_cpu=1000, memory=1 << 30))
+        assert simplest == Snapshot(
+            nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000, memory=4 << 30))],
+            queues=[Queue(name="q1")],
+            jobs=[JobInfo(name="j1", queue="q1", tasks=[task])],
+        )
+
+    def test_what_waits_shrinks_to_one_node_and_few_tasks(self) -> None:
+        found = smallest(lambda s: schedule(s).pending)
+        assert len(found.nodes) == len(found.queues) == 1
+        assert len(all_tasks(found)) <= 3
+        assert found.other_tasks == ()
+
+    def test_two_tasks_on_the_simplest_node_are_the_smallest_with_two_binds(self) -> None:
+        assert smallest(lambda s: len(schedule(s).binds) > 1) == Snapshot(
+            nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000, memory=4 << 30))],
+            queues=[Queue(name="q1")],
+            jobs=[simple_job(2)],
+        )
+
+    def test_what_waits_for_a_task_that_leaves_shrinks_to_one_node(self) -> None:
+        found = smallest(lambda s: schedule(s).pipelined)
+        assert len(found.nodes) == 1
+        assert len(found.jobs) == 1
+        assert len(all_tasks(found)) <= 3
+        assert any(task.status is TaskStatus.RELEASING for task in all_tasks(found))
+
+    def test_what_is_evicted_shrinks_to_one_node(self) -> None:
+        config = SchedulerConfig.from_mapping({"actions": "preempt"})
+        found = smallest(lambda s: schedule(s, config).evictions)
+        assert len(found.nodes) == 1
+        assert len(all_tasks(found)) <= 4
+
+
+class TestParts:
+    @settings(MANY, max_examples=100)
+    @given(resources(max_milli_cpu=2000, max_memory=2 << 30, scalars=["a/b"], may_be_empty=False))
+    def test_resources_keep_to_their_bounds(self, resource: Resource) -> None:
+        most = Resource(milli_cpu=2000, memory=2 << 30, scalars={"a/b": 4000})
+        assert resource <= most
+        assert not resource.is_empty()
+
+    @settings(MANY, max_examples=100)
+    @given(tasks(uid="t7", namespace="team"), jobs(name="j7", queues=["a", "b"]), nodes(name="n7"))
+    def test_they_fit_together(self, task: TaskInfo, job: JobInfo, node: NodeInfo) -> None:
+        snapshot = Snapshot(
+            nodes=[node],
+            queues=[Queue(name="a"), Queue(name="b")],
+            jobs=[job, JobInfo(name="other", queue="a", tasks=[task])],
+        )
+        assert {task.uid for task in job.tasks} <= schedule(snapshot).tasks.keys() | {
+            task.uid for each in snapshot.jobs for task in each.tasks
+        }
+        assert task.uid == "t7"
+        assert job.name == "j7"
+        assert node.name == "n7"
+        assert all(task.status is TaskStatus.PENDING for task in job.tasks)
+
+    @settings(MANY, max_examples=50)
+    @given(queues(name="gold"), queues(weights=False))
+    def test_queues_have_weights(self, queue: Queue, plain: Queue) -> None:
+        assert queue.name == "gold"
+        assert 1 <= queue.weight <= 4
+        assert plain.weight == 1
+
+
+class TestConfigs:
+    @settings(MANY, max_examples=150)
+    @given(configs())
+    def test_a_scheduler_takes_them(self, config: SchedulerConfig) -> None:
+        Scheduler(config)
+
+    @settings(MANY, max_examples=100)
+    @given(configs(actions=["allocate", "reserve"], arguments=False, flags=False))
+    def test_they_keep_to_what_is_allowed(self, config: SchedulerConfig) -> None:
+        assert {action.name for action in config.actions} <= {"allocate", "reserve"}
+        assert not any(action.arguments for action in config.actions)
+        assert not any(p.flags or p.arguments for tier in config.tiers for p in tier.plugins)
+
+    def test_the_simplest_is_allocate_with_the_default_tiers(self) -> None:
+        simplest = find(configs(), lambda config: True, settings=MANY)
+        assert [action.name for action in simplest.actions] == ["allocate"]
+        assert simplest.tiers == SchedulerConfig().tiers
+
+    @pytest.mark.parametrize("name", ["allocate", "backfill", "preempt", "reclaim", "reserve"])
+    def test_every_action_comes(self, name: str) -> None:
+        find(
+            configs(),
+            lambda config: name in [action.name for action in config.actions],
+            settings=REACHES,
+        )
