@@ -7,15 +7,18 @@ from itertools import combinations
 
 import pytest
 from attrs import evolve
-from books import dump, opened
+from books import Saying, dump, opened
 from clusters import cluster, job, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchsched import Queue, Snapshot, TaskStatus
+from batchsched import JobInfo, Queue, Snapshot, TaskStatus
 from batchsched.actions.claims import Among, make_room_among
 from batchsched.actions.make_room import Room, make_room, running_tasks, spare, take_until
-from batchsched.session import Session
+from batchsched.placement.indexed import IndexedPlacement
+from batchsched.placement.plain import PlainPlacement
+from batchsched.plugin import Verdict
+from batchsched.session import PlacementFactory, Session
 from batchsched.states import NodeState, TaskState
 from batchsched.testing import snapshots
 from batchsched.vectors import fits, plus
@@ -124,6 +127,114 @@ def test_enough_is_what_the_specification_calls_enough(
             assert room.is_enough_with(victims) is enough_by_the_specification(
                 task, of, victims, may_grow=may_grow
             )
+
+
+def crowded() -> Session:
+    """A node of 9 cpu: 2 run, 2 run as backfill, 1 is released; 3 are promised, 1 is idle.
+
+    idle 4, future_idle 4 + 1 - 1 = 4, eventual 4 + 1 + 2 - 1 - 3 = 3
+    """
+    leaving = job("x", "1C0G@n1")
+    session = opened(
+        cluster(
+            [node("n1", "9C0G")],
+            evolve(leaving, tasks=[evolve(leaving.tasks[0], status=TaskStatus.RELEASING)]),
+            job("a", "2C0G@n1", "2C0G@n1*", "1C0G", "3C0G", "1C0G", minimum=9),
+        ),
+        ["priority"],
+    )
+    session.pipeline(session.task("a-3"), session.nodes[0])
+    session.promise(session.task("a-4"), session.nodes[0])
+    return session
+
+
+def milli(cpu: int) -> tuple[int, int]:
+    return cpu, 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "freed", "may_grow", "expected"),
+    [
+        (3000, 0, True, True),
+        (3001, 0, True, False),  # of what is there in the end
+        (3001, 0, False, False),
+        (6000, 3000, True, True),
+        (6001, 3000, True, False),
+        (3000, 2999, False, False),  # it lives on what its victims hold
+        (3000, 3000, False, True),
+    ],
+)
+def test_there_may_be_room_only_if_all_that_is_freed_would_be_enough(
+    request_: int, freed: int, may_grow: bool, expected: bool
+) -> None:
+    on = crowded().nodes[0]
+    assert Room(milli(request_), on, may_grow=may_grow).may_be_enough(milli(freed)) is expected
+
+
+def test_there_may_be_room_only_if_it_is_enough_before_backfill_tasks_leave() -> None:
+    session = opened(
+        cluster([node("n1", "4C0G")], job("b", "2C0G@n1*", "2C0G@n1", minimum=1)), ["priority"]
+    )
+    (on,) = session.nodes  # nothing is idle, 2 are there in the end
+    room = Room(milli(2000), on, may_grow=True)
+    assert not room.may_be_enough(milli(1999))
+    assert room.may_be_enough(milli(2000))
+
+
+@pytest.mark.parametrize(
+    ("request_", "uids", "expected"),
+    [
+        (3000, [], True),
+        (3001, [], False),
+        (3001, ["a-2"], False),  # what it holds is there in the end already
+        (5000, ["a-1"], True),
+        (5001, ["a-1"], False),
+        (5000, ["a-1", "a-2"], True),
+        (5001, ["a-1", "a-2"], False),
+    ],
+)
+def test_what_a_backfill_task_holds_is_no_room_for_good(
+    request_: int, uids: list[str], expected: bool
+) -> None:
+    session = crowded()
+    victims = [session.task(uid) for uid in uids]
+    room = Room(milli(request_), session.nodes[0], may_grow=True)
+    assert room.is_enough_with(victims) is expected
+
+
+def test_without_victims_nothing_is_freed() -> None:
+    session = opened(cluster([node("n1", "2C0G")], job("a", "1C0G@n1", minimum=1)), ["priority"])
+    assert Room(milli(1000), session.nodes[0], may_grow=True).is_enough_with([])
+    assert not Room(milli(1001), session.nodes[0], may_grow=True).is_enough_with([])
+
+
+@pytest.mark.parametrize(
+    ("among", "point"),
+    [(Among.OTHER_JOBS, "preemptable"), (Among.OTHER_QUEUES, "reclaimable")],
+)
+def test_plugins_are_told_who_claims_and_the_candidates_in_victim_order(
+    among: Among, point: str
+) -> None:
+    asked: list[tuple[str, list[str]]] = []
+
+    def answer(claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+        asked.append((claimant.uid, [candidate.uid for candidate in candidates]))
+        return [Verdict.VICTIM] * len(candidates)
+
+    other = "q" if among is Among.OTHER_JOBS else "r"
+    session = opened(
+        cluster(
+            [node("n1", "2C2G")],
+            job("a", "1C1G@n1", "1C1G@n1", minimum=1, queue=other),
+            job("b", "1C1G"),
+            queues=("q", "r"),
+        ),
+        [("own", Saying(**{point: answer}))],
+    )
+    with session.statement() as statement:
+        task = session.task("b-1")
+        assert make_room_among(session, statement, task, among=among, may_grow=True)
+    assert asked == [("b-1", ["a-2", "a-1"])]
 
 
 def expected_room(
@@ -349,3 +460,189 @@ def test_an_account_that_becomes_smaller_can_make_room_where_there_was_none() ->
     assert [eviction.task_uid for eviction in session.evictions] == ["low-4"]
     assert make_room_for(memory)
     assert [eviction.task_uid for eviction in session.evictions] == ["low-4", "low-1"]
+
+
+def test_making_room_says_whether_it_was_made_and_goes_from_node_to_node() -> None:
+    """On n1 nobody may be considered, on n2 nobody is let go; n3 is the first that is enough."""
+    session = opened(
+        cluster(
+            [node(f"n{n}", "4C9G") for n in (1, 2, 3, 4)],
+            job("a", "1C1G@n1", "1C1G@n2", "1C1G@n3", "1C1G@n4", minimum=1),
+            job("b", "4C1G", "5C1G", "3C1G"),
+        ),
+        ["priority"],
+    )
+    asked: list[tuple[str, list[str]]] = []
+
+    def victims_of(claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
+        asked.append((claimant.uid, [candidate.uid for candidate in candidates]))
+        return [candidate for candidate in candidates if candidate.uid != "a-2"]
+
+    def made_for(uid: str, nodes: Sequence[NodeState]) -> list[str] | None:
+        with session.statement() as statement:
+            made = make_room(
+                session,
+                statement,
+                session.task(uid),
+                nodes=nodes,
+                may_grow=True,
+                is_candidate=lambda other: other.uid != "a-1",
+                victims_of=victims_of,
+            )
+            assert made is (len(statement) > 0)
+            return [task.uid for task, _, _ in statement._claims] if made else None
+
+    assert made_for("b-1", session.nodes) == ["a-3"]
+    assert asked == [("b-1", ["a-2"]), ("b-1", ["a-3"])]
+    assert made_for("b-2", session.nodes) is None
+    # Room that is there without victims is not its business.
+    assert made_for("b-3", session.nodes[:2]) is None
+
+
+@pytest.mark.parametrize("among", [Among.OTHER_JOBS, Among.OTHER_QUEUES])
+def test_room_that_is_there_without_victims_is_not_its_business(among: Among) -> None:
+    other = "q" if among is Among.OTHER_JOBS else "r"
+    say = Saying(**{among.point: lambda _, candidates: [Verdict.PASS] * len(candidates)})
+    session = opened(
+        cluster(
+            [node("n1", "2C2G")],
+            job("a", "1C1G@n1", minimum=1, queue=other),
+            job("b", "1C1G"),
+            queues=("q", "r"),
+        ),
+        [("own", say)],
+    )
+    with session.statement() as statement:
+        task = session.task("b-1")
+        assert not make_room_among(session, statement, task, among=among, may_grow=True)
+        assert len(statement) == 0
+
+
+def test_a_node_without_enough_for_one_may_have_enough_for_the_next() -> None:
+    """The gang f gives nothing; a-1 is too little for the first claimant."""
+    session = opened(
+        cluster(
+            [node("n1", "4C4G")],
+            job("f", "3C3G@n1", priority=-1),
+            job("a", "1C1G@n1", minimum=0, priority=-1),
+            job("large", "2C2G"),
+            job("small", "1C1G"),
+        ),
+        ["priority", "gang"],
+    )
+
+    def made(uid: str) -> bool:
+        with session.statement() as statement:
+            task = session.task(uid)
+            return make_room_among(session, statement, task, among=Among.OTHER_JOBS, may_grow=True)
+
+    for _ in range(2):
+        assert [made(uid) for uid in ("large-1", "small-1")] == [False, True]
+
+
+# What is remembered, by example
+
+
+def made_for(session: Session, uid: str, among: Among) -> list[str] | None:
+    """Make room for a task, for good; return who was evicted, None if there was no room."""
+    with session.statement() as statement:
+        task = session.task(uid)
+        if not make_room_among(session, statement, task, among=among, may_grow=True):
+            return None
+        evicted = [victim.uid for victim, _, _ in statement._claims]
+        statement.commit()
+    return evicted
+
+
+def full(*jobs: JobInfo, nodes: int = 1, queues: Sequence[str] = ("q",)) -> Snapshot:
+    return cluster([node(f"n{n}", "1C1G") for n in range(1, nodes + 1)], *jobs, queues=queues)
+
+
+@pytest.mark.parametrize("among", [Among.OTHER_JOBS, Among.OTHER_QUEUES])
+def test_nothing_is_remembered_if_a_plugin_does_not_say_what_its_verdicts_read(
+    among: Among,
+) -> None:
+    def only_for_c(claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+        verdict = Verdict.VICTIM if claimant.uid == "c-1" else Verdict.PROTECTED
+        return [verdict] * len(candidates)
+
+    other = "q" if among is Among.OTHER_JOBS else "r"
+    snapshot = full(
+        job("a", "1C1G@n1", minimum=0, queue=other),
+        job("b", "1C1G"),
+        job("c", "1C1G"),
+        queues=("q", "r"),
+    )
+    session = opened(snapshot, ["gang", ("own", Saying(**{among.point: only_for_c}))])
+    assert made_for(session, "b-1", among) is None
+    assert made_for(session, "c-1", among) == ["a-1"]
+
+
+def test_what_a_job_finds_among_other_jobs_is_not_what_another_finds() -> None:
+    """b could only take its own task, which is another job's for c."""
+    snapshot = full(job("b", "1C1G@n1", "1C1G", minimum=0), job("c", "1C1G", minimum=0))
+    session = opened(snapshot, ["gang"])
+    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
+    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
+    session = opened(snapshot, ["gang"])
+    assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+
+
+def test_what_another_job_may_give_is_not_what_a_job_finds_in_itself() -> None:
+    snapshot = full(job("a", "1C1G@n1"), job("b", "1C1G@n2", "1C1G", minimum=0), nodes=2)
+    session = opened(snapshot, ["gang"])
+    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
+    assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+
+
+def test_a_gang_that_has_a_task_more_has_one_to_give_on_nodes_that_did_not_change() -> None:
+    snapshot = full(job("a", "1C1G@n1", "1C1G@n2", "1C1G", minimum=2), job("b", "1C1G"), nodes=3)
+    session = opened(snapshot, ["gang"])
+    assert made_for(session, "b-1", Among.OTHER_JOBS) is None
+    session.allocate(session.task("a-3"), session.node("n3"))
+    assert made_for(session, "b-1", Among.OTHER_JOBS) in (["a-1"], ["a-2"])
+
+
+def test_a_queue_that_has_more_has_more_to_give_whichever_of_its_jobs_has_it() -> None:
+    """r deserves 2 cpu and holds as much; with what y is given, x has a task to give."""
+    snapshot = cluster(
+        [node(f"n{n}", "1C0G") for n in range(1, 5)],
+        job("x", "1C0G@n1", minimum=0, queue="r"),
+        job("y", "1C0G@n2", "1C0G", minimum=0, queue="r"),
+        job("b", *["1C0G"] * 4, minimum=0),
+        queues=("q", "r"),
+    )
+    session = opened(snapshot, ["proportion"])
+    assert made_for(session, "b-1", Among.OTHER_QUEUES) is None
+    session.allocate(session.task("y-2"), session.node("n3"))
+    assert made_for(session, "b-1", Among.OTHER_QUEUES) == ["x-1"]
+
+
+def test_what_the_less_important_was_refused_the_more_important_may_have() -> None:
+    snapshot = full(job("a", "1C1G@n1"), job("b", "1C1G"), job("c", "1C1G", priority=5))
+    session = opened(snapshot, ["priority"])
+    assert made_for(session, "b-1", Among.OTHER_JOBS) is None
+    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["a-1"]
+
+
+def test_where_there_was_too_little_for_one_there_may_be_enough_for_another() -> None:
+    """Each of a's tasks could go, but not both."""
+    snapshot = cluster(
+        [node("n1", "2C2G")],
+        job("a", "1C1G@n1", "1C1G@n1", minimum=1),
+        job("large", "2C2G"),
+        job("small", "1C1G"),
+    )
+    session = opened(snapshot, ["gang"])
+    assert made_for(session, "large-1", Among.OTHER_JOBS) is None
+    assert made_for(session, "small-1", Among.OTHER_JOBS) == ["a-2"]
+
+
+@pytest.mark.parametrize("placement", [PlainPlacement, IndexedPlacement])
+def test_where_one_may_not_go_another_may(placement: PlacementFactory) -> None:
+    wants = job("b", "1C1G")
+    elsewhere = evolve(wants, tasks=[evolve(wants.tasks[0], node_selector={"disk": "ssd"})])
+    snapshot = full(job("a", "1C1G@n1", minimum=0), elsewhere, job("c", "1C1G"))
+    session = opened(snapshot, ["gang", "predicates"], placement=placement)
+    assert made_for(session, "b-1", Among.OTHER_JOBS) is None
+    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["a-1"]

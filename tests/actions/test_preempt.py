@@ -7,7 +7,7 @@ from attrs import evolve
 from clusters import cluster, evicted, job, node, places, scheduler
 from hypothesis import given, settings
 
-from batchsched import Scheduler, SchedulerConfig, Snapshot, TaskStatus
+from batchsched import Scheduler, SchedulerConfig, Snapshot, TaskStatus, WhyPending
 from batchsched.testing import snapshots
 
 BY_PRIORITY = scheduler("preempt", without=["drf", "proportion"])
@@ -159,3 +159,16 @@ def test_what_is_evicted_was_running_in_the_queue_of_who_it_makes_room_for(
         assert owner.queue == claimants_job.queue
         assert result.tasks[claimant.uid].node_name == eviction.node_name
         assert result.tasks[claimant.uid].status is TaskStatus.PIPELINED
+
+
+def test_a_task_of_an_overused_queue_is_told_so_though_there_is_room() -> None:
+    snapshot = cluster(
+        [node("n1", "4C0G")],
+        job("a", "2C0G@n1"),
+        job("b", "1C0G"),
+        job("c", "1C0G@n1", "9C0G", minimum=1, queue="r"),
+        queues=("q", "r"),
+    )
+    pending = scheduler("preempt", without=["drf"]).schedule(snapshot).pending
+    assert pending["b-1"].why is WhyPending.QUEUE_OVERUSED
+    assert pending["c-2"].why is WhyPending.NO_NODE

@@ -7,7 +7,7 @@ from attrs import evolve
 from clusters import cluster, evicted, job, node, places, scheduler
 from hypothesis import given, settings
 
-from batchsched import Queue, Scheduler, SchedulerConfig, Snapshot, TaskStatus
+from batchsched import Queue, Scheduler, SchedulerConfig, Snapshot, TaskStatus, WhyPending
 from batchsched.testing import snapshots
 
 RECLAIM = scheduler("reclaim", without=["drf"])
@@ -110,3 +110,34 @@ def test_what_is_evicted_was_running_in_another_queue(snapshot: Snapshot) -> Non
         assert not claimant.is_best_effort
         assert owner.queue != claimants_job.queue
         assert result.tasks[claimant.uid].status is TaskStatus.PIPELINED
+
+
+def test_a_gang_that_finds_no_room_for_all_is_incomplete_and_its_queue_not_overused() -> None:
+    snapshot = cluster([node("n1", "3C3G")], job("g", *["2C1G"] * 3))
+    pending = RECLAIM.schedule(snapshot).pending
+    assert {uid: reason.why for uid, reason in pending.items()} == {
+        "g-1": WhyPending.GANG_INCOMPLETE,
+        "g-2": WhyPending.GANG_INCOMPLETE,
+        "g-3": WhyPending.NOT_REACHED,
+    }
+
+
+def test_a_gang_that_is_stopped_by_what_its_queue_deserves_is_told_so() -> None:
+    wants = job("g", *["1C0G"] * 3)
+    snapshot = two_queues("4C0G", wants, job("b", *["1C0G"] * 4, minimum=1, queue="r"))
+    pending = RECLAIM.schedule(snapshot).pending
+    assert pending["g-1"].why is WhyPending.GANG_INCOMPLETE
+    assert pending["g-3"].why is WhyPending.QUEUE_OVERUSED
+
+
+def test_a_queue_that_is_overused_is_passed_over_and_its_tasks_are_told_so() -> None:
+    """q has all that it deserves; r has as large a share, of memory alone, and comes next."""
+    snapshot = cluster(
+        [node("n1", "12C13G")],
+        job("a", "6C6.5G@n1", "9C0G", minimum=1),
+        job("b", "1C6.5G@n1", "1C0G", "9C0G", minimum=1, queue="r"),
+        queues=("q", "r"),
+    )
+    result = RECLAIM.schedule(snapshot)
+    assert places(result, "b")["b-2"] == "Binding n1"
+    assert result.pending["a-2"].why is WhyPending.QUEUE_OVERUSED

@@ -7,6 +7,8 @@ from attrs import evolve
 from clusters import action, bound, cluster, job, node, places, scheduler
 
 from batchsched import JobInfo, Snapshot, TaskStatus
+from batchsched.actions.displace import displace as displace_jobs
+from batchsched.actions.promises import make_promises_real
 
 
 def marked(one: JobInfo) -> JobInfo:
@@ -83,3 +85,132 @@ def test_idle_room_is_not_given_away_that_all_promises_together_need() -> None:
     }
     assert fits_in == {"idle": True, "future_idle": True, "accessible": True, "eventual": False}
     assert not on.fits_now(request)
+
+
+# Where to
+
+
+SIZES = [
+    (("4C4G", "4C4G"), "n2"),  # as good: the first
+    (("4C4G", "6C6G"), "n3"),
+    (("6C6G", "4C4G"), "n2"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "chosen"), SIZES)
+def test_a_job_is_started_on_the_best_node_of_those_where_nobody_waits(
+    sizes: tuple[str, str], chosen: str
+) -> None:
+    """On n1 p waits for k to leave; the gang g gives back what it holds on n2 and n3."""
+    snapshot = cluster(
+        [node("n1", "4C4G"), node("n2", sizes[0]), node("n3", sizes[1])],
+        job("k", "2C2G@n1*"),
+        job("p", "3C3G", priority=10),
+        job("g", *sorted(sizes, reverse=True), "9C9G", priority=20),
+        job("y", "2C2G"),
+    )
+    release = action("backfill", strategy="release")
+    result = scheduler("allocate", release, without=["drf", "proportion"]).schedule(snapshot)
+    assert places(result, "p", "y") == {"p-1": "Conditional n1", "y-1": f"Binding {chosen}*"}
+
+
+@pytest.mark.parametrize(("sizes", "chosen"), SIZES)
+def test_a_job_displaces_on_the_best_node(sizes: tuple[str, str], chosen: str) -> None:
+    snapshot = cluster(
+        [node("n2", sizes[0]), node("n3", sizes[1])],
+        job("g", *sorted(sizes, reverse=True), "9C9G", priority=10),
+        job("y", "2C2G"),
+    )
+    displace = action("backfill", strategy="displace")
+    result = scheduler("allocate", displace, without=["drf", "proportion"]).schedule(snapshot)
+    assert places(result, "y") == {"y-1": f"Binding {chosen}"}
+
+
+def test_nothing_is_displaced_on_a_node_that_is_closed() -> None:
+    """g holds a part of n1 until k is reserved the whole of it, and of n2, which stays open."""
+    reserve = action("reserve", starvingJobTimeThreshold=10, reservedNodePercent=100)
+    displace = action("backfill", strategy="displace")
+    using = scheduler("allocate", reserve, displace, without=["drf", "proportion"])
+
+    def snapshot(*nodes: str) -> Snapshot:
+        return cluster(
+            [node("n1", "4C4G"), *(node(name, "3C3G") for name in nodes)],
+            job("r", "1C1G@n1"),
+            job("k", "4C4G", priority=20),
+            job("g", "3C3G", *("3C3G" for _ in nodes), "9C9G", priority=10),
+            job("y", "2C2G", creation_time=99),
+            now=100,
+        )
+
+    result = using.schedule(snapshot())
+    assert places(result, "k", "g", "y") == {
+        "k-1": "Reserved n1",
+        "g-1": "Allocated n1",
+        "g-2": "Pending",
+        "y-1": "Pending",
+    }
+    assert bound(using.schedule(snapshot("n2"))) == {"y-1": "n2"}
+
+
+def test_nothing_is_displaced_for_room_that_is_promised_to_others_in_the_end() -> None:
+    """v counts as accessible whether it is there or not; x leaves, which p does not wait for."""
+    leaving = job("x", "2C2G@n1")
+    session = scheduler("allocate", without=["drf", "proportion"]).open(
+        cluster(
+            [node("n1", "4C4G")],
+            evolve(leaving, tasks=[evolve(leaving.tasks[0], status=TaskStatus.RELEASING)]),
+            marked(job("v", "2C2G", "9C9G")),
+            job("p", "1C1G"),
+            job("t", "2C2G"),
+        )
+    )
+    (on,) = session.nodes
+    session.allocate(session.task("v-1"), on)
+    session.promise(session.task("p-1"), on)
+    displace_jobs(session)
+    assert session.task("v-1").status is TaskStatus.ALLOCATED
+    assert session.task("t-1").status is TaskStatus.PENDING
+
+
+@pytest.mark.parametrize(("needed", "are_real"), [(1, True), (2, False)])
+def test_promises_become_real_or_it_is_said_that_they_did_not(needed: int, are_real: bool) -> None:
+    session = scheduler("allocate", without=["drf", "proportion"]).open(
+        cluster(
+            [node("n1", "2C2G")],
+            job("k", "1C1G@n1*"),
+            job("p", "2C2G", "9C9G", minimum=needed),
+        )
+    )
+    (on,) = session.nodes
+    session.promise(session.task("p-1"), on)
+    assert make_promises_real(session, session.jobs["default/p"]) is are_real
+    stands = TaskStatus.PIPELINED if are_real else TaskStatus.CONDITIONAL
+    assert session.task("p-1").status is stands
+    assert [e.task_uid for e in session.evictions] == (["k-1"] if are_real else [])
+
+
+def test_promises_that_backfill_tasks_alone_cannot_keep_do_not_become_real() -> None:
+    session = scheduler("allocate", without=["drf", "proportion"]).open(
+        cluster(
+            [node("n1", "2C2G")],
+            job("k", "1C1G@n1*", queue="gone"),
+            job("p", "2C2G"),
+        )
+    )
+    session.promise(session.task("p-1"), session.nodes[0])
+    assert make_promises_real(session, session.jobs["default/p"]) is False
+    assert session.task("p-1").status is TaskStatus.CONDITIONAL
+
+
+def test_only_whole_jobs_are_started_in_what_gangs_give_back() -> None:
+    """j is not ready with the one task that runs; y waits with all of its own."""
+    snapshot = cluster(
+        [node("n1", "1C1G"), node("n2", "4C4G")],
+        job("g", "4C4G", "9C9G", priority=10),
+        job("j", "1C1G@n1", "2C2G"),
+        job("y", "2C2G"),
+    )
+    release = action("backfill", strategy="release")
+    result = scheduler("allocate", release, without=["drf", "proportion"]).schedule(snapshot)
+    assert bound(result) == {"y-1": "n2"}
+    assert places(result, "j") == {"j-1": "Running n1", "j-2": "Pending"}

@@ -6,6 +6,7 @@ import pytest
 
 from batchsched import (
     ActionOption,
+    Arguments,
     ConfigError,
     JobInfo,
     NodeInfo,
@@ -19,6 +20,9 @@ from batchsched import (
     TaskStatus,
     schedule,
 )
+from batchsched.actions.allocate import AllocateAction
+from batchsched.actions.backfill import BackfillAction
+from batchsched.actions.reserve import ReserveAction
 
 WRONG = [
     ("reserve", "reservedNodePercent", -1, "-1 is less than 0"),
@@ -113,3 +117,21 @@ def test_a_reservation_that_its_node_cannot_keep_is_dropped_and_the_result_says_
     assert dropped == [("s", node_name)]
     assert result.tasks["s"].status is status
     assert not result.reserved
+
+
+def test_what_is_not_given_is_as_documented() -> None:
+    assert ReserveAction.from_arguments(Arguments({})) == ReserveAction(
+        starving_job_time_threshold=172_800, reserved_node_percent=50, in_order=False
+    )
+    assert AllocateAction.from_arguments(Arguments({})) == AllocateAction(
+        discard_unready=False, evict_backfill=False, starvation_threshold=None
+    )
+    assert BackfillAction.from_arguments(Arguments({})) == BackfillAction(
+        strategy="best-effort", best_node=False, starvation_threshold=None
+    )
+
+
+def test_a_threshold_of_nothing_is_a_threshold() -> None:
+    given = Arguments({"starvationThreshold": 0})
+    assert AllocateAction.from_arguments(given).starvation_threshold == 0
+    assert BackfillAction.from_arguments(given).starvation_threshold == 0

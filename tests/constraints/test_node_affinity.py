@@ -99,6 +99,11 @@ class TestRequired:
         assert affinity.accepts({"disk": "ssd"}, "n1")
         assert not affinity.accepts({"disk": "hdd"}, "n1")
 
+    def test_a_node_can_be_required_by_name(self) -> None:
+        affinity = NodeAffinity(required=[NodeSelectorTerm(match_fields=[ON_N1])])
+        assert affinity.accepts({}, "n1")
+        assert not affinity.accepts({}, "n2")
+
     @given(st.lists(preferred_terms), node_labels, node_names)
     def test_preferences_refuse_nothing(
         self, preferred: list[PreferredNodeTerm], labels: dict[str, str], name: str

@@ -87,3 +87,33 @@ def test_a_discard_covers_what_was_undone_before_it() -> None:
         statement.undo_to(1)
         statement.allocate(session.task("b1"), session.node("n2"))
     assert changed(session, before) == (set(), set())
+
+
+def test_nodes_and_jobs_are_recorded_apart() -> None:
+    """Binding changes an account and no node, so that the records are not equally long."""
+    session = opened()
+    session.allocate(session.task("a0"), session.node("n0"))
+    session.allocate(session.task("a1"), session.node("n1"))
+    for uid in ("a0", "a1"):
+        session.ledger.bind(session.task(uid))
+    before = session.ledger.position()
+    assert before == (2, 4, 2)
+    session.allocate(session.task("b0"), session.node("n2"))
+    assert session.ledger.changed_since(before) == (
+        {2},
+        {session.jobs["default/b"]},
+        {session.jobs["default/b"]},
+    )
+    # What the statement that is undone did on n0 is nobody's business.
+    with session.statement() as statement:
+        statement.allocate(session.task("b1"), session.node("n0"))
+    assert changed(session, before) == ({2}, {"b"})
+
+
+def test_a_job_that_gives_back_changes_and_is_not_charged() -> None:
+    session = opened()
+    session.allocate(session.task("a0"), session.node("n1"))
+    before = session.ledger.position()
+    session.take_back(session.task("a0"))
+    nodes, jobs, charged = session.ledger.changed_since(before)
+    assert (nodes, jobs, charged) == ({1}, {session.jobs["default/a"]}, set())

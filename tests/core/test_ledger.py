@@ -247,6 +247,7 @@ def test_the_books_open_on_what_the_snapshot_says() -> None:
     assert [of.uid for of in ledger.queues["q"].jobs] == ["default/a"]
     assert ledger.jobs["default/a"].backfilling == 1
     assert ledger.lost_reservations == []
+    assert ledger.broken == ""
 
 
 def test_a_reservation_on_a_node_that_is_gone_is_lost() -> None:
@@ -308,7 +309,8 @@ def test_what_was_promised_cannot_be_taken() -> None:
     n1 = ledger.nodes[0]
     ledger.move(ledger.tasks["w-1"], S.PIPELINED, n1, is_backfill=False)  # future 0
     ledger.check()
-    with pytest.raises(InvariantError, match="takes what was promised on <node n1>: future_idle"):
+    message = "<task w-3 Allocated on n1> takes what was promised on <node n1>: future_idle"
+    with pytest.raises(InvariantError, match=message):
         ledger.move(ledger.tasks["w-3"], S.ALLOCATED, n1, is_backfill=False)
 
 
@@ -318,7 +320,8 @@ def test_nobody_can_be_promised_what_will_never_be_there() -> None:
     ledger.move(ledger.tasks["w-1"], S.PIPELINED, n1, is_backfill=False)  # eventual 1
     ledger.move(ledger.tasks["w-3"], S.CONDITIONAL, n1, is_backfill=False)  # eventual 0
     ledger.check()
-    with pytest.raises(InvariantError, match="eventual"):
+    message = "<task w-4 Conditional on n1> takes what was promised on <node n1>: eventual"
+    with pytest.raises(InvariantError, match=message):
         ledger.move(ledger.tasks["w-4"], S.CONDITIONAL, n1, is_backfill=False)
 
 
@@ -328,6 +331,27 @@ def test_a_backfill_task_that_others_wait_for_cannot_become_an_ordinary_one() ->
     ledger.move(ledger.tasks["w-1"], S.CONDITIONAL, n1, is_backfill=False)
     with pytest.raises(InvariantError, match="accessible"):
         ledger.move(ledger.tasks["r-2"], S.RUNNING, n1, is_backfill=False)
+
+
+def test_broken_books_refuse_everything_and_say_again_what_broke_them() -> None:
+    ledger = crowded()
+    n1 = ledger.nodes[0]
+    with pytest.raises(InvariantError) as first:
+        ledger.move(ledger.tasks["w-1"], S.ALLOCATED, n1, is_backfill=False)
+    with pytest.raises(InvariantError) as second:
+        ledger.move(ledger.tasks["r-1"], S.PENDING, None, is_backfill=False)
+    assert str(second.value) == str(first.value) == ledger.broken
+
+
+def test_a_move_that_changes_no_account_of_the_node_does_not_touch_it() -> None:
+    ledger = crowded()
+    n1, task = ledger.nodes[0], ledger.tasks["r-1"]
+    before = ledger.position()
+    ledger.move(task, S.BOUND, n1, is_backfill=False)
+    assert ledger.position() == (before[0], before[1] + 1, before[2])
+    ledger.move(task, S.BOUND, n1, is_backfill=True)  # the mark is one
+    assert ledger.position() == (before[0] + 2, before[1] + 2, before[2])
+    ledger.check()
 
 
 # Doctored books
@@ -395,10 +419,34 @@ def test_a_task_that_should_be_somewhere_and_is_nowhere_is_found(status: TaskSta
         ledger.check()
 
 
+def test_a_task_that_should_be_nowhere_and_is_on_a_node_is_found() -> None:
+    ledger, task = books()
+    task.node = ledger.nodes[0]
+    with pytest.raises(InvariantError, match=r"; <task t Pending on n1> is on a node$"):
+        ledger.check()
+
+
+def test_several_backfill_tasks_of_one_job_are_counted_one_by_one() -> None:
+    ledger = Ledger(cluster([node("n1", "4C9G")], job("a", "1C1G@n1*", "1C1G@n1*", "1C1G")))
+    ledger.check()
+    assert ledger.jobs["default/a"].backfilling == 2
+    ledger.move(ledger.tasks["a-3"], S.ALLOCATED, ledger.nodes[0], is_backfill=True)
+    ledger.check()
+    ledger.move(ledger.tasks["a-1"], S.RELEASING, ledger.nodes[0], is_backfill=True)
+    ledger.check()
+    assert ledger.jobs["default/a"].backfilling == 3
+    ledger.move(ledger.tasks["a-3"], S.PENDING, None, is_backfill=False)
+    ledger.check()
+    assert ledger.jobs["default/a"].backfilling == 2
+
+
 def test_all_that_is_wrong_is_told_at_once() -> None:
     ledger = crowded()
     ledger.nodes[0].ports += 1
     ledger.jobs["default/r"].ready_count += 1
     with pytest.raises(InvariantError) as caught:
         ledger.check()
-    assert str(caught.value).count("is booked as") == 2
+    assert str(caught.value) == (
+        "<node n1>.ports is booked as 1, and is 0; "
+        "<job default/r>.ready_count is booked as 3, and is 2"
+    )

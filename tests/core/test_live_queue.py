@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from books import opened
+from clusters import cluster, job, node
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -130,3 +132,23 @@ def test_a_queue_without_items_is_empty() -> None:
     assert len(queue) == 0
     with pytest.raises(IndexError):
         queue.pop()
+
+
+def test_queues_that_wait_change_places_when_their_jobs_are_given_something() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "8C0G")],
+            job("a", "1C0G", "3C0G", minimum=0),
+            job("b", "1C0G", "3C0G", minimum=0, queue="r"),
+            job("c", "1C0G", "3C0G", minimum=0, queue="s"),
+            queues=("q", "r", "s"),
+        ),
+        ["proportion"],
+    )
+    waiting = of.live_queues(of.queues.values())
+    of.allocate(of.task("a-1"), of.nodes[0])
+    assert waiting.pop().name == "r"
+    with of.statement() as statement:
+        statement.allocate(of.task("c-1"), of.nodes[0])
+        statement.allocate(of.task("c-2"), of.nodes[0])
+    assert [waiting.pop().name, waiting.pop().name] == ["s", "q"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from books import dump, opened, standing
+from attrs import evolve
+from books import Saying, dump, opened, standing
 from clusters import cluster, job, node
 
-from batchsched import Snapshot, Statement, StatementError, TaskStatus
+from batchsched import PluginError, Snapshot, Statement, StatementError, TaskStatus
 from batchsched.session import Session
 
 S = TaskStatus
@@ -150,6 +151,21 @@ def test_taking_back_takes_the_mark_that_came_with_the_place() -> None:
     assert standing(of.task("b-1")) == ("Pending", None, False)
 
 
+@pytest.mark.parametrize(
+    ("method", "status"),
+    [("pipeline", "Pipelined"), ("promise", "Conditional"), ("reserve", "Reserved")],
+)
+def test_a_promise_leaves_a_task_the_mark_that_it_has(method: str, status: str) -> None:
+    waits = job("b", "1C1G", "1C1G")
+    tasks = [evolve(task, is_backfill=task.uid == "b-2") for task in waits.tasks]
+    of = opened(cluster([node("n1", "4C8G")], evolve(waits, tasks=tasks)), ["priority"])
+    with of.statement() as statement:
+        getattr(statement, method)(of.task("b-1"), of.node("n1"))
+        getattr(statement, method)(of.task("b-2"), of.node("n1"))
+        assert standing(of.task("b-1")) == (status, "n1", False)
+        assert standing(of.task("b-2")) == (status, "n1", True)
+
+
 def test_what_is_placed_is_what_was_pending_and_is_not_any_more() -> None:
     of = session()
     statement = of.statement()
@@ -177,7 +193,9 @@ def test_a_statement_that_ended_takes_no_more_operations(end: str) -> None:
         statement.discard,
         lambda: statement.undo_to(0),
     ):
-        with pytest.raises(StatementError, match="was committed or discarded already"):
+        with pytest.raises(
+            StatementError, match=r"^the statement was committed or discarded already$"
+        ):
             operation()
     assert dump(of) == before
 
@@ -214,6 +232,28 @@ def test_a_context_that_is_left_by_an_error_discards() -> None:
         fail()
     assert dump(of) == before
     of.statement().commit()
+
+
+def fails_to_be_undone() -> Statement:
+    def fail(_task: object) -> None:
+        raise ValueError("undone")
+
+    of = opened(busy(), ["gang", ("own", Saying(on_deallocate=fail))])
+    statement = of.statement()
+    statement.allocate(of.task("b-1"), of.node("n1"))
+    return statement
+
+
+def test_what_went_wrong_in_a_context_is_told_even_if_undoing_goes_wrong_too() -> None:
+    statement = fails_to_be_undone()
+    with pytest.raises(KeyError, match="first"), statement:
+        raise KeyError("first")
+
+
+def test_undoing_that_goes_wrong_where_nothing_else_did_is_told() -> None:
+    statement = fails_to_be_undone()
+    with pytest.raises(PluginError, match="'own', on_deallocate: ValueError: undone"), statement:
+        pass
 
 
 WRONG: dict[str, tuple[Callable[[Session, Statement], None], str]] = {

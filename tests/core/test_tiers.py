@@ -137,7 +137,8 @@ def test_protected_anywhere_is_out_and_the_first_tier_with_victims_decides(
     asked: list[str] = []
 
     def answering(name: str, verdicts: list[Verdict]) -> Saying:
-        def answer(_claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+        def answer(claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+            assert claimant.uid == "j-1"
             assert [candidate.uid for candidate in candidates] == ["j-2", "j-3", "j-4"]
             asked.append(name)
             return verdicts
@@ -484,8 +485,8 @@ def test_a_method_whose_name_is_nearly_an_extension_points_is_an_error() -> None
 
     with pytest.raises(PluginError) as caught:
         tiers_of([("own", Misspelled())])
-    assert caught.value.problem == (
-        "'job_order_kye' is no extension point; did you mean 'job_order_key'?"
+    assert str(caught.value) == (
+        "plugin 'own', open: 'job_order_kye' is no extension point; did you mean 'job_order_key'?"
     )
 
 
@@ -496,16 +497,19 @@ def test_methods_of_other_names_are_nobodys_business() -> None:
 
         def helper(self) -> None: ...
 
+        def job_order(self) -> None: ...  # like job_order_key, and not like a slip
+
         def _job_order_kye(self) -> None: ...
 
     tiers_of([("own", Helpful())])
 
 
 def test_an_object_without_extension_points_is_an_error() -> None:
-    with pytest.raises(PluginError, match="object implements no extension point; known: ") as e:
+    with pytest.raises(PluginError) as caught:
         tiers_of([("own", object())])
-    for point in POINTS:
-        assert point in str(e.value)
+    known = caught.value.problem.removeprefix("object implements no extension point; known: ")
+    assert {*POINTS, "claimant_key", "shielded", "may_give"} == set(known.split(", "))
+    assert (caught.value.plugin, caught.value.extension_point) == ("own", "open")
     with pytest.raises(PluginError, match="NoneType implements no extension point"):
         tiers_of([("own", None)])
 
@@ -541,3 +545,109 @@ def test_the_first_predicate_that_refuses_is_the_reason() -> None:
     refusal = session.placement.refusal(session.task("j-1"), session.nodes[0])
     assert refusal is not None
     assert refusal.text == "node(s) were refused by plugin b: no"
+
+
+# Who may give
+
+
+def test_a_queue_may_give_unless_a_plugin_says_that_it_may_not() -> None:
+    for answers in product([True, False], repeat=2):
+        tiers, ledger = tiers_of(*([(f"p{i}", saying(may_give=a))] for i, a in enumerate(answers)))
+        assert tiers.may_give(ledger.queues["q"]) is all(answers)
+    tiers, ledger = tiers_of([("a", saying(job_ready=True))])
+    assert tiers.may_give(ledger.queues["q"]) is True
+
+
+def test_whoever_fails_when_asked_whether_a_queue_may_give_is_named() -> None:
+    tiers, ledger = tiers_of([("a", saying(may_give=True))], [("own", Saying(may_give=_fails))])
+    with pytest.raises(PluginError) as caught:
+        tiers.may_give(ledger.queues["q"])
+    assert str(caught.value) == "plugin 'own', may_give: KeyError: 'asked'"
+
+
+# Shields and keys
+
+
+def shielding(point: str, *uids: str, key: object = None) -> Saying:
+    """A plugin's object with verdicts that shields the tasks with these UIDs."""
+    return Saying(
+        **{point: lambda _claimant, candidates: [P] * len(candidates)},
+        claimant_key=lambda _: key,
+        shielded=lambda _claimant, candidates: [c.uid in uids for c in candidates],
+    )
+
+
+@pytest.mark.parametrize("point", ["preemptable", "reclaimable"])
+def test_unshielded_is_whom_no_plugin_with_a_say_shields(point: str) -> None:
+    other = "reclaimable" if point == "preemptable" else "preemptable"
+    asked: list[tuple[str, list[str]]] = []
+    last = shielding(point)
+
+    def recorded(claimant: TaskState, candidates: Sequence[TaskState]) -> list[bool]:
+        asked.append((claimant.uid, [candidate.uid for candidate in candidates]))
+        return [False] * len(candidates)
+
+    last.shielded = recorded  # type: ignore[attr-defined]
+    tiers, ledger = tiers_of(
+        [("a", shielding(point, "j-2")), ("b", shielding(other, "j-4"))],
+        [("c", shielding(point, "j-3")), ("d", saying(**{point: [V]})), ("e", last)],
+    )
+    claimant = ledger.tasks["j-1"]
+    candidates = [ledger.tasks[uid] for uid in ("j-4", "j-3", "j-2")]
+    assert [task.uid for task in tiers.unshielded(point, claimant, candidates)] == ["j-4"]
+    assert asked == [("j-1", ["j-4"])]  # those that are left
+    assert tiers.unshielded(point, claimant, candidates[1:]) == []
+    assert asked == [("j-1", ["j-4"])]  # nobody is left to be asked about
+    assert len(candidates) == 3
+
+
+@pytest.mark.parametrize("answer", [[True], [True, True, True]])
+def test_shields_for_more_or_fewer_than_there_are_are_an_error(answer: list[bool]) -> None:
+    odd = shielding("preemptable")
+    odd.shielded = lambda _claimant, _candidates: answer  # type: ignore[attr-defined]
+    tiers, ledger = tiers_of([("fine", shielding("preemptable")), ("odd", odd)])
+    candidates = [ledger.tasks["j-2"], ledger.tasks["j-3"]]
+    with pytest.raises(PluginError, match="plugin 'odd', shielded: ValueError: zip"):
+        tiers.unshielded("preemptable", ledger.tasks["j-1"], candidates)
+
+
+def test_keys_of_claimants_are_those_of_all_plugins_with_a_say_in_order() -> None:
+    plugins = [
+        [("a", shielding("preemptable", key=1)), ("b", shielding("reclaimable", key=2))],
+        [("c", Saying(preemptable=lambda _, of: [P] * len(of), claimant_key=lambda t: t.uid))],
+        [("d", saying(claimant_key="unasked", job_ready=True))],
+    ]
+    tiers, ledger = tiers_of(*plugins)
+    claimant = ledger.tasks["j-1"]
+    assert tiers.claimant_key("preemptable", claimant) == (1, "j-1")
+    assert tiers.claimant_key("reclaimable", claimant) == (2,)
+    assert tiers.shield_key("preemptable", claimant) == (1,)  # c shields nobody
+    assert tiers.shield_key("reclaimable", claimant) == (2,)
+    tiers, _ = tiers_of(*plugins, [("e", saying(preemptable=[V]))])
+    assert tiers.claimant_key("preemptable", claimant) is None  # e does not say
+    assert tiers.claimant_key("reclaimable", claimant) == (2,)
+
+
+@pytest.mark.parametrize(
+    ("point", "ask"),
+    [
+        ("shielded", lambda tiers, task: tiers.unshielded("preemptable", task, [task])),
+        ("claimant_key", lambda tiers, task: tiers.claimant_key("preemptable", task)),
+        ("claimant_key", lambda tiers, task: tiers.shield_key("preemptable", task)),
+    ],
+)
+def test_whoever_fails_when_asked_about_claimants_is_named(
+    point: str, ask: Callable[[Tiers, TaskState], object]
+) -> None:
+    own = shielding("preemptable")
+    setattr(own, point, _fails)
+    tiers, ledger = tiers_of([("fine", shielding("preemptable")), ("own", own)])
+    with pytest.raises(PluginError) as caught:
+        ask(tiers, ledger.tasks["j-1"])
+    assert str(caught.value) == f"plugin 'own', {point}: KeyError: 'asked'"
+
+
+def test_a_key_of_a_claimant_that_cannot_be_hashed_is_an_error() -> None:
+    tiers, ledger = tiers_of([("odd", shielding("preemptable", key=[]))])
+    with pytest.raises(PluginError, match="'odd', claimant_key: TypeError: unhashable"):
+        tiers.claimant_key("preemptable", ledger.tasks["j-1"])

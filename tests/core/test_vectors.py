@@ -143,3 +143,33 @@ def test_the_sum_of_vectors_is_the_vector_of_the_sum(resources: list[Resource]) 
     for resource in resources:
         total = plus(total, dimensions.vector(resource))
     assert dimensions.resource(total) == sum_resources(resources)
+
+
+def test_the_resource_of_a_vector_has_whole_numbers_and_floats_and_nothing_else() -> None:
+    dimensions = Dimensions([], [Resource(milli_cpu=0.1, memory=(1 << 60) + 1, scalars={"gpu": 1})])
+    back = dimensions.resource((Fraction(1, 10), (1 << 60) + 1, 0))
+    assert (back.milli_cpu, back.memory, back.scalars) == (0.1, (1 << 60) + 1, {})
+    assert (type(back.milli_cpu), type(back.memory)) == (float, int)
+
+
+@pytest.mark.parametrize("vector", [(1, 2), (1, 2, 3, 4)])
+def test_a_vector_of_other_dimensions_is_no_resource(vector: tuple[int, ...]) -> None:
+    dimensions = Dimensions([Resource(scalars={"gpu": 1})], [])
+    with pytest.raises(ValueError, match="zip"):
+        dimensions.resource(vector)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "expected"),
+    [((0, 0), True), ((0.09, -5), True), ((0, 0.1), False), ((1, 0), False)],
+)
+def test_a_vector_is_empty_if_all_of_it_is_less_than_epsilon(
+    amounts: tuple[float, ...], expected: bool
+) -> None:
+    assert is_empty(amounts) is expected
+
+
+def test_whole_numbers_are_kept_as_integers_and_others_exactly() -> None:
+    vector = Dimensions([], []).vector(Resource(milli_cpu=5.0, memory=0.1))
+    assert vector == (5, Fraction(0.1))
+    assert [type(amount) for amount in vector] == [int, Fraction]

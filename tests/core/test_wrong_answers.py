@@ -142,9 +142,9 @@ def test_a_job_condition_that_is_none_is_refused_and_its_plugin_named(answer: ob
         def close(self) -> list[tuple[object, object]]:
             return [(self.job, answer)]
 
-    with pytest.raises(PluginError, match="'mine', job_valid"):
+    with pytest.raises(PluginError, match=f"'mine', job_valid: {answer!r} is no JobCondition$"):
         schedule(Refusing)
-    with pytest.raises(PluginError, match="'mine', close"):
+    with pytest.raises(PluginError, match=f"'mine', close: {answer!r} is no JobCondition$"):
         schedule(Closing)
 
 

@@ -126,3 +126,13 @@ def test_shares_that_differ_by_a_millionth_are_equal(left: int, verdict: Verdict
     of = opened(cluster([billion], a, c), ["drf"])
     plugin = plugin_object(of, "drf")
     assert list(plugin.preemptable(of.task("c-1"), [of.task("a-2")])) == [verdict]
+
+
+def test_shares_that_differ_by_just_a_millionth_are_equal() -> None:
+    million = evolve(node("n1", ""), allocatable=Resource(milli_cpu=1_000_000, memory=1))
+    a, c = job("a", "@n1", minimum=1), job("c", "")
+    one = Resource(milli_cpu=1)
+    jobs = [evolve(of, tasks=[evolve(of.tasks[0], resreq=one)]) for of in (a, c)]
+    of = opened(cluster([million], *jobs), ["drf"])
+    # Without a-1, a has nothing; with c-1, c has a share of exactly 1e-6.
+    assert list(plugin_object(of, "drf").preemptable(of.task("c-1"), [of.task("a-1")])) == [V]

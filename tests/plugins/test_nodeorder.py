@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 from attrs import evolve
 from clusters import cluster, job, node
@@ -31,6 +32,8 @@ from batchsched import (
 )
 from batchsched.ledger import Ledger
 from batchsched.placement.indexed import IndexedPlacement
+from batchsched.placement.node_table import NodeTable
+from batchsched.plugin import Reads
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session import Session
 from batchsched.session_view import SessionView
@@ -195,6 +198,26 @@ def test_node_affinity_is_a_tenth_of_the_highest_among_the_nodes_compared() -> N
     assert totals(of, "j-1", "n4") == [0]
 
 
+def test_a_task_without_preferences_finds_all_nodes_alike_beside_one_that_has_some() -> None:
+    of_job = job("j", "", "", minimum=1)
+    mine = evolve(of_job.tasks[0], node_affinity=prefers((30, "a")))
+    snapshot = cluster(
+        [labelled("n1", a=""), node("n2", "")], evolve(of_job, tasks=[mine, of_job.tasks[1]])
+    )
+    of = session(snapshot, only(node_affinity=1))
+    assert totals(of, "j-1") == [10, 0]
+    assert totals(of, "j-2") == [0, 0]
+
+
+def test_a_node_can_be_preferred_by_name() -> None:
+    named = Requirement(key="metadata.name", operator=Operator.IN, values=["n2"])
+    term = PreferredNodeTerm(weight=5, term=NodeSelectorTerm(match_fields=[named]))
+    of_job = job("j", "", minimum=1)
+    mine = evolve(of_job.tasks[0], node_affinity=NodeAffinity(preferred=[term]))
+    snapshot = cluster([node("n1", ""), node("n2", "")], evolve(of_job, tasks=[mine]))
+    assert totals(session(snapshot, only(node_affinity=1)), "j-1") == [0, 10]
+
+
 # Inter-pod affinity
 
 
@@ -251,6 +274,12 @@ DB = {"labels": {"app": "db"}}
         # others' required terms count 1; required anti-affinity nothing
         (DB, [("n1", {"pod_affinity": required()}), ("n3", attracted(4))], [2, 2, 10, 0]),
         (DB, [("n1", {"pod_anti_affinity": required()})], [0, 0, 0, 0]),
+        # its own wish, +2 in a, and another's, +3 in b
+        (
+            {**DB, **attracted(2, "web")},
+            [("n1", {"labels": {"app": "web"}}), ("n3", attracted(3))],
+            [6, 6, 10, 0],
+        ),
         # both: a: +3, b: -1; (3 + 1) / 4, 0 / 4, and no zone 1 / 4
         (
             {**attracted(3), **attracted(1, "web", anti=True)},
@@ -269,6 +298,7 @@ def test_inter_pod_affinity_is_a_part_of_the_range_among_the_nodes_compared() ->
     of = pods(attracted(5), ("n1", DB), ("n3", DB), ("n3", DB))
     assert totals(of, "t", "n1", "n4") == [10, 0]
     assert totals(of, "t", "n1") == [10]
+    assert totals(of, "t", "n1", "n3") == [5, 10]  # the range begins at 0
 
 
 # What is fast
@@ -326,6 +356,32 @@ def test_small_and_full_and_empty_nodes_score_the_same_at_once(
         assert score.specialise(mine)(ledger.nodes) == plain
 
 
+@pytest.mark.parametrize(
+    "weights",
+    [
+        only(least_requested=1),
+        only(most_requested=1),
+        only(balanced_resource=1),
+        only(least_requested=2, most_requested=3, balanced_resource=5),
+    ],
+)
+def test_scores_on_arrays_are_those_of_each_node(weights: NodeOrderPlugin) -> None:
+    sizes = [(1000, 1000), (1000, 2000), (1300, 700), (400, 1000), (700, 400)]
+    full = [(100, 9000), (100, 400), (400, 350), (0, 500), (500, 0), (90, 90)]
+    nodes = [
+        NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=c, memory=m, scalars={"gpu": i}))
+        for i, (c, m) in enumerate([*sizes, *full])
+    ]
+    ledger = Ledger(Snapshot(nodes=nodes, other_tasks=[task("t", (100, 350))]))
+    mine = ledger.tasks["t"]
+    [score] = weights.open(SessionView(ledger)).node_scores()  # type: ignore[attr-defined]
+    table = NodeTable(ledger.nodes, ledger.changes, ledger.dimensions)
+    for some in (range(len(nodes)), range(len(sizes)), [0, 5], [0, 6], [0, 7]):
+        found: Any = score.vectorise(mine)(table.some(np.array(list(some))))
+        plain = [_by_the_specification(weights, mine, ledger.nodes[i]) for i in some]
+        assert found.tolist() == plain
+
+
 def _by_the_specification(weights: NodeOrderPlugin, mine: TaskState, of: NodeState) -> int:
     request = (
         of.scoring_milli_cpu + mine.scoring_milli_cpu,
@@ -366,6 +422,12 @@ def _by_the_specification(weights: NodeOrderPlugin, mine: TaskState, of: NodeSta
             100 / 3,
         ),
         (Resource(scalars={"gpu": 1000}), Resource(scalars={"gpu": 4000}), (100 + 2 * 75) / 3),
+        # gpu 75, fpga 25: their mean counts
+        (
+            Resource(scalars={"gpu": 1000, "fpga": 3000}),
+            Resource(scalars={"gpu": 4000, "fpga": 4000}),
+            (100 + 2 * 50) / 3,
+        ),
         (Resource(milli_cpu=1000), Resource(), ((-100 + 100) / 2) / 3),
     ],
 )
@@ -374,3 +436,48 @@ def test_the_resource_score_by_hand(request_: Resource, idle: Resource, expected
     of = session(cluster([NodeInfo(name="n", allocatable=idle)], own), NodeOrderPlugin())
     score = of.tiers.node_order_on_resource(of.task("t"), of.nodes[0])
     assert score == pytest.approx(expected)
+
+
+# What is declared
+
+
+def test_scores_say_what_they_read_and_count_as_configured() -> None:
+    """What they read of tasks is the same for tasks that are described in the same words."""
+    wishes = {"node_affinity": prefers((30, "zone")), **attracted(5), **DB}
+    of_job = job("j", "1C1G", "1C1G", "2C1G", minimum=9)
+    tasks = [evolve(task, **wishes) for task in of_job.tasks]
+    weights = NodeOrderPlugin(node_affinity=7, pod_affinity=8)
+    of = session(cluster(ZONES, evolve(of_job, tasks=tasks)), weights)
+    scores = [score for _, score in of.tiers.node_scores]
+    assert [(score.name, score.reads, score.weight) for score in scores] == [
+        ("requested resources", Reads.ACCOUNTS, 1),
+        ("node affinity", Reads.DESCRIPTION, 7),
+        ("inter-pod affinity", Reads.CLUSTER, 8),
+    ]
+    one, alike, larger = of.jobs["default/j"].tasks
+    for score in scores:
+        assert score.task_key(one) == score.task_key(alike)
+    requested, _, attraction = scores
+    assert requested.task_key(one) != requested.task_key(larger)
+    for score in (requested, attraction):
+        assert score.specialise is not None
+        plain = [score.score(one, n) for n in of.nodes]
+        assert score.specialise(one)(of.nodes) == plain
+    assert requested.vectorise is not None
+    assert attraction.watch is not None
+    (watch,) = attraction.watch(one)[:1]
+    end, _ = watch.changed_since(0)
+    of.allocate(alike, of.nodes[2])
+    assert watch.changed_since(end)[1] == [2]
+    assert [attraction.score(one, n) for n in of.nodes] == [0, 0, 10, 0]
+
+
+def test_scores_that_tell_no_nodes_apart_are_left_out() -> None:
+    snapshot = cluster(ZONES, job("j", "1C1G"))
+    assert [score.name for _, score in session(snapshot, NodeOrderPlugin()).tiers.node_scores] == [
+        "requested resources"
+    ]
+    assert session(snapshot, only(node_affinity=1, pod_affinity=1)).tiers.node_scores == []
+    for name in ("least_requested", "most_requested", "balanced_resource"):
+        (found,) = session(snapshot, only(**{name: 1})).tiers.node_scores
+        assert found[1].name == "requested resources"

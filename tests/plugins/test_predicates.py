@@ -15,9 +15,13 @@ from batchsched import (
     Arguments,
     HostPort,
     LabelSelector,
+    NodeAffinity,
     NodeInfo,
+    NodeSelectorTerm,
+    Operator,
     PodAffinity,
     PodAffinityTerm,
+    Requirement,
     Resource,
     Snapshot,
     Taint,
@@ -29,7 +33,10 @@ from batchsched import (
     UnfitReason,
 )
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.plugins.predicates import PredicatesPlugin
+from batchsched.placement.node_table import NodeTable
+from batchsched.plugin import Reads
+from batchsched.plugins.predicates import PredicatesPlugin, _unfit
+from batchsched.reasons import Unfit
 from batchsched.session import Session
 from batchsched.testing import snapshots
 from batchsched.tiers import ConfiguredPlugin
@@ -140,6 +147,13 @@ def test_the_node_selector(labels: dict[str, str], expected: UnfitReason | None)
     assert refusal(session({"labels": labels}, {"node_selector": {"disk": "ssd"}})) is expected
 
 
+@pytest.mark.parametrize(("name", "expected"), [("n", None), ("m", R.NODE_SELECTOR)])
+def test_a_node_can_be_required_by_its_name(name: str, expected: UnfitReason | None) -> None:
+    named = Requirement(key="metadata.name", operator=Operator.IN, values=[name])
+    affinity = NodeAffinity(required=[NodeSelectorTerm(match_fields=[named])])
+    assert refusal(session({}, {"node_affinity": affinity})) is expected
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
@@ -192,6 +206,7 @@ def test_taints_must_be_tolerated(effect: TaintEffect, expected: UnfitReason | N
 
 NOTHING = Resource(scalars={})
 MEMORY_ONLY = Resource(memory=5)
+CPU_ONLY = Resource(milli_cpu=5)
 
 
 @pytest.mark.parametrize(
@@ -200,6 +215,7 @@ MEMORY_ONLY = Resource(memory=5)
         (PredicatesPlugin(), "MemoryPressure", NOTHING, None),
         (PredicatesPlugin(memory_pressure=True), "MemoryPressure", NOTHING, R.MEMORY_PRESSURE),
         (PredicatesPlugin(memory_pressure=True), "MemoryPressure", MEMORY_ONLY, None),
+        (PredicatesPlugin(memory_pressure=True), "MemoryPressure", CPU_ONLY, None),
         (PredicatesPlugin(memory_pressure=True), "DiskPressure", NOTHING, None),
         (PredicatesPlugin(), "DiskPressure", NOTHING, None),
         (PredicatesPlugin(disk_pressure=True), "DiskPressure", MEMORY_ONLY, R.DISK_PRESSURE),
@@ -297,3 +313,87 @@ def test_checks_made_for_one_task_give_the_answers_of_the_plain_ones(snapshot: S
             # Tasks with equal keys get equal answers.
             key = (number, predicate.task_key(task))
             assert keys.setdefault(key, answers) == answers
+
+
+def test_inter_pod_affinity_says_what_it_reads_and_is_not_asked_where_it_cannot_refuse() -> None:
+    db = {"app": "db"}
+    of_job = job("j", *["1C1G"] * 4, minimum=1)
+    more = [{"pod_anti_affinity": DB}, {"pod_anti_affinity": DB}, {"labels": db}, {}]
+    tasks = [evolve(t, **with_) for t, with_ in zip(of_job.tasks, more, strict=True)]
+    there = other(resreq=Resource(), labels=db)
+    nodes = [node(name, "9C9G", labels={"host": name}) for name in ("m", "n")]
+    of = opened(
+        evolve(cluster(nodes, evolve(of_job, tasks=tasks)), other_tasks=[there]), ["predicates"]
+    )
+    *_, affinity = plugin_object(of, "predicates").predicates()
+    hates, alike, meant, plain = of.jobs["default/j"].tasks
+    assert affinity.reads is Reads.CLUSTER
+    assert affinity.task_key(hates) == affinity.task_key(alike) != affinity.task_key(meant)
+    check = affinity.specialise(hates)
+    assert [check(n) is None for n in of.nodes] == [True, False]
+    assert affinity.specialise(plain) is None
+    watches = affinity.watch(meant)
+    before = [watch.changed_since(0)[0] for watch in watches]
+    of.allocate(hates, of.nodes[0])
+    told = [watch.changed_since(end)[1] for watch, end in zip(watches, before, strict=True)]
+    assert told == [None]  # the first that hates it
+    assert affinity.watch(plain) == []
+
+
+def test_predicates_read_what_they_declare_in_the_order_of_the_specification() -> None:
+    """What they read of tasks is the same for tasks that are described in the same words."""
+    of_job = job("j", *["1C1G"] * 2, minimum=1)
+    described = {
+        "node_selector": {"disk": "ssd"},
+        "host_ports": [HostPort(port=80)],
+        "tolerations": [EVERYBODY],
+        "pod_anti_affinity": DB,
+    }
+    tasks = [evolve(task, **described) for task in of_job.tasks]
+    tainted = [Taint(key="k", effect=TaintEffect.NO_SCHEDULE)]
+    snapshot = cluster(
+        [node("n", "9C9G", max_tasks=9, taints=tainted)], evolve(of_job, tasks=tasks)
+    )
+    of = Session(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
+    predicates = list(plugin_object(of, "predicates").predicates())
+    assert [predicate.reads for predicate in predicates] == [
+        Reads.ACCOUNTS,  # the number of tasks
+        Reads.DESCRIPTION,  # conditions
+        Reads.DESCRIPTION,  # selector
+        Reads.NODE,  # ports
+        Reads.DESCRIPTION,  # taints
+        *[Reads.DESCRIPTION] * 3,  # pressures
+        Reads.CLUSTER,  # affinity
+    ]
+    one, other_ = of.jobs["default/j"].tasks
+    for predicate in predicates:
+        assert predicate.task_key(one) == predicate.task_key(other_)
+
+
+def test_predicates_that_cannot_refuse_a_task_are_not_asked_about_it() -> None:
+    of = session({"max_tasks": 2}, {})
+    limit, conditions, selector, ports = plugin_object(of, "predicates").predicates()
+    plain, on = of.task("t"), of.nodes[0]
+    assert limit.specialise(plain)(on) is None
+    arrays = NodeTable(of.nodes, of.ledger.changes, of.ledger.dimensions).all()
+    assert limit.vectorise(plain)(arrays).tolist() == [True]
+    assert conditions.specialise is None
+    assert selector.specialise(plain) is None
+    assert ports.specialise(plain) is None
+
+
+def test_a_refusal_says_whose_it_is() -> None:
+    assert _unfit(R.HOST_PORTS) == Unfit(R.HOST_PORTS, plugin="predicates")
+
+
+def test_the_number_of_tasks_is_compared_on_all_nodes_at_once() -> None:
+    nodes = [node(f"n{i}", "9C9G", max_tasks=i) for i in (1, 2, 3)]
+    snapshot = cluster(
+        [*nodes, node("n4", "9C9G")], job("a", *(f"1C1G@n{i}" for i in (1, 2, 2, 3)))
+    )
+    of = Session(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
+    limit = next(iter(plugin_object(of, "predicates").predicates()))
+    arrays = NodeTable(of.nodes, of.ledger.changes, of.ledger.dimensions).all()
+    task = of.task("a-1")
+    assert limit.vectorise(task)(arrays).tolist() == [False, False, True, True]
+    assert [limit.check(task, n) is None for n in of.nodes] == [False, False, True, True]

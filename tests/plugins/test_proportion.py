@@ -11,7 +11,7 @@ from clusters import cluster, job, node
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from batchsched import EPSILON, Queue, Snapshot
+from batchsched import EPSILON, Queue, Resource, Snapshot
 from batchsched.plugin import Verdict
 from batchsched.plugins.proportion import water_fill
 from batchsched.session import Session
@@ -158,6 +158,13 @@ def test_lacking_queues_stand_in_proportion_to_their_weights(filling) -> None:
             {"a": 1, "b": 1},
             {"a": (10, 60), "b": (10, 10)},
             {"a": (10, 60), "b": (10, 10)},
+        ),
+        # What a gives back in the second round comes to c in the third.
+        (
+            (90, 90),
+            {"a": 1, "b": 1, "c": 1},
+            {"a": (10, 40), "b": (10, 10), "c": (90, 90)},
+            {"a": (10, 40), "b": (10, 10), "c": (70, 40)},
         ),
     ],
 )
@@ -313,3 +320,101 @@ def test_jobs_that_are_left_out_count_all_the_same() -> None:
     )
     assert of.jobs == {}
     assert account(of, "q")[:2] == ((3000, 0), (1000, 0))
+
+
+def test_a_queue_may_give_if_it_has_what_it_deserves_or_a_backfill_task() -> None:
+    def giving(*requests: str) -> Session:
+        return opened(
+            cluster(
+                [node("n1", "12C0G")],
+                job("a", *requests, minimum=1),
+                job("b", *["2C0G"] * 9, minimum=1, queue="r"),
+                queues=("q", "r", "s"),
+            ),
+            ["proportion"],
+        )
+
+    for requests, expected in (
+        (["7C0G@n1", "1C0G"], True),  # it deserves 6
+        (["6C0G@n1", "1C0G"], True),
+        (["5C0G@n1", "9C0G"], False),
+        (["5C0G@n1", "1C0G@n1*", "9C0G"], True),
+        (["5C0G@n1", "1C0G@n1*", "1C0G@n1*", "9C0G"], True),
+    ):
+        of = giving(*requests)
+        plugin = plugin_object(of, "proportion")
+        assert plugin.may_give(of.queues["q"]) is expected, requests
+        assert plugin.may_give(of.queues["s"])  # nothing is known of it
+        assert not plugin.may_give(of.queues["r"])
+
+
+def test_a_backfill_task_is_a_victim_whoever_comes_after_it() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "12C0G")],
+            job("a", "5C0G@n1*", "1C0G@n1", "1C0G@n1*", minimum=1),
+            job("b", "9C0G", minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    plugin = plugin_object(of, "proportion")
+    candidates = [of.task(uid) for uid in ("a-1", "a-2", "a-3")]
+    assert list(plugin.reclaimable(of.task("b-1"), candidates)) == [V, X, V]
+
+
+def test_a_queue_that_gives_a_backfill_task_has_one_less_to_give() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "12C0G")],
+            job("a", "1C0G@n1*", "1C0G@n1*", "1C0G", "1C0G", "1C0G", "9C0G", minimum=6),
+            job("b", "12C0G", minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["gang", "proportion"],
+    )
+    plugin, queue, claimant = plugin_object(of, "proportion"), of.queues["q"], of.task("b-1")
+    given = []
+    for uid in ("a-1", "a-2"):
+        given.append(plugin.may_give(queue))
+        of.evict(of.task(uid), claimant=claimant)
+    assert [*given, plugin.may_give(queue)] == [True, True, False]
+    waiting = [of.task(uid) for uid in ("a-3", "a-4", "a-5")]
+    for task in waiting:
+        of.allocate(task, of.nodes[0], is_backfill=True)
+        assert plugin.may_give(queue)
+    for task in waiting:
+        assert plugin.may_give(queue)
+        of.take_back(task)
+    assert not plugin.may_give(queue)
+
+
+def test_who_is_shielded_is_whom_the_queue_could_not_spare_even_alone() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "12C0G")],
+            job("a", "5C0G@n1", "1C0G@n1", "3C0G@n1", "1C0G@n1*", minimum=1),
+            job("b", *["2C0G"] * 9, minimum=1, queue="r"),
+            job("o", "1C0G@n1", minimum=1, queue="gone"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    plugin, claimant = plugin_object(of, "proportion"), of.task("b-1")
+    # 9 held, 6 deserved: any but the first could go alone.
+    candidates = [of.task(uid) for uid in ("a-1", "a-2", "a-3", "a-4", "o-1")]
+    for _ in range(2):
+        assert list(plugin.shielded(claimant, candidates)) == [True, False, False, False, False]
+    of.evict(of.task("a-2"), claimant=claimant)  # 8 are held
+    assert list(plugin.shielded(claimant, candidates)) == [True, False, True, False, False]
+
+
+def test_only_the_clusters_dimensions_count_for_a_queues_share() -> None:
+    one = job("j", "")
+    asks = Resource(milli_cpu=1000, scalars={"gpu": 1000})
+    snapshot = cluster([node("n1", "4C4G")], evolve(one, tasks=[evolve(one.tasks[0], resreq=asks)]))
+    of = opened(snapshot, ["proportion"])
+    before = account(of, "q")
+    assert before[0][:2] == (4000, 4 << 30)
+    plugin_object(of, "proportion").on_allocate(of.task("j-1"))
+    assert account(of, "q")[2] == 0.25
