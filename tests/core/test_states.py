@@ -7,7 +7,7 @@ from attrs import evolve
 from books import opened
 from clusters import cluster, job, node
 
-from batchsched import Resource
+from batchsched import Resource, ScoringRequest
 from batchsched.session import Session
 
 
@@ -63,3 +63,20 @@ def test_a_task_is_best_effort_if_it_asks_for_less_than_epsilon_of_everything(
     asks = evolve(one.tasks[0], resreq=Resource(milli_cpu=milli_cpu, memory=memory))
     of = opened(cluster([node("n1", "1C1G")], evolve(one, tasks=[asks])), ["gang"])
     assert of.task("a-1").is_best_effort is expected
+
+
+AMOUNTS = (0, 5, 0.5, 7.5)
+
+
+@pytest.mark.parametrize("milli_cpu", AMOUNTS)
+@pytest.mark.parametrize("memory", AMOUNTS)
+@pytest.mark.parametrize("scoring", [None, ScoringRequest(3, 4)])
+def test_a_task_counts_in_scores_as_its_description_says(
+    milli_cpu: float, memory: float, scoring: ScoringRequest | None
+) -> None:
+    one = job("a", "")
+    asks = Resource(milli_cpu=milli_cpu, memory=memory)
+    described = evolve(one.tasks[0], resreq=asks, scoring_request=scoring)
+    of = opened(cluster([node("n1", "1C1G")], evolve(one, tasks=[described])), ["gang"])
+    task, expected = of.task("a-1"), described.counts_in_scores()
+    assert (task.scoring_milli_cpu, task.scoring_memory) == (expected.milli_cpu, expected.memory)

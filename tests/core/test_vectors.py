@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchsched import EPSILON, Resource, sum_resources
+from batchsched.arrays import LARGEST_IN_ARRAYS
 from batchsched.vectors import Dimensions, fits, is_empty, minus, plus
 
 AMOUNTS = st.one_of(
@@ -173,3 +174,14 @@ def test_whole_numbers_are_kept_as_integers_and_others_exactly() -> None:
     vector = Dimensions([], []).vector(Resource(milli_cpu=5.0, memory=0.1))
     assert vector == (5, Fraction(0.1))
     assert [type(amount) for amount in vector] == [int, Fraction]
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [(LARGEST_IN_ARRAYS - 1, True), (LARGEST_IN_ARRAYS, False), (5.0, True), (0.5, False)],
+)
+def test_amounts_are_small_as_long_as_all_of_them_fit_arrays(amount: float, expected: bool) -> None:
+    dimensions = Dimensions([], [])
+    dimensions.vector(Resource(milli_cpu=amount))
+    dimensions.vector(Resource(milli_cpu=1))
+    assert dimensions.are_small is expected

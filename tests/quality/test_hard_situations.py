@@ -2,7 +2,7 @@
 
 What is drawn at random and never comes to an eviction, a tie or a discarded statement proves
 nothing by passing. Each test here looks for one situation that most mistakes hide in, and says
-how many examples that may take; they are always the same ones.
+how many examples that may take. Most need a few dozen; the bounds leave room for bad luck.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_a_starving_gang() -> None:
         )
 
     reserve = {"name": "reserve", "arguments": {"starvingJobTimeThreshold": 50}}
-    within(200, situation, CROWDED, policy("allocate", reserve))
+    within(2000, situation, CROWDED, policy("allocate", reserve))
 
 
 def test_a_reclaim_that_must_spare_a_victim() -> None:
@@ -152,7 +152,7 @@ def test_a_reclaim_that_must_spare_a_victim() -> None:
             spared = any(tape.take())
             return spared and any(one.action == "reclaim" for one in result.evictions)
 
-        within(2500, situation, CROWDED, policy("reclaim"))
+        within(5000, situation, CROWDED, policy("reclaim"))
 
 
 def test_a_tie_between_nodes_that_is_broken_by_name() -> None:
@@ -166,7 +166,7 @@ def test_a_tie_between_nodes_that_is_broken_by_name() -> None:
         others = [named[name] for name in free if name > first.name]
         return any(evolve(other, name=first.name) == first for other in others)
 
-    within(600, situation)
+    within(4000, situation)
 
 
 def test_a_tie_between_jobs_that_is_broken_by_name() -> None:
@@ -189,7 +189,7 @@ def test_a_tie_between_jobs_that_is_broken_by_name() -> None:
             for other in waiting
         )
 
-    within(600, situation)
+    within(4000, situation)
 
 
 def test_a_statement_that_is_discarded_after_evictions() -> None:
@@ -205,7 +205,7 @@ def test_a_statement_that_is_discarded_after_evictions() -> None:
 def test_water_filling_with_three_rounds() -> None:
     with noting_rounds() as tape:
         drawn = snapshots(max_nodes=3, max_queues=4, min_jobs=4, always=["queues"], **PLAIN)
-        within(600, lambda *_: len(tape.take()) >= 3, drawn, policy("allocate"))
+        within(4000, lambda *_: len(tape.take()) >= 3, drawn, policy("allocate"))
 
 
 def test_an_anti_affinity_that_blocks_across_nodes() -> None:
@@ -222,7 +222,7 @@ def test_an_anti_affinity_that_blocks_across_nodes() -> None:
         )
 
     drawn = snapshots(min_nodes=3, constraints=False, always=["affinity"])
-    within(400, situation, drawn, policy("allocate"))
+    within(3000, situation, drawn, policy("allocate"))
 
 
 # Others that mistakes hide in
@@ -235,7 +235,7 @@ def test_a_gang_of_which_one_half_fits() -> None:
             for outcome in result.tasks.values()
         )
 
-    within(100, situation)
+    within(1000, situation)
 
 
 def test_two_victims_for_one_claimant() -> None:
@@ -243,14 +243,14 @@ def test_two_victims_for_one_claimant() -> None:
         claimants = [eviction.for_task_uid for eviction in result.evictions]
         return len(set(claimants)) < len(claimants)
 
-    within(1500, situation, CROWDED, policy("preempt", "reclaim"))
+    within(5000, situation, CROWDED, policy("preempt", "reclaim"))
 
 
 def test_two_claimants_that_evict() -> None:
     def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
         return len({eviction.for_task_uid for eviction in result.evictions}) > 1
 
-    within(300, situation, CROWDED, policy("preempt", "reclaim"))
+    within(2000, situation, CROWDED, policy("preempt", "reclaim"))
 
 
 def test_a_promise_of_what_backfill_holds_that_is_made_real() -> None:
@@ -258,7 +258,7 @@ def test_a_promise_of_what_backfill_holds_that_is_made_real() -> None:
         return any(eviction.action == "allocate" for eviction in result.evictions)
 
     allocate = {"name": "allocate", "arguments": {"evictBackfill": True}}
-    within(1000, situation, CROWDED, policy(allocate))
+    within(3000, situation, CROWDED, policy(allocate))
 
 
 def test_a_gang_that_starts_as_backfill() -> None:
@@ -266,7 +266,7 @@ def test_a_gang_that_starts_as_backfill() -> None:
         return any(bind.is_backfill for bind in result.binds)
 
     release = {"name": "backfill", "arguments": {"strategy": "release"}}
-    within(300, situation, CROWDED, policy("allocate", release))
+    within(2000, situation, CROWDED, policy("allocate", release))
 
 
 def test_a_reservation_that_is_given_up_and_one_that_is_used() -> None:
@@ -281,22 +281,22 @@ def test_a_reservation_that_is_given_up_and_one_that_is_used() -> None:
             for task in job.tasks
         )
 
-    within(100, given_up)
-    within(300, used)
+    within(1000, given_up)
+    within(2000, used)
 
 
 def test_a_queue_that_has_all_that_it_deserves() -> None:
     def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
         return any(reason.why is WhyPending.QUEUE_OVERUSED for reason in result.pending.values())
 
-    within(100, situation)
+    within(1000, situation)
 
 
 def test_a_job_of_which_running_tasks_are_not_enough() -> None:
     def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
         return any(outcome.phase is JobPhase.UNKNOWN for outcome in result.jobs.values())
 
-    within(100, situation)
+    within(1000, situation)
 
 
 UNDER_PRESSURE = {
@@ -318,7 +318,7 @@ def test_every_reason_why_a_node_does_not_fit(reason: UnfitReason) -> None:
     if reason in UNDER_PRESSURE:
         predicates = {"name": "predicates", "arguments": UNDER_PRESSURE[reason]}
         mapping = {"actions": "allocate, backfill", "tiers": [{"plugins": ["gang", predicates]}]}
-        drawn = snapshots(always=["constraints", "best_effort"])
-        within(500, situation, drawn, st.just(SchedulerConfig.from_mapping(mapping)))
+        drawn = snapshots(max_nodes=1, always=["constraints", "best_effort"])
+        within(2000, situation, drawn, st.just(SchedulerConfig.from_mapping(mapping)))
     else:
-        within(500, situation)
+        within(2000, situation)

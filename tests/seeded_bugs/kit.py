@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
 
@@ -54,6 +55,25 @@ QUICKLY = [law for law in EVERYTHING if law is not check_permutation]
 """Without the one that schedules everything once more."""
 EVICTING = ["allocate", "preempt", "reclaim"]
 PLAIN = {"constraints": False, "affinity": False, "scalars": False, "init_requests": False}
+SOUND = {
+    "endings": False,
+    "invalid_jobs": False,
+    "other_tasks": False,
+    "reservations": False,
+    "unknown_queues": False,
+}
+LENDING = [
+    SchedulerConfig.from_mapping({"actions": actions, "tiers": [{"plugins": plugins}]})
+    for actions in (
+        [{"name": "allocate", "arguments": {"evictBackfill": True}}],
+        ["allocate", {"name": "backfill", "arguments": {"strategy": "release"}}],
+        ["allocate", {"name": "backfill", "arguments": {"strategy": "displace"}}],
+    )
+    for plugins in (
+        ["gang", "predicates"],
+        ["priority", "gang", "drf", "predicates", "proportion", "nodeorder"],
+    )
+]
 
 Check = Callable[[int, int], None]
 """Try so many examples, from this seed; raise if anything is wrong."""
@@ -140,7 +160,7 @@ def machine(clock: Clock, policy: dict[str, object]) -> Check:
 
 def laws(clock: Clock) -> Check:
     """Laws of all plugins that the library comes with; their examples are always the same."""
-    sizes = iter((30, 100))
+    sizes = iter((30, 100, 300))
 
     def check(_examples: int, _number: int) -> None:
         examples = next(sizes, 0)
@@ -171,17 +191,9 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     )
     yield "cycles in one queue", cycles(clock, one_queue, configs(actions=["preempt"]))
     many_queues = snapshots(
-        max_nodes=2,
-        max_queues=4,
-        min_jobs=2,
-        max_jobs=5,
-        max_tasks=5,
-        constraints=False,
-        affinity=False,
-        endings=False,
-        always=["queues", "running", "gangs"],
+        max_nodes=1, max_queues=4, min_jobs=2, max_jobs=5, max_tasks=5, **SOUND, **PLAIN
     )
-    sharing = configs(actions=["allocate", "reclaim"])
+    sharing = configs(actions=["allocate", "reclaim"], flags=False)
     yield "cycles of many queues", cycles(clock, many_queues, sharing)
     waiting = snapshots(min_nodes=2, affinity=False, constraints=False, always=["ages", "scalars"])
     reserving = configs(actions=["allocate", "reserve"])
@@ -199,12 +211,21 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
     reserved_first = configs(actions=["reserve", "allocate"], flags=False)
     yield "cycles with devices", cycles(clock, devices, reserved_first, [check_reference])
     lent = snapshots(
-        max_nodes=2, max_queues=2, min_jobs=3, always=["backfill", "running", "gangs"], **PLAIN
+        max_nodes=2, max_queues=2, min_jobs=3, always=["backfill", "gangs"], **SOUND, **PLAIN
     )
-    lending = configs(actions=["allocate", "backfill"])
-    yield "cycles that backfill", cycles(clock, lent, lending)
-    sociable = snapshots(min_nodes=3, min_jobs=3, constraints=False, always=["affinity"])
-    yield "cycles near others", cycles(clock, sociable, configs(actions=["allocate"]))
+    yield "cycles that backfill", cycles(clock, lent, st.sampled_from(LENDING))
+    sociable = snapshots(
+        min_nodes=4,
+        max_nodes=6,
+        min_jobs=4,
+        max_tasks=3,
+        constraints=False,
+        scalars=False,
+        always=["affinity"],
+        **SOUND,
+    )
+    near = configs(actions=["allocate"], flags=False)
+    yield "cycles near others", cycles(clock, sociable, near)
     many_nodes = snapshots(min_nodes=6, max_nodes=14, min_jobs=5, max_jobs=10, invalid_jobs=False)
     placing = configs(actions=["allocate", "preempt", "backfill"])
     yield "cycles on many nodes", cycles(clock, many_nodes, placing, EVERYTHING, part=3)

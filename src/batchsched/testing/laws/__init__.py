@@ -83,7 +83,7 @@ def check_plugin(
     """
     subject = Subject(plugin, name, arguments, config)
     drawn = _default_examples() if examples is None else examples
-    moves = st.lists(st.builds(Move, st.integers(0, 3), st.integers(0, 15)), max_size=4)
+    moves = st.lists(st.builds(Move, st.integers(0, 3), st.integers(0, 15)), min_size=1, max_size=5)
 
     @settings(
         max_examples=max_examples,
