@@ -41,9 +41,9 @@ class Bug:
         file.write_text(self.applied_to(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def read_bugs() -> list[Bug]:
-    """Return all bugs, in the order of the file."""
-    text = (HERE / "bugs.txt").read_text(encoding="utf-8")
+def read_bugs(file: str = "bugs.txt") -> list[Bug]:
+    """Return the bugs of a file, in its order: those that the kit finds, or ``missed.txt``."""
+    text = (HERE / file).read_text(encoding="utf-8")
     return [_bug(section) for section in text.split("\n# ")[1:]]
 
 
