@@ -170,6 +170,9 @@ class _Reasons:
                 is_reached = False
             if task.uid in session.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
+            elif task.uid in session.undone and session.job_ready(job):
+                # Undone for lack of company that came with a later action.
+                reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.undone:
                 reasons[task.uid] = self._incomplete(job, None)
             elif not_reached is None or is_reached or task.is_best_effort:

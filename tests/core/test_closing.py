@@ -14,6 +14,7 @@ from batchsched import (
     JobPhase,
     NodeInfo,
     Resource,
+    Scheduler,
     SchedulerConfig,
     Snapshot,
     Taint,
@@ -281,3 +282,18 @@ def test_reasons_tell_of_nodes_that_were_closed_only_until_the_end_of_the_cycle(
     )
     for uid in ("s-1", "s-2"):  # they come before s-3, which found no place
         assert result.pending[uid].why is WhyPending.GANG_INCOMPLETE
+
+
+def test_a_task_of_a_job_that_became_ready_without_it_is_not_said_to_lack_company() -> None:
+    snapshot = cluster(
+        [node("n1", "2C2G")],
+        job("a", "1C1G", creation_time=5),
+        job("b", "", "", "1C1G", minimum=2),
+        job("c", "1C1G", creation_time=6),
+    )
+    discard = {"name": "allocate", "arguments": {"unready": "discard"}}
+    result = Scheduler(SchedulerConfig.from_mapping({"actions": [discard, "backfill"]})).schedule(
+        snapshot
+    )
+    assert {bind.task_uid for bind in result.binds} == {"a-1", "b-1", "b-2", "c-1"}
+    assert result.pending["b-3"].why is WhyPending.NO_NODE
