@@ -32,7 +32,7 @@ PYRIGHT_ANSWER = re.compile(r":(\d+):\d+ - information: Type of \"(?:.*?)\" is \
 
 
 INTERNAL = (".testing.reference", ".placement.node_table", ".placement.scores")
-"""Modules for nobody else: a second implementation, and arrays, whose own types have Any in them."""
+"""Modules for nobody else: a second implementation, and arrays, whose own types have Any."""
 
 
 def public_modules() -> Iterator[ModuleType]:
