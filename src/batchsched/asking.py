@@ -20,6 +20,7 @@ __all__ = [
     "find_victims",
     "guarded",
     "listed",
+    "plugin_error",
     "problem_of",
 ]
 
@@ -39,6 +40,11 @@ def problem_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
+def plugin_error(name: str, point: str, error: Exception) -> PluginError:
+    """Return the error that says which plugin raised, and where."""
+    return PluginError(name, point, problem_of(error))
+
+
 def listed(
     name: str, point: str, function: Callable[[], Iterable[object]], kind: type[ItemT]
 ) -> list[ItemT]:
@@ -46,7 +52,7 @@ def listed(
     try:
         given = list(function())
     except Exception as error:
-        raise PluginError(name, point, problem_of(error)) from error
+        raise plugin_error(name, point, error) from error
     items: list[ItemT] = []
     for item in given:
         if not isinstance(item, kind):
@@ -75,7 +81,7 @@ def elect(
             try:
                 vote = function(job)
             except Exception as error:
-                raise PluginError(name, point, problem_of(error)) from error
+                raise plugin_error(name, point, error) from error
             if vote is True or vote is Vote.PERMIT:
                 permitted = True
             elif vote is False or vote is Vote.REJECT:
@@ -108,7 +114,7 @@ def find_victims(
                 of_tier.append(tuple(function(claimant, candidates)))
             answers.append(of_tier)
     except Exception as error:
-        raise PluginError(name, point, problem_of(error)) from error
+        raise plugin_error(name, point, error) from error
     protected = [False] * len(candidates)
     for tier, of_tier in zip(tiers, answers, strict=True):
         for (name, _), verdicts in zip(tier, of_tier, strict=True):
@@ -144,6 +150,6 @@ def guarded(
         try:
             function(task)
         except Exception as error:
-            raise PluginError(name, point, problem_of(error)) from error
+            raise plugin_error(name, point, error) from error
 
     return tell

@@ -8,6 +8,7 @@ from typing import TypeGuard, TypeVar, cast
 from batchsched.checks import is_text, shown, time_problems
 from batchsched.errors import Fault, SnapshotError
 from batchsched.model import NodeInfo
+from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
 
 __all__ = ["Given", "is_of"]
@@ -61,6 +62,23 @@ class Given:
             problems = [("now", f"{now!r} is before the last cycle, which was at {before!r}")]
         for path, message in problems:
             self.refuse(path, message)
+
+    def can_be_used(
+        self, snapshot: object, result: object, replacement: object, keep_reservations: object
+    ) -> bool:
+        """Return whether these are what they should be; if not, nothing else can be told."""
+        before = len(self.faults)
+        if not is_of(snapshot, Snapshot):
+            self.refuse("snapshot", f"{shown(snapshot)} is no Snapshot")
+        if result is not None and not is_of(result, CycleResult):
+            self.refuse("result", f"{shown(result)} is no CycleResult")
+        if not callable(replacement):
+            message = f"{shown(replacement)} cannot be called; leave it out, or give a function"
+            self.refuse("replacement", message)
+        if not is_of(keep_reservations, bool):
+            message = f"{shown(keep_reservations)} is neither True nor False"
+            self.refuse("keep_reservations", message)
+        return len(self.faults) == before
 
     def refuse(self, path: str, message: str) -> None:
         """Take note of a fault."""

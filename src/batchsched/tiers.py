@@ -8,7 +8,6 @@ on that point's list.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from difflib import get_close_matches
 
 from attrs import frozen
 
@@ -19,9 +18,10 @@ from batchsched.asking import (
     find_victims,
     guarded,
     listed,
-    problem_of,
+    plugin_error,
 )
 from batchsched.errors import PluginError
+from batchsched.extension_points import points_of
 from batchsched.live_queue import SortKey
 from batchsched.plugin import (
     AllocateEvents,
@@ -52,29 +52,6 @@ from batchsched.session_view import SessionView
 from batchsched.states import JobState, NodeState, QueueState, TaskState
 
 __all__ = ["ConfiguredPlugin", "Tiers"]
-
-POINTS = (
-    "job_order_key",
-    "queue_order_key",
-    "task_order_key",
-    "predicates",
-    "node_scores",
-    "node_order_on_resource",
-    "preemptable",
-    "reclaimable",
-    "overused",
-    "job_valid",
-    "job_ready",
-    "job_pipelined",
-    "job_condition_ready",
-    "on_allocate",
-    "on_deallocate",
-    "close",
-    "claimant_key",
-    "shielded",
-    "may_give",
-)
-"""The extension points, by the name of the method that a plugin's object has for each."""
 
 
 @frozen
@@ -114,10 +91,8 @@ class Tiers:
             except PluginError:
                 raise
             except Exception as error:
-                raise PluginError(configured.name, "open", problem_of(error)) from error
-            points = frozenset(point for point in POINTS if hasattr(opened, point))
-            _check_points(configured.name, opened, points)
-            enabled = points - configured.disabled
+                raise plugin_error(configured.name, "open", error) from error
+            enabled = points_of(configured.name, opened) - configured.disabled
             self._opened.append(_Opened(configured.name, configured.tier, opened, enabled))
         self._job_orders = [
             (name, o.job_order_key)
@@ -217,7 +192,7 @@ class Tiers:
             for name, function in self._job_orders:
                 key.append(function(job))
         except Exception as error:
-            raise PluginError(name, "job_order_key", problem_of(error)) from error
+            raise plugin_error(name, "job_order_key", error) from error
         key.append(job.info.creation_time)
         key.append(job.uid)
         return tuple(key)
@@ -230,7 +205,7 @@ class Tiers:
             for name, function in self._queue_orders:
                 key.append(function(queue))
         except Exception as error:
-            raise PluginError(name, "queue_order_key", problem_of(error)) from error
+            raise plugin_error(name, "queue_order_key", error) from error
         key.append(queue.info.creation_time)
         key.append(queue.name)
         return tuple(key)
@@ -244,7 +219,7 @@ class Tiers:
                 for name, function in self._task_orders:
                     key.append(function(task))
             except Exception as error:
-                raise PluginError(name, "task_order_key", problem_of(error)) from error
+                raise plugin_error(name, "task_order_key", error) from error
             key.append(task.info.creation_time)
             key.append(task.uid)
             task.order_key = tuple(key)
@@ -270,7 +245,7 @@ class Tiers:
             try:
                 refusal = function(job)
             except Exception as error:
-                raise PluginError(name, "job_valid", problem_of(error)) from error
+                raise plugin_error(name, "job_valid", error) from error
             if refusal is not None:
                 _expect_condition(name, "job_valid", refusal)
                 return name, refusal
@@ -283,7 +258,7 @@ class Tiers:
                 if function(queue):
                     return True
             except Exception as error:
-                raise PluginError(name, "overused", problem_of(error)) from error
+                raise plugin_error(name, "overused", error) from error
         return False
 
     # Victims
@@ -307,7 +282,7 @@ class Tiers:
             for name, shield in self._shields[point]:
                 keys.append(shield.claimant_key(claimant))
         except Exception as error:
-            raise PluginError(name, "claimant_key", problem_of(error)) from error
+            raise plugin_error(name, "claimant_key", error) from error
         return tuple(keys)
 
     def unshielded(
@@ -322,12 +297,17 @@ class Tiers:
         try:
             for name, shield in self._shields[point]:
                 shielded = shield.shielded(claimant, left)
+                if len(shielded) != len(left):
+                    problem = f"{len(shielded)} answers on {len(left)} candidates"
+                    raise PluginError(name, "shielded", problem)
                 if any(shielded):
                     left = [c for c, is_so in zip(left, shielded, strict=True) if not is_so]
                     if not left:
                         break
+        except PluginError:
+            raise
         except Exception as error:
-            raise PluginError(name, "shielded", problem_of(error)) from error
+            raise plugin_error(name, "shielded", error) from error
         return left
 
     def may_give(self, queue: QueueState) -> bool:
@@ -338,7 +318,7 @@ class Tiers:
                 if not opened.may_give(queue):
                     return False
             except Exception as error:
-                raise PluginError(name, "may_give", problem_of(error)) from error
+                raise plugin_error(name, "may_give", error) from error
         return True
 
     def claimant_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...] | None:
@@ -357,7 +337,7 @@ class Tiers:
                 hash(key)
                 keys.append(key)
         except Exception as error:
-            raise PluginError(name, "claimant_key", problem_of(error)) from error
+            raise plugin_error(name, "claimant_key", error) from error
         return tuple(keys)
 
     # Nodes
@@ -369,7 +349,7 @@ class Tiers:
             try:
                 total += function(task, node)
             except Exception as error:
-                raise PluginError(name, "node_order_on_resource", problem_of(error)) from error
+                raise plugin_error(name, "node_order_on_resource", error) from error
         return total
 
     # Events and the end
@@ -402,31 +382,10 @@ class Tiers:
             except PluginError:
                 raise
             except Exception as error:
-                raise PluginError(name, "close", problem_of(error)) from error
+                raise plugin_error(name, "close", error) from error
         return conditions
 
 
 def _expect_condition(name: str, point: str, condition: object) -> None:
     if not isinstance(condition, JobCondition):
         raise PluginError(name, point, f"{condition!r} is no JobCondition")
-
-
-_spelled_right: set[type[object]] = set()
-"""The classes of plugins' objects that were found to misspell no extension point."""
-
-
-def _check_points(name: str, opened: object, points: frozenset[str]) -> None:
-    kind = opened.__class__
-    if kind not in _spelled_right:
-        for method in dir(kind):
-            if method.startswith("_") or method in POINTS or not callable(getattr(kind, method)):
-                continue
-            close = get_close_matches(method, POINTS, n=1, cutoff=0.85)
-            if close:
-                problem = f"{method!r} is no extension point; did you mean {close[0]!r}?"
-                raise PluginError(name, "open", problem)
-        _spelled_right.add(kind)
-    if not points:
-        known = ", ".join(POINTS)
-        problem = f"{kind.__name__} implements no extension point; known: {known}"
-        raise PluginError(name, "open", problem)

@@ -116,9 +116,19 @@ def test_decisions_that_contradict_each_other_are_refused() -> None:
         next_snapshot(snapshot_of(task("a")), result, now=11)
 
 
+def test_two_reservations_of_one_task_are_refused() -> None:
+    (once,) = result_of(a=(RESERVED, "n1", False)).reserved
+    result = CycleResult(reserved=[once, evolve(once, node_name="n2")])
+    with pytest.raises(
+        EventError, match=r"^result.reserved\['a'\]: two reservations name the task$"
+    ):
+        next_snapshot(snapshot_of(task("a")), result, now=11)
+
+
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
+        ({"keep_reservations": "no"}, "keep_reservations: 'no' is neither True nor False"),
         ({"succeeded": "ab"}, "succeeded: 'ab' is one text; use ['ab']"),
         ({"removed_jobs": "ab"}, "removed_jobs: 'ab' is one text; use ['ab']"),
         ({"gone": 5}, "gone: 5 is no collection; use a list"),
@@ -151,6 +161,14 @@ def test_arguments_that_are_not_what_they_should_be_are_faults_like_others(
     with pytest.raises(EventError) as caught:
         next_snapshot(snapshot, result, **given)
     assert [str(one) for one in caught.value.faults] == [fault]
+
+
+def test_all_arguments_without_which_nothing_can_be_told_are_reported_at_once() -> None:
+    wrong: Any = None
+    with pytest.raises(EventError) as caught:
+        next_snapshot(wrong, 5, now=1, replacement=wrong, keep_reservations=1, gone="a")  # type: ignore[arg-type]
+    paths = [fault.path for fault in caught.value.faults]
+    assert paths == ["gone", "snapshot", "result", "replacement", "keep_reservations"]
 
 
 def test_arguments_of_the_wrong_kind_are_reported_with_all_other_faults() -> None:

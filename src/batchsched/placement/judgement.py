@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from batchsched.errors import BatchschedError, PluginError
+from batchsched.asking import plugin_error
 from batchsched.plugin import NodeScore, Predicate
 from batchsched.reasons import Unfit, UnfitReason
 from batchsched.resources import EPSILON
 from batchsched.states import NodeState, TaskState
 from batchsched.vectors import Dimensions, Vector
 
-__all__ = ["CLOSED", "Judgement", "checked_scores", "checked_unfit", "plugin_error"]
+__all__ = ["CLOSED", "Judgement", "checked_scores", "checked_unfit"]
 
 CLOSED = Unfit(UnfitReason.RESERVED)
 """The node is kept for another task."""
@@ -126,8 +126,3 @@ def checked_scores(scores: list[float], nodes: Sequence[NodeState]) -> list[floa
     if not isfinite(sum(scores)):
         raise ValueError(f"{[score for score in scores if not isfinite(score)]!r} not finite")
     return scores
-
-
-def plugin_error(name: str, point: str, error: Exception) -> BatchschedError:
-    """Return the error that says which plugin failed where."""
-    return PluginError(name, point, f"{type(error).__name__}: {error}")

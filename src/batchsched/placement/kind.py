@@ -6,13 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 from math import isfinite
 from operator import add
 
-from batchsched.placement.judgement import (
-    CLOSED,
-    Judgement,
-    checked_scores,
-    checked_unfit,
-    plugin_error,
-)
+from batchsched.asking import plugin_error
+from batchsched.placement.judgement import CLOSED, Judgement, checked_scores, checked_unfit
 from batchsched.placement.ranking import Raw, Scored
 from batchsched.plugin import NodeScore, Predicate, Reads, Watch
 from batchsched.reasons import Unfit

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchsched.arrays import NodeArrays, Numbers
-from batchsched.placement.judgement import plugin_error
+from batchsched.asking import plugin_error
 from batchsched.placement.kind import LARGEST_EXACT, Kind
 from batchsched.placement.node_table import Floats, Indices, NodeTable, NodeView
 from batchsched.states import NodeState

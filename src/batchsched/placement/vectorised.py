@@ -7,9 +7,10 @@ on arrays, and amounts that floats do not hold exactly, are left to the indexed 
 from __future__ import annotations
 
 from batchsched.arrays import LARGEST_IN_ARRAYS
+from batchsched.asking import plugin_error
 from batchsched.ledger import Ledger
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.judgement import Judgement, plugin_error
+from batchsched.placement.judgement import Judgement
 from batchsched.placement.kind import Kind
 from batchsched.placement.node_table import NodeTable
 from batchsched.placement.scores import ArrayFunction, KindOnArrays, Scores, is_exact

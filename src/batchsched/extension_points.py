@@ -1,0 +1,68 @@
+"""The names of the extension points, and which of them an object has."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import cast
+
+from batchsched.errors import PluginError
+
+__all__ = ["POINTS", "points_of"]
+
+POINTS = (
+    "job_order_key",
+    "queue_order_key",
+    "task_order_key",
+    "predicates",
+    "node_scores",
+    "node_order_on_resource",
+    "preemptable",
+    "reclaimable",
+    "overused",
+    "job_valid",
+    "job_ready",
+    "job_pipelined",
+    "job_condition_ready",
+    "on_allocate",
+    "on_deallocate",
+    "close",
+    "claimant_key",
+    "shielded",
+    "may_give",
+)
+"""The extension points, by the name of the method that a plugin's object has for each."""
+
+
+def points_of(plugin: str, opened: object) -> frozenset[str]:
+    """Return the extension points that the object has which a plugin opened.
+
+    Raises:
+        PluginError: it has none, or a method whose name is nearly that of one.
+
+    """
+    kind = opened.__class__
+    misspelt = _misspelt(cast("Hashable", kind))
+    if misspelt is not None:
+        method, point = misspelt
+        problem = f"{method!r} is no extension point; did you mean {point!r}?"
+        raise PluginError(plugin, "open", problem)
+    points = frozenset(point for point in POINTS if hasattr(opened, point))
+    if not points:
+        known = ", ".join(POINTS)
+        problem = f"{kind.__name__} implements no extension point; known: {known}"
+        raise PluginError(plugin, "open", problem)
+    return points
+
+
+@lru_cache(maxsize=256)
+def _misspelt(kind: Hashable) -> tuple[str, str] | None:
+    """Return a method of a class with nearly the name of an extension point, and that name."""
+    for method in dir(kind):
+        if method.startswith("_") or method in POINTS or not callable(getattr(kind, method)):
+            continue
+        close = get_close_matches(method, POINTS, n=1, cutoff=0.85)
+        if close:
+            return method, close[0]
+    return None
