@@ -48,7 +48,7 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
         method, point = misspelt
         problem = f"{method!r} is no extension point; did you mean {point!r}?"
         raise PluginError(plugin, "open", problem)
-    points = frozenset(point for point in POINTS if hasattr(opened, point))
+    points = frozenset(point for point in POINTS if getattr(opened, point, None) is not None)
     if not points:
         known = ", ".join(POINTS)
         problem = f"{kind.__name__} implements no extension point; known: {known}"

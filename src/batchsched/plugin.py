@@ -126,10 +126,13 @@ class NodeScore:
     """What `score` reads of the cluster."""
     task_key: Callable[[TaskState], Hashable] = each_on_its_own
     """What `score` reads of the task: tasks with equal keys must get equal scores."""
-    specialise: Callable[[TaskState], Callable[[Sequence[NodeState]], list[float]]] | None = None
+    specialise: (
+        Callable[[TaskState], Callable[[Sequence[NodeState]], list[float]] | None] | None
+    ) = None
     """For speed: return a function that scores many nodes for this one task at once.
 
-    It must give the answers of `score`, in order, as long as the session lasts.
+    It must give the answers of `score`, in order, as long as the session lasts. It may return
+    None for a task whose score, once normalised, is 0 on every node as long as the session lasts.
     """
     watch: Callable[[TaskState], Sequence[Watch]] | None = None
     """For speed, with `Reads.CLUSTER`: return what tells of changes to the scores of nodes."""

@@ -8,11 +8,13 @@ on that point's list.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
 
 from attrs import frozen
 
 from batchsched.asking import (
     Named,
+    VerdictFunction,
     by_tier,
     elect,
     find_victims,
@@ -23,35 +25,18 @@ from batchsched.asking import (
 from batchsched.errors import PluginError
 from batchsched.extension_points import points_of
 from batchsched.live_queue import SortKey
-from batchsched.plugin import (
-    AllocateEvents,
-    ClaimantKey,
-    DeallocateEvents,
-    JobConditionReady,
-    JobOrder,
-    JobPipelined,
-    JobReady,
-    JobValid,
-    MayGive,
-    NodeOrder,
-    NodeOrderOnResource,
-    NodeScore,
-    Overused,
-    Plugin,
-    Predicate,
-    Predicates,
-    Preemptable,
-    QueueOrder,
-    Reclaimable,
-    SessionClose,
-    Shield,
-    TaskOrder,
-)
+from batchsched.plugin import ClaimantKey, NodeScore, Plugin, Predicate, Shield, Vote
 from batchsched.reasons import JobCondition
 from batchsched.session_view import SessionView
 from batchsched.states import JobState, NodeState, QueueState, TaskState
 
 __all__ = ["ConfiguredPlugin", "Tiers"]
+
+AskedT = ParamSpec("AskedT")
+AnswerT = TypeVar("AnswerT")
+_Functions = list[Named[Callable[AskedT, AnswerT]]]
+_Voters = list[list[Named[Callable[[JobState], Vote | bool]]]]
+_Judges = list[list[Named[VerdictFunction]]]
 
 
 @frozen
@@ -94,92 +79,68 @@ class Tiers:
                 raise plugin_error(configured.name, "open", error) from error
             enabled = points_of(configured.name, opened) - configured.disabled
             self._opened.append(_Opened(configured.name, configured.tier, opened, enabled))
-        self._job_orders = [
-            (name, o.job_order_key)
-            for name, _, o in self._on("job_order_key")
-            if isinstance(o, JobOrder)
-        ]
-        self._queue_orders = [
-            (name, o.queue_order_key)
-            for name, _, o in self._on("queue_order_key")
-            if isinstance(o, QueueOrder)
-        ]
-        self._task_orders = [
-            (name, o.task_order_key)
-            for name, _, o in self._on("task_order_key")
-            if isinstance(o, TaskOrder)
-        ]
-        self._overused = [
-            (name, o.overused) for name, _, o in self._on("overused") if isinstance(o, Overused)
-        ]
-        self._valid = [
-            (name, o.job_valid) for name, _, o in self._on("job_valid") if isinstance(o, JobValid)
-        ]
-        self._on_resource = [
-            (name, o.node_order_on_resource)
-            for name, _, o in self._on("node_order_on_resource")
-            if isinstance(o, NodeOrderOnResource)
-        ]
-        self._ready = by_tier(
-            (name, tier, o.job_ready)
-            for name, tier, o in self._on("job_ready")
-            if isinstance(o, JobReady)
+        self._job_orders: _Functions[[JobState], object] = self._on("job_order_key")
+        self._queue_orders: _Functions[[QueueState], object] = self._on("queue_order_key")
+        self._task_orders: _Functions[[TaskState], object] = self._on("task_order_key")
+        self._overused: _Functions[[QueueState], bool] = self._on("overused")
+        self._may_give: _Functions[[QueueState], bool] = self._on("may_give")
+        self._valid: _Functions[[JobState], JobCondition | None] = self._on("job_valid")
+        self._on_resource: _Functions[[TaskState, NodeState], float] = self._on(
+            "node_order_on_resource"
         )
-        self._pipelined = by_tier(
-            (name, tier, o.job_pipelined)
-            for name, tier, o in self._on("job_pipelined")
-            if isinstance(o, JobPipelined)
-        )
-        self._condition_ready = by_tier(
-            (name, tier, o.job_condition_ready)
-            for name, tier, o in self._on("job_condition_ready")
-            if isinstance(o, JobConditionReady)
-        )
-        self._preemptable = by_tier(
-            (name, tier, o.preemptable)
-            for name, tier, o in self._on("preemptable")
-            if isinstance(o, Preemptable)
-        )
-        self._reclaimable = by_tier(
-            (name, tier, o.reclaimable)
-            for name, tier, o in self._on("reclaimable")
-            if isinstance(o, Reclaimable)
-        )
-        self._claimant_keys = {
-            point: self._claimant_keys_on(point) for point in ("preemptable", "reclaimable")
-        }
-        self._shields = {
-            point: [(name, o) for name, _, o in self._on(point) if isinstance(o, Shield)]
-            for point in ("preemptable", "reclaimable")
-        }
+        self._ready: _Voters = self._by_tier("job_ready")
+        self._pipelined: _Voters = self._by_tier("job_pipelined")
+        self._condition_ready: _Voters = self._by_tier("job_condition_ready")
+        self._preemptable: _Judges = self._by_tier("preemptable")
+        self._reclaimable: _Judges = self._by_tier("reclaimable")
+        points = ("preemptable", "reclaimable")
+        self._claimant_keys = {point: self._claimant_keys_on(point) for point in points}
+        self._shields = {point: self._shields_on(point) for point in points}
         self.predicates: list[tuple[str, Predicate]] = [
             (name, predicate)
-            for name, _, o in self._on("predicates")
-            if isinstance(o, Predicates)
-            for predicate in listed(name, "predicates", o.predicates, Predicate)
+            for name, function in self._on("predicates")
+            for predicate in listed(name, "predicates", function, Predicate)
         ]
         """All predicates, in the order in which they are asked, with their plugins' names."""
         self.node_scores: list[tuple[str, NodeScore]] = [
             (name, score)
-            for name, _, o in self._on("node_scores")
-            if isinstance(o, NodeOrder)
-            for score in listed(name, "node_scores", o.node_scores, NodeScore)
+            for name, function in self._on("node_scores")
+            for score in listed(name, "node_scores", function, NodeScore)
             if score.weight
         ]
         """All scores that count, with their plugins' names."""
 
-    def _claimant_keys_on(self, point: str) -> list[Named[Callable[[TaskState], Hashable]]] | None:
-        """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
-        opened = self._on(point)
-        functions = [(n, o.claimant_key) for n, _, o in opened if isinstance(o, ClaimantKey)]
-        return functions if len(functions) == len(opened) else None
+    # The functions of an extension point are what `batchsched.plugin` says, or the first call
+    # tells: to ask protocols with `isinstance` would take half of the time of opening.
 
-    def _on(self, point: str) -> list[tuple[str, int, object]]:
-        """Return the plugins that have an extension point and have it on: name, tier, object."""
+    def _on(self, point: str) -> list[Named[Any]]:
+        """Return the functions of an extension point that are on, with their plugins' names."""
         return [
-            (opened.name, opened.tier, opened.object)
+            (opened.name, getattr(opened.object, point))
             for opened in self._opened
             if point in opened.points
+        ]
+
+    def _by_tier(self, point: str) -> list[list[Named[Any]]]:
+        return by_tier(
+            (opened.name, opened.tier, getattr(opened.object, point))
+            for opened in self._opened
+            if point in opened.points
+        )
+
+    def _claimant_keys_on(self, point: str) -> _Functions[[TaskState], Hashable] | None:
+        """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
+        judges = [opened for opened in self._opened if point in opened.points]
+        if not all("claimant_key" in opened.points for opened in judges):
+            return None
+        return [(opened.name, cast("ClaimantKey", opened.object).claimant_key) for opened in judges]
+
+    def _shields_on(self, point: str) -> list[Named[Shield]]:
+        """Return the plugins with verdicts that know who is protected in any case."""
+        return [
+            (opened.name, cast("Shield", opened.object))
+            for opened in self._opened
+            if opened.points.issuperset((point, "claimant_key", "shielded"))
         ]
 
     # Orders
@@ -312,10 +273,9 @@ class Tiers:
 
     def may_give(self, queue: QueueState) -> bool:
         """Return False if no task of the queue can be reclaimed now, whoever claims it."""
-        for name, _, opened in self._on("may_give"):
-            assert isinstance(opened, MayGive)
+        for name, function in self._may_give:
             try:
-                if not opened.may_give(queue):
+                if not function(queue):
                     return False
             except Exception as error:
                 raise plugin_error(name, "may_give", error) from error
@@ -356,27 +316,21 @@ class Tiers:
 
     def allocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
         """Return what is to be told of placements."""
-        return tuple(
-            guarded(name, "on_allocate", o.on_allocate)
-            for name, _, o in self._on("on_allocate")
-            if isinstance(o, AllocateEvents)
-        )
+        listeners = self._on("on_allocate")
+        return tuple(guarded(name, "on_allocate", tell) for name, tell in listeners)
 
     def deallocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
         """Return what is to be told of evictions and undone placements."""
         return tuple(
-            guarded(name, "on_deallocate", o.on_deallocate)
-            for name, _, o in self._on("on_deallocate")
-            if isinstance(o, DeallocateEvents)
+            guarded(name, "on_deallocate", tell) for name, tell in self._on("on_deallocate")
         )
 
     def close(self) -> dict[str, JobCondition]:
         """Close all plugins in configured order; return the jobs that could not be scheduled."""
         conditions: dict[str, JobCondition] = {}
-        for name, _, o in self._on("close"):
-            assert isinstance(o, SessionClose)
+        for name, function in self._on("close"):
             try:
-                for job, condition in o.close():
+                for job, condition in function():
                     _expect_condition(name, "close", condition)
                     conditions.setdefault(job.uid, condition)
             except PluginError:

@@ -144,6 +144,16 @@ class Own:
             )
         if "elsewhere" in self.parts:
             yield NodeScore(score=self._elsewhere)
+        if "sometimes" in self.parts:
+            yield NodeScore(
+                score=lambda task, node: self._by_name(task, node) if _app(task) else 0,
+                normalise=lambda raw, _low, high: raw / (high or 1),
+                reads=Reads.DESCRIPTION,
+                task_key=_app,
+                specialise=lambda task: (
+                    (lambda nodes: [self._by_name(task, n) for n in nodes]) if _app(task) else None
+                ),
+            )
         if "nothing" in self.parts:
             yield NodeScore(score=lambda task, node: 1 / 0, weight=0)
 
@@ -151,6 +161,7 @@ class Own:
 WATCHED_PARTS = (
     *("label", "many", "same", "few"),
     *("tiny", "by name", "normalised", "idle", "running", "reversed", "nothing", "capacity"),
+    "sometimes",
 )
 """What the engine can keep answers of."""
 PARTS = (*WATCHED_PARTS, "fullest", "elsewhere")

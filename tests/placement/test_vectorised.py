@@ -25,6 +25,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.arrays import LARGEST_IN_ARRAYS, NodeArrays, Numbers
+from batchsched.constraints import NodeAffinity, NodeSelectorTerm, PreferredNodeTerm
 from batchsched.fast import VectorisedPlacement
 from batchsched.model import ScoringRequest
 from batchsched.placement import Fit
@@ -169,6 +170,27 @@ def _not_two(_task: TaskState, there: NodeState) -> Unfit | None:
 
 def test_functions_without_arrays_are_left_to_the_indexed_engine() -> None:
     agree(some_cluster(nodes=20, tasks=40), _Without)
+
+
+def test_one_task_with_a_preference_leaves_the_others_on_arrays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = job("picky", "1C1G", minimum=1)
+    preferred = PreferredNodeTerm(weight=1, term=NodeSelectorTerm())
+    picky = evolve(one.tasks[0], node_affinity=NodeAffinity(preferred=(preferred,)))
+    plain = some_cluster(nodes=20, tasks=40)
+    snapshot = evolve(plain, jobs=[*plain.jobs, evolve(one, tasks=[picky])])
+    agree(snapshot)
+    on_arrays: list[str] = []
+    best_now = scores_module.Scores.best
+
+    def counted(self: scores_module.Scores) -> tuple[float, int] | None:
+        on_arrays.append("asked")
+        return best_now(self)
+
+    monkeypatch.setattr(scores_module.Scores, "best", counted)
+    Scheduler(placement=VectorisedPlacement).schedule(snapshot)
+    assert len(on_arrays) == 40
 
 
 class _Wrong:

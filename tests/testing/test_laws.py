@@ -190,6 +190,16 @@ class SpecialCaseDiffers(Opened):
         )
 
 
+class SpecialCaseIsNotNothing(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(
+            score=lambda task, node: node.index,
+            normalise=lambda raw, lowest, highest: raw - lowest,
+            reads=Reads.DESCRIPTION,
+            specialise=lambda task: None,
+        )
+
+
 class ArraysDiffer(Opened):
     def node_scores(self) -> Iterable[NodeScore]:
         yield NodeScore(
@@ -284,6 +294,7 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (Raises, "overused", "never raises"),
     (ChangesTheBooks, "open", "asking changes nothing"),
     (SpecialCaseDiffers, "node_scores", "specialise"),
+    (SpecialCaseIsNotNothing, "node_scores", "specialise"),
     (ArraysDiffer, "node_scores", "vectorise"),
     (ArraysCheckLess, "predicates", "vectorise"),
     (ShieldsWhomItGives, "shielded", "alone and in any company"),

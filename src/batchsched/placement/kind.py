@@ -39,6 +39,7 @@ class Kind:
         "live_checks",
         "live_predicates",
         "normalised",
+        "plain_scores",
         "request",
         "scores",
         "watches",
@@ -60,6 +61,8 @@ class Kind:
         """For each node, whether its description will do; None: all will."""
         self.scores: list[tuple[str, int, NodeValues]] = []
         """Scores taken as they are: plugin, weight, score."""
+        self.plain_scores: list[tuple[str, NodeScore]] = []
+        """What is behind `scores`."""
         self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
         """Scores that are normalised, with their plugins' names."""
         self.watches: list[Watch] = []
@@ -245,8 +248,11 @@ class KindMaker:
                 values = _values_for(score, task)
             except Exception as error:
                 raise plugin_error(name, "node_scores", error) from error
+            if values is None:
+                continue
             if score.normalise is None:
                 kind.scores.append((name, score.weight, values))
+                kind.plain_scores.append((name, score))
             else:
                 kind.normalised.append((name, score, values))
             self._watch(kind, name, score, task)
@@ -302,7 +308,7 @@ def _check_for(predicate: Predicate, task: TaskState) -> NodeCheck | None:
     return lambda node: check(task, node)
 
 
-def _values_for(score: NodeScore, task: TaskState) -> NodeValues:
+def _values_for(score: NodeScore, task: TaskState) -> NodeValues | None:
     if score.specialise is not None:
         return score.specialise(task)
     value = score.score

@@ -80,7 +80,7 @@ class VectorisedPlacement(IndexedPlacement):
             except Exception as error:
                 raise plugin_error(name, "predicates", error) from error
         scores: list[tuple[str, int, ArrayFunction]] = []
-        for name, score in self._judgement.scores:
+        for name, score in kind.plain_scores:
             if score.vectorise is None:
                 return None
             try:

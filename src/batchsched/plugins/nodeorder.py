@@ -81,6 +81,7 @@ class _NodeOrder:
                 weight=weights.node_affinity,
                 reads=Reads.DESCRIPTION,
                 task_key=_preferences,
+                specialise=_affinity_of_task,
             )
         if weights.pod_affinity and self._view.pod_affinity.is_active:
             index = self._view.pod_affinity
@@ -231,6 +232,14 @@ def _preferences(task: TaskState) -> Hashable:
 def _node_affinity(task: TaskState, node: NodeState) -> int:
     affinity = task.info.node_affinity
     return 0 if affinity is None else affinity.weight_of(node.info.labels, node.name)
+
+
+def _affinity_of_task(task: TaskState) -> Callable[[Sequence[NodeState]], list[float]] | None:
+    affinity = task.info.node_affinity
+    if affinity is None or not affinity.preferred:
+        # Most tasks: they are spared the comparison of normalised scores.
+        return None
+    return lambda nodes: [affinity.weight_of(node.info.labels, node.name) for node in nodes]
 
 
 def _part_of_highest(raw: float, _lowest: float, highest: float) -> float:

@@ -193,7 +193,9 @@ CONSTRAINTS = (
     Constraints(tolerations=(_TOLERATES_ALL,)),
     Constraints(tolerations=(_TOLERATES_RED,), node_selector={"disk": "ssd"}),
     Constraints(host_ports=(HostPort(port=80, address="10.0.0.1"), HostPort(port=443))),
-    Constraints(host_ports=(HostPort(port=80, protocol="UDP"),)),
+    Constraints(
+        host_ports=(HostPort(port=80, protocol="UDP"), HostPort(port=443, address="10.0.0.2"))
+    ),
     Constraints(node_affinity=NodeAffinity(required=(_term(_Z1, _SSD), _term(_NEW)))),
     Constraints(node_affinity=NodeAffinity(required=(_FIRST_NODES,))),
     Constraints(
