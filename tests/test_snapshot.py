@@ -33,7 +33,8 @@ from batchsched.constraints import (
 )
 from batchsched.errors import BatchschedError, Fault, SnapshotError
 from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
-from batchsched.resources import Resource
+from batchsched.resources import EPSILON, Resource
+from batchsched.scheduler import Scheduler
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
 from batchsched.validation import task_problems
@@ -684,6 +685,31 @@ class TestNodeUse:
                 "1 of a are held, it has 0; 2 of b are held, it has 0"
             )
         ]
+
+    @pytest.mark.parametrize(
+        ("capacity", "held"),
+        [(2500, (2000, 500.1)), (1000, (500.05, 500.05)), (0.3, (0.1, 0.1, 0.2)), (1, (1.1,))],
+    )
+    def test_amounts_at_the_limit_are_added_up_as_exactly_as_in_a_session(
+        self, capacity: float, held: tuple[float, ...]
+    ) -> None:
+        content = {
+            "nodes": [NodeInfo(name="n1", allocatable=Resource(milli_cpu=capacity))],
+            "other_tasks": [
+                task(
+                    f"t{number}",
+                    status=TaskStatus.RUNNING,
+                    node_name="n1",
+                    resreq=Resource(milli_cpu=amount),
+                )
+                for number, amount in enumerate(held)
+            ],
+        }
+        if sum(map(Fraction, held)) - Fraction(capacity) >= EPSILON:
+            (fault,) = faults_of(content)
+            assert fault.startswith("nodes['n1']: its tasks hold more than it has")
+        else:
+            Scheduler().open(Snapshot(**content))
 
     def test_tasks_of_all_jobs_and_of_none_count_together(self) -> None:
         held = {"status": TaskStatus.RUNNING, "node_name": "n1", "resreq": Resource(memory=400)}

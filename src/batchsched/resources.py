@@ -7,20 +7,33 @@ thousandths of a scalar (``{"nvidia.com/gpu": 1000}`` is one device).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
 from operator import add, sub
+from typing import cast
 
 from attrs import field, frozen
 
 from batchsched.errors import ResourceError
 from batchsched.frozen import EMPTY, FrozenMap, kept_map
 
-__all__ = ["EPSILON", "Amount", "Resource", "sum_resources"]
+__all__ = ["EPSILON", "Amount", "Resource", "exact", "sum_resources"]
 
 Amount = int | float
 """A quantity of one dimension, in its unit. Integers are kept exactly."""
 
 EPSILON = 0.1
 """Two amounts that differ by less than this, in a dimension's unit, are the same amount."""
+
+
+def exact(amount: Amount, /) -> int:
+    """Return an amount as what sums can be made of that hold exactly: an int or a `Fraction`.
+
+    Such sums do not depend on their order and leave nothing behind when they are undone; sums
+    of floats do both. A Fraction takes part in all arithmetic and comparisons that an int does.
+    """
+    if isinstance(amount, int):
+        return amount
+    return int(amount) if amount.is_integer() else cast("int", Fraction(amount))
 
 
 def _kept_amounts(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:

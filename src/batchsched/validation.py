@@ -8,7 +8,6 @@ looked at by `task_problems`, which knows all that can be wrong, and what to say
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -34,7 +33,8 @@ from batchsched.constraints import TaintEffect, Toleration, TolerationOperator
 from batchsched.errors import Fault
 from batchsched.frozen import FrozenMap
 from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
-from batchsched.resources import EPSILON, Resource, sum_resources
+from batchsched.node_use import node_use_faults
+from batchsched.resources import Resource
 from batchsched.status import TaskStatus
 from batchsched.validation_constraints import constraint_problems, taint_problems
 
@@ -83,7 +83,7 @@ def snapshot_faults(
         # Only sums of sound amounts mean anything.
         nodes = [node for node in nodes if is_text(node.name) and _is_sound(node.allocatable)]
         tasks = [task for task in tasks if _is_sound_use(task)]
-    check.node_use(nodes, tasks)
+    check.faults.extend(node_use_faults(nodes, tasks))
     return check.faults
 
 
@@ -233,25 +233,6 @@ class _Check:
             return False
         self._sound_constraints.add(identity)
         return True
-
-    def node_use(self, nodes: Iterable[NodeInfo], tasks: Iterable[TaskInfo]) -> None:
-        """Report nodes whose tasks hold more than they have."""
-        held: defaultdict[str, list[Resource]] = defaultdict(list)
-        for task in tasks:
-            if task.status.holds and task.node_name is not None:
-                held[task.node_name].append(task.resreq)
-        for node in nodes:
-            if node.name not in held:
-                continue
-            use, capacity = sum_resources(held[node.name]), node.allocatable
-            if not use.fits(capacity):
-                over = "; ".join(
-                    f"{amount} of {dimension} are held, it has {capacity.get(dimension)}"
-                    for dimension, amount in use.dimensions()
-                    if amount - capacity.get(dimension) >= EPSILON
-                )
-                message = f"its tasks hold more than it has: {over}"
-                self.faults.append(Fault(f"nodes[{node.name!r}]", message))
 
 
 def _is_sound(resource: object) -> bool:

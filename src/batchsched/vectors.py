@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from operator import add, sub
-from typing import cast
 
 from batchsched.arrays import LARGEST_IN_ARRAYS
-from batchsched.resources import EPSILON, Resource
+from batchsched.resources import EPSILON, Resource, exact
 
 __all__ = ["Dimensions", "Vector", "fits", "is_empty", "minus", "plus"]
 
@@ -46,15 +45,6 @@ def fits(request: Iterable[float], capacity: Iterable[float], /) -> bool:
 def is_empty(vector: Iterable[float], /) -> bool:
     """Return whether every amount is less than `EPSILON`. O(dimensions)."""
     return all(amount < EPSILON for amount in vector)
-
-
-def _exact(amount: float) -> int:
-    # Sums of integers, and of fractions, do not depend on the order of summation and
-    # leave nothing behind when they are undone; sums of floats do both. A Fraction
-    # takes part in all arithmetic and comparisons that an int does.
-    if isinstance(amount, int):
-        return amount
-    return int(amount) if amount.is_integer() else cast("int", Fraction(amount))
 
 
 class Dimensions:
@@ -99,11 +89,11 @@ class Dimensions:
         if known is not None:
             return known[1]
         amounts = [0] * len(self.names)
-        amounts[0] = _exact(resource.milli_cpu)
-        amounts[1] = _exact(resource.memory)
+        amounts[0] = exact(resource.milli_cpu)
+        amounts[1] = exact(resource.memory)
         for name, amount in resource.scalars.items():
             if amount:
-                amounts[self._positions[name]] = _exact(amount)
+                amounts[self._positions[name]] = exact(amount)
         vector = tuple(amounts)
         for amount in vector:
             if amount >= LARGEST_IN_ARRAYS or type(amount) is not int:

@@ -27,6 +27,10 @@ def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleR
 
     `conf` is a kube-batch configuration, once parsed. The reasons of pending
     tasks are left empty, and messages are shorter than the library's own.
+
+    Amounts are added up as they are given. Where they are no whole numbers, sums of floats are
+    not exact, as those of the library are; so the two may differ where a sum differs from what
+    there is by `EPSILON` to the last digit.
     """
     read = read_conf(conf)
     session = Session(snapshot, read)
