@@ -8,13 +8,25 @@ import pytest
 from attrs import evolve
 from books import dump, opened, plugin_object
 from clusters import cluster, job, node
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from batchsched import EPSILON, Queue, Resource, Snapshot
+from batchsched import (
+    EPSILON,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+)
 from batchsched.plugin import Verdict
 from batchsched.plugins.proportion import water_fill
 from batchsched.session import Session
+from batchsched.testing import check_cycle
+from batchsched.testing.reference import reference_schedule
 
 V, X = Verdict.VICTIM, Verdict.PROTECTED
 NAMES = ("a", "b", "c", "d")
@@ -80,6 +92,33 @@ def test_deserved_is_exact_as_long_as_the_ratios_are(filling) -> None:
         assert first_round[name] == tuple(Fraction(t * weight, all_weights) for t in total)
     if len(weights) <= 2:  # a queue that is alone has the ratio 1
         assert water_fill(total, weights, requests) == plain_water_fill(total, weights, requests)
+
+
+LARGE = st.integers(2**50, 2**60)
+
+
+@given(LARGE, st.dictionaries(st.sampled_from("abcdefg"), st.integers(1, 7), min_size=1))
+@example(6720420793259663, {"a": 1, "b": 1, "c": 1})
+def test_rounding_errors_of_large_amounts_are_not_dealt_out_for_ever(
+    total: int, weights: dict[str, int]
+) -> None:
+    requests = {name: (2 * total,) for name in weights}
+    deserved = water_fill((total,), weights, requests)
+    assert sum(amounts[0] for amounts in deserved.values()) == pytest.approx(total, rel=1e-12)
+    too_much = Resource(memory=2 * total)
+    there = Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=Resource(memory=total))],
+        jobs=[
+            JobInfo(name=name, queue=name, tasks=[TaskInfo(uid=name, name=name, resreq=too_much)])
+            for name in weights
+        ],
+        queues=[Queue(name=name, weight=weight) for name, weight in weights.items()],
+    )
+    proportion = {"actions": "allocate", "tiers": [{"plugins": ["proportion"]}]}
+    result = Scheduler(SchedulerConfig.from_mapping(proportion)).schedule(there)
+    assert not result.binds
+    assert reference_schedule(there, proportion).binds == result.binds
+    check_cycle(there, result, SchedulerConfig.from_mapping(proportion))
 
 
 @given(fillings())

@@ -81,6 +81,10 @@ def water_fill(
                 sum_ - change if change < 0 else sum_
                 for sum_, change in zip(decreases, changes, strict=True)
             )
+        if len(still_unmet) == len(unmet):
+            # All that remained has been dealt out. Of large amounts a rounding error could remain
+            # that is too small to change what anybody deserves, for ever.
+            break
         remaining = tuple(
             left - taken + given
             for left, taken, given in zip(remaining, increases, decreases, strict=True)

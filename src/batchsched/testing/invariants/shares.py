@@ -36,6 +36,7 @@ def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
         weights = sum(weight[name] for name in unmet)
         taken: dict[str, float] = dict.fromkeys(dimensions, 0.0)
         given: dict[str, float] = dict.fromkeys(dimensions, 0.0)
+        before = len(unmet)
         for name in list(unmet):
             ratio = weight[name] / weights
             wish = {d: float(request[name].get(d, 0)) for d in dimensions}
@@ -50,6 +51,8 @@ def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
                 else:
                     given[d] -= change
             share[name] = now
+        if len(unmet) == before:
+            break  # nobody was met: all has been dealt out, but for rounding errors
         remaining = {d: float(remaining[d]) - taken[d] + given[d] for d in dimensions}
     return share
 

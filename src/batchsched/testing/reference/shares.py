@@ -118,6 +118,8 @@ class Proportion(Plugin):
                 deserved[name] = after
                 increases.append(_excess(after, before))
                 decreases.append(_excess(before, after))
+            if len(unmet) == len(increases):
+                break  # nobody was met: all has been dealt out, but for rounding errors
             remaining = remaining - total_of(increases) + total_of(decreases)
         return deserved
 
