@@ -14,6 +14,7 @@ or in the accounts of the jobs and queues that run there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
+from collections.abc import Set as AbstractSet
 
 from attrs import Factory, define
 
@@ -21,7 +22,7 @@ from batchsched.ledger import Ledger, Position
 from batchsched.states import HeldBy, JobState, QueueState, TaskState
 from batchsched.status import TaskStatus
 
-__all__ = ["Bounds", "Claimed", "SomeNodes", "Verdicts"]
+__all__ = ["Bounds", "Claimed", "SomeNodes", "Verdicts", "running_nodes"]
 
 
 @define
@@ -48,7 +49,7 @@ class Claimed:
         relevant = charged if charged_only else jobs
         if self.across_queues is None:
             for job in relevant:
-                nodes |= _nodes_of(job)
+                nodes |= running_nodes(job)
         elif self._touches(relevant, givers):
             return None
         return nodes
@@ -96,7 +97,7 @@ class Bounds:
                 self.nobody -= changed
             self.position = now
 
-    def open_for(self, asked_for: Hashable, large_enough: frozenset[int]) -> set[int]:
+    def open_for(self, asked_for: Hashable, large_enough: AbstractSet[int]) -> set[int]:
         """Return which nodes, of those that are large enough, may have room for what is asked for.
 
         Discard from it the nodes where the bound is not enough.
@@ -173,7 +174,8 @@ def _forget(
             known.pop(index, None)
 
 
-def _nodes_of(job: JobState) -> set[int]:
+def running_nodes(job: JobState) -> set[int]:
+    """Return the indices of the nodes where a job has Running tasks. O(tasks)."""
     if not job.count(TaskStatus.RUNNING):
         return set()
     return {

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from batchsched import JobInfo, Queue, Snapshot, TaskStatus
 from batchsched.actions.claims import Among, make_room_among
 from batchsched.actions.make_room import Room, make_room, running_tasks, spare, take_until
+from batchsched.actions.preempt import PreemptAction
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain import PlainPlacement
 from batchsched.plugin import Verdict
@@ -296,12 +297,25 @@ OPERATIONS = st.lists(
 )
 
 
-@given(snapshots(max_jobs=6, max_nodes=4, constraints=False), OPERATIONS)
-@settings(max_examples=200, deadline=None)
+def _anybody(_claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+    return [Verdict.VICTIM] * len(candidates)
+
+
+SILENT = ("silent", Saying(preemptable=_anybody, reclaimable=_anybody))
+"""Does not say what its verdicts read of the claimant, so that nothing can be remembered."""
+
+
+@given(
+    snapshots(max_jobs=6, max_nodes=4, constraints=False)
+    | snapshots(max_jobs=6, max_nodes=3, constraints=False, max_queues=2, always=["running"]),
+    OPERATIONS,
+    st.sampled_from([PLUGINS, PLUGINS, ["gang"], [*PLUGINS, SILENT], [SILENT]]),
+)
+@settings(max_examples=400, deadline=None)
 def test_searches_that_remember_find_what_searches_from_the_beginning_find(
-    snapshot: Snapshot, operations
+    snapshot: Snapshot, operations, plugins
 ) -> None:
-    remembering, plain = opened(snapshot, PLUGINS), opened(snapshot, PLUGINS)
+    remembering, plain = opened(snapshot, plugins), opened(snapshot, plugins)
     statements = [remembering.statement(), plain.statement()]
     for choice, among, may_grow, end in operations:
         pending = [
@@ -586,6 +600,60 @@ def test_what_a_job_finds_among_other_jobs_is_not_what_another_finds() -> None:
     assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
     session = opened(snapshot, ["gang"])
     assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+
+
+def test_a_job_that_runs_finds_nobody_of_its_own_whether_or_not_plugins_say_what_they_read() -> (
+    None
+):
+    snapshot = full(job("b", "1C1G@n1", "1C1G", minimum=0))
+    session = opened(snapshot, [SILENT])
+    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
+    assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+
+
+def test_who_is_shielded_from_their_own_job_is_not_shielded_from_others() -> None:
+    """The first claimant's own task is more important than the claimant, its job is not."""
+    one = job("b", "1C1G@n1", "1C1G", minimum=0)
+    runs, waits = one.tasks
+    one = evolve(one, priority=1, tasks=[evolve(runs, priority=9), evolve(waits, priority=1)])
+    other = job("c", "1C1G", minimum=0, priority=2)
+    session = opened(full(one, other), ["priority"])
+    assert made_for(session, "b-2", Among.SAME_JOB) is None
+    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
+    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
+
+
+@pytest.mark.parametrize("minimum", [8, 7])
+def test_jobs_that_run_in_part_do_not_ask_for_everything_each_on_its_own(minimum: int) -> None:
+    """What can be given on a node is asked for once by all jobs, but for their own nodes."""
+    asked: list[int] = []
+
+    class Counting:
+        def claimant_key(self, _claimant: TaskState) -> None:
+            return None
+
+        def preemptable(
+            self, _claimant: TaskState, candidates: Sequence[TaskState]
+        ) -> list[Verdict]:
+            asked.append(len(candidates))
+            return [Verdict.PROTECTED] * len(candidates)
+
+        def shielded(self, _claimant: TaskState, candidates: Sequence[TaskState]) -> list[bool]:
+            asked.append(len(candidates))
+            return [False] * len(candidates)
+
+    def work(nodes: int) -> int:
+        asked.clear()
+        jobs = [
+            job(f"j{i:02}", *[f"1C1G@n{i:02}"] * 8, "1C1G", minimum=minimum) for i in range(nodes)
+        ]
+        snapshot = cluster([node(f"n{i:02}", "8C8G") for i in range(nodes)], *jobs)
+        session = opened(snapshot, ["gang", ("counting", Counting())])
+        PreemptAction().execute(session)
+        assert not session.evictions
+        return sum(asked)
+
+    assert work(40) <= 2.2 * work(20)
 
 
 def test_what_another_job_may_give_is_not_what_a_job_finds_in_itself() -> None:
