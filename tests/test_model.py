@@ -184,6 +184,11 @@ class TestTask:
         assert TaskInfo(uid="u", name="n", resreq=request).start_request is request
         assert TaskInfo(uid="u", name="n", resreq=request, init_resreq=more).start_request is more
 
+    def test_it_needs_no_less_to_start_than_to_run(self) -> None:
+        request, nearly = Resource(milli_cpu=1.09, memory=1), Resource(milli_cpu=1, memory=2)
+        starts = TaskInfo(uid="u", name="n", resreq=request, init_resreq=nearly).start_request
+        assert starts == Resource(milli_cpu=1.09, memory=2)
+
     @pytest.mark.parametrize(
         ("resreq", "init_resreq", "expected"),
         [

@@ -94,7 +94,10 @@ class Ledger:
     def _enter(self, info: TaskInfo, job: JobState | None) -> TaskState:
         vector = self.dimensions.vector
         resreq = vector(info.resreq)
-        init_resreq = resreq if info.init_resreq is None else vector(info.init_resreq)
+        init_resreq = resreq
+        if info.init_resreq is not None:
+            # It may be less than `resreq` by what makes no difference; what it holds counts too.
+            init_resreq = tuple(map(max, vector(info.init_resreq), resreq))
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
         if info.node_name is not None:
             node = self.node_named.get(info.node_name)
@@ -220,6 +223,11 @@ class Ledger:
         counts[_BINDING.index] += 1
         del job.allocated[task.uid]
         self.job_changes.append(job)
+        node = task.node
+        assert node is not None
+        if self.changes[-1] != node.index:
+            # Plugins may read how far the tasks on a node are.
+            self.changes.append(node.index)
 
     def _put_on(self, task: TaskState, node: NodeState) -> None:
         status = task.status

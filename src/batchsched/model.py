@@ -93,8 +93,11 @@ class TaskInfo:
 
     @property
     def start_request(self) -> Resource:
-        """What the task needs to start: `init_resreq`, or `resreq` if that is None."""
-        return self.resreq if self.init_resreq is None else self.init_resreq
+        """What the task needs to start: `init_resreq`, and at least `resreq`."""
+        if self.init_resreq is None or self.init_resreq is self.resreq:
+            return self.resreq
+        at_least = self.resreq.max_with(self.init_resreq)
+        return self.init_resreq if at_least == self.init_resreq else at_least
 
     @property
     def is_best_effort(self) -> bool:

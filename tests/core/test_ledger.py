@@ -201,6 +201,15 @@ def test_a_move_is_recorded_for_every_node_whose_accounts_change() -> None:
 # Binding
 
 
+def test_binding_is_recorded_for_the_node_for_plugins_read_statuses_too() -> None:
+    ledger, task = books()
+    ledger.move(task, S.ALLOCATED, ledger.nodes[0], is_backfill=False)
+    ledger.changes.append(1)
+    before = len(ledger.changes)
+    ledger.bind(task)
+    assert ledger.changes[before:] == [0]
+
+
 def test_binding_changes_the_status_and_nothing_on_the_node() -> None:
     ledger, task = books()
     ledger.move(task, S.ALLOCATED, ledger.nodes[0], is_backfill=False)

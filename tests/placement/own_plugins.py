@@ -56,6 +56,10 @@ class Own:
         same = any(_app(other) == _app(task) != "" for other in node.tasks.values())
         return REFUSED if same else None
 
+    def _settled(self, _task: TaskState, node: NodeState) -> Unfit | None:
+        waits = any(other.status is TaskStatus.ALLOCATED for other in node.tasks.values())
+        return REFUSED if waits else None
+
     def _not_the_fullest(self, _task: TaskState, node: NodeState) -> Unfit | None:
         fullest = max(len(other.tasks) for other in self.view.nodes)
         return REFUSED if fullest > 2 and len(node.tasks) == fullest else None
@@ -81,6 +85,8 @@ class Own:
                     (lambda node: self._not_beside_the_same(task, node)) if _app(task) else None
                 ),
             )
+        if "settled" in self.parts:
+            yield Predicate(check=self._settled, reads=Reads.NODE, task_key=_alike)
         if "fullest" in self.parts:
             yield Predicate(check=self._not_the_fullest)
 
@@ -159,7 +165,7 @@ class Own:
 
 
 WATCHED_PARTS = (
-    *("label", "many", "same", "few"),
+    *("label", "many", "same", "few", "settled"),
     *("tiny", "by name", "normalised", "idle", "running", "reversed", "nothing", "capacity"),
     "sometimes",
 )

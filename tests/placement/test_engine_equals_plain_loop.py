@@ -324,6 +324,22 @@ def test_scores_that_rounding_makes_equal_are_a_tie_like_any_other(asked: int) -
             engines.expect_equal_answers(task, session.nodes)
 
 
+def test_a_predicate_may_read_how_far_the_tasks_on_a_node_are() -> None:
+    """The gang is bound after its last task was placed: only then may the last one join it."""
+    gang, last = job("a", *["1C1G"] * 3), job("b", "1C1G")
+    snapshot = cluster([node(f"n{number}", "9C9G") for number in range(3)], gang, last)
+    registry = default_registry()
+    registry.register_plugin("own", lambda _: Opens(partial(Own, ["settled"])))
+    policy = {"actions": "allocate", "tiers": [{"plugins": ["own", "gang"]}]}
+    config = SchedulerConfig.from_mapping(policy, registry=registry)
+    results = [
+        Scheduler(config, registry, placement=engine).schedule(snapshot)
+        for engine in (PlainPlacement, IndexedPlacement, VectorisedPlacement)
+    ]
+    assert results[0].binds[-1].node_name == "n0"
+    assert results[0] == results[1] == results[2]
+
+
 def test_amounts_that_are_fractions_are_compared_exactly() -> None:
     sizes = [0.1, 0.2, 0.30000000000000004, 0.3, 0.4, 0.35]
     nodes = [
