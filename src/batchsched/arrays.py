@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-__all__ = ["LARGEST_IN_ARRAYS", "NodeArrays", "Numbers"]
+__all__ = ["LARGEST_IN_ARRAYS", "LARGEST_WEIGHT_IN_ARRAYS", "NodeArrays", "Numbers"]
 
 LARGEST_IN_ARRAYS = 1 << 48
 """Arrays hold whole numbers below this only, so that what is made of them is exact.
 
 Ten times such a number is exact in a binary float, and so is the whole part of the
 quotient of two of them, if it is below 16.
+"""
+
+LARGEST_WEIGHT_IN_ARRAYS = 1 << 32
+"""Scores with weights from here on, either way, are left to engines without arrays.
+
+What is multiplied in arrays of whole numbers would not be too large for them, but fold over.
 """
 
 

@@ -151,6 +151,34 @@ class _Largest:
         )
 
 
+@pytest.mark.parametrize("weight", [2**31, 2**32, 2**46, 2**62, 2**63, 2**80])
+@pytest.mark.parametrize("name", ["leastrequested", "mostrequested", "balancedresource"])
+def test_very_large_weights_decide_as_without_arrays(weight: int, name: str) -> None:
+    nodes = [node("n0", "5C5G"), node("n1", "15C15G"), *(node(f"m{i}", "4C9G") for i in range(20))]
+    snapshot = cluster(nodes, job("j", *["3C3G"] * 4, minimum=1))
+    arguments = {f"{name}.weight": weight}
+    tiers = [{"plugins": [{"name": "nodeorder", "arguments": arguments}]}]
+    config = SchedulerConfig.from_mapping({"actions": "allocate", "tiers": tiers})
+    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    assert Scheduler(config, placement=VectorisedPlacement).schedule(snapshot) == expected
+
+
+class _Heavy:
+    def node_scores(self) -> Iterable[NodeScore]:
+        for weight in (-(2**62), 2**31, 2**62):
+            yield NodeScore(
+                score=lambda _task, there: there.idle[0] // 1000,
+                weight=weight,
+                reads=Reads.ACCOUNTS,
+                task_key=lambda _task: None,
+                vectorise=lambda _task: lambda nodes: (nodes.idle[0] // 1000).astype(int),
+            )
+
+
+def test_scores_of_very_large_weights_decide_as_without_arrays() -> None:
+    agree(some_cluster(nodes=20, tasks=40), _Heavy)
+
+
 def test_scores_too_large_for_floats_are_left_to_the_indexed_engine() -> None:
     agree(some_cluster(), _Largest)
 

@@ -102,7 +102,7 @@ LARGE = st.integers(2**50, 2**60)
 def test_rounding_errors_of_large_amounts_are_not_dealt_out_for_ever(
     total: int, weights: dict[str, int]
 ) -> None:
-    requests = {name: (2 * total,) for name in weights}
+    requests = dict.fromkeys(weights, (2 * total,))
     deserved = water_fill((total,), weights, requests)
     assert sum(amounts[0] for amounts in deserved.values()) == pytest.approx(total, rel=1e-12)
     too_much = Resource(memory=2 * total)

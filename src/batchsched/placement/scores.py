@@ -63,7 +63,7 @@ class KindOnArrays:
         for name, weight, score in self._scores:
             values = _asked(name, "node_scores", score, view)
             if weight != 1:
-                values = weight * values
+                values = weight * values.astype(np.float64)
             totals = values if totals is None else totals + values
         if totals is None:
             totals = np.zeros(view.count)

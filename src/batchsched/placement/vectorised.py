@@ -6,7 +6,7 @@ on arrays, and amounts that floats do not hold exactly, are left to the indexed 
 
 from __future__ import annotations
 
-from batchsched.arrays import LARGEST_IN_ARRAYS
+from batchsched.arrays import LARGEST_IN_ARRAYS, LARGEST_WEIGHT_IN_ARRAYS
 from batchsched.asking import plugin_error
 from batchsched.ledger import Ledger
 from batchsched.placement.indexed import IndexedPlacement
@@ -81,7 +81,7 @@ class VectorisedPlacement(IndexedPlacement):
                 raise plugin_error(name, "predicates", error) from error
         scores: list[tuple[str, int, ArrayFunction]] = []
         for name, score in kind.plain_scores:
-            if score.vectorise is None:
+            if score.vectorise is None or abs(score.weight) >= LARGEST_WEIGHT_IN_ARRAYS:
                 return None
             try:
                 scores.append((name, score.weight, score.vectorise(task)))

@@ -12,7 +12,7 @@ from functools import partial
 from attrs import frozen
 
 from batchsched.arguments import Arguments
-from batchsched.arrays import NodeArrays, Numbers
+from batchsched.arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.plugin import NodeScore, Reads
 from batchsched.pod_affinity_index import PodAffinityIndex
 from batchsched.session_view import SessionView
@@ -63,7 +63,8 @@ class _NodeOrder:
 
     def node_scores(self) -> Iterable[NodeScore]:
         weights = self._weights
-        if weights.least_requested or weights.most_requested or weights.balanced_resource:
+        of_requests = (weights.least_requested, weights.most_requested, weights.balanced_resource)
+        if any(of_requests):
             # The three are one score: they read the same, and are asked for most.
             yield NodeScore(
                 name="requested resources",
@@ -71,7 +72,11 @@ class _NodeOrder:
                 reads=Reads.ACCOUNTS,
                 task_key=_scoring_request,
                 specialise=partial(_requested_scores, weights),
-                vectorise=partial(_requested_arrays, weights),
+                vectorise=(
+                    partial(_requested_arrays, weights)
+                    if max(map(abs, of_requests)) < LARGEST_WEIGHT_IN_ARRAYS
+                    else None
+                ),
             )
         if any(_has_preferences(task) for task in self._view.tasks.values()):
             yield NodeScore(
