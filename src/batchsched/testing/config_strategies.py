@@ -148,8 +148,9 @@ def configs(
     """
     asked = Asked()
     allowed = asked.names("actions", _ACTIONS if actions is None else actions, may_be_none=False)
-    given: Iterable[object] = [extra_plugins] if is_text(extra_plugins) else extra_plugins
-    for position, plugin in enumerate(given):
+    given: object = extra_plugins  # a text would be its letters
+    each: Iterable[object] = [given] if is_text(given) else extra_plugins
+    for position, plugin in enumerate(each):
         if not isinstance(plugin, PluginOption):
             asked.refuse(f"extra_plugins[{position}]", f"{shown(plugin)} is no PluginOption")
     asked.check()
