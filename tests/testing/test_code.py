@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator, Sequence
+
 import pytest
+from attrs import evolve
+from clusters import cluster, job, node
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -10,21 +15,39 @@ import batchsched
 import batchsched.constraints
 import batchsched.testing
 from batchsched import (
+    CycleResult,
     HostPort,
     JobInfo,
     Queue,
+    Registry,
     Resource,
+    Scheduler,
     SchedulerConfig,
     Snapshot,
     TaskInfo,
     TaskStatus,
+    default_registry,
+    next_snapshot,
     schedule,
 )
+from batchsched.plugin import Verdict
+from batchsched.states import TaskState
 from batchsched.testing import (
+    INVARIANTS,
+    CarryOverViolation,
+    Cycle,
     InvalidSnapshot,
+    Invariant,
+    InvariantViolation,
+    PingPong,
     as_code,
+    check_cycle,
+    check_decisions,
+    check_next_snapshot,
+    check_reference,
     configs,
     invalid_snapshots,
+    invariant,
     jobs,
     nodes,
     queues,
@@ -32,6 +55,7 @@ from batchsched.testing import (
     snapshots,
     tasks,
 )
+from batchsched.testing.ping_pong import Watcher
 
 NAMES = {**vars(batchsched), **vars(batchsched.constraints), **vars(batchsched.testing)}
 MANY = settings(max_examples=200, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -111,3 +135,175 @@ def test_hypothesis_prints_examples_so() -> None:
     note = "\n".join(caught.value.__notes__)
     assert "snapshot=Snapshot(\n        nodes=[NodeInfo(name='n1'," in note
     assert "config=SchedulerConfig(actions=[ActionOption(name='allocate')])," in note
+
+
+# The code of violations
+
+
+class Grabs:
+    """Everybody may evict everybody else."""
+
+    def preemptable(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return [Verdict.VICTIM for _ in candidates]
+
+
+class Opens:
+    def open(self, _view: object, /) -> Grabs:
+        return Grabs()
+
+
+GRABBING = default_registry()
+GRABBING.register_plugin("grabs", lambda _: Opens())
+GRABS = SchedulerConfig.from_mapping(
+    {"actions": "allocate, preempt", "tiers": [{"plugins": ["grabs", "predicates"]}]},
+    registry=GRABBING,
+)
+FULL = cluster([node("n1", "1C1G")], job("a", "1C1G@n1"), job("b", "1C1G"))
+ROOMY = cluster([node("n1", "1C1G")], job("a", "1C1G"))
+
+
+@invariant
+def nothing_is_bound(cycle: Cycle) -> Iterator[str]:
+    """Nothing starts."""
+    for bind in cycle.result.binds:
+        yield f"{bind.task_uid} is bound"
+
+
+@invariant
+def nothing_is_evicted(cycle: Cycle) -> Iterator[str]:
+    """Nothing has to go."""
+    for eviction in cycle.result.evictions:
+        yield f"{eviction.task_uid} is evicted"
+
+
+def violation(
+    law: Invariant,
+    snapshot: Snapshot,
+    result: CycleResult,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+) -> InvariantViolation:
+    with pytest.raises(InvariantViolation) as caught:
+        check_cycle(snapshot, result, config, registry=registry, invariants=[law])
+    return caught.value
+
+
+def breaks_again(found: InvariantViolation, **names: object) -> bool:
+    """Run the code of a violation with nothing but what its comments ask for."""
+    with pytest.raises(InvariantViolation) as again:
+        exec(found.as_code(), dict(names))
+    return str(again.value) == str(found)
+
+
+def test_the_code_of_a_violation_names_the_invariant() -> None:
+    found = violation(nothing_is_bound, ROOMY, schedule(ROOMY))
+    assert f"# from {__name__} import nothing_is_bound\n" in found.as_code()
+    assert found.as_code().endswith("\nnothing_is_bound(snapshot, result, config)\n")
+    assert breaks_again(found, nothing_is_bound=nothing_is_bound)
+
+
+def test_the_code_of_a_violation_schedules_anew_if_that_gives_the_result() -> None:
+    lines = violation(nothing_is_bound, ROOMY, schedule(ROOMY)).as_code().splitlines()
+    assert "result = Scheduler(config).schedule(snapshot)" in lines
+
+
+def test_the_code_of_a_violation_asks_for_the_registry() -> None:
+    result = Scheduler(GRABS, GRABBING).schedule(FULL)
+    found = violation(nothing_is_evicted, FULL, result, GRABS, GRABBING)
+    assert "\n# registry: " in found.as_code()
+    assert "Scheduler(config, registry).schedule(snapshot)" in found.as_code()
+    assert breaks_again(found, nothing_is_evicted=nothing_is_evicted, registry=GRABBING)
+
+
+@pytest.mark.parametrize("law", [check_decisions, check_reference])
+def test_the_code_of_a_violation_has_a_result_that_the_scheduler_does_not_give(
+    law: Invariant,
+) -> None:
+    found = violation(law, ROOMY, evolve(schedule(ROOMY), binds=()))
+    assert f"\nfrom batchsched.testing import {law.__name__}\n" in found.as_code()
+    assert "\nresult = CycleResult(" in found.as_code()
+    assert breaks_again(found)
+
+
+def test_the_code_of_a_violation_has_the_result_if_the_scheduler_raises() -> None:
+    unknown = default_registry()  # does not know the plugin
+    found = InvariantViolation(
+        "nothing_is_evicted",
+        "a-1 is evicted",
+        FULL,
+        Scheduler(GRABS, GRABBING).schedule(FULL),
+        GRABS,
+        unknown,
+        __name__,
+    )
+    assert "\nresult = CycleResult(" in found.as_code()
+
+
+def test_the_code_of_a_violation_calls_what_has_no_name_something() -> None:
+    nameless = invariant(lambda cycle: iter(["it is so"]))
+    found = violation(nameless, ROOMY, schedule(ROOMY))
+    assert f"# broken_invariant: <lambda> of {__name__}\n" in found.as_code()
+    assert breaks_again(found, broken_invariant=nameless)
+
+
+def test_every_invariant_can_be_imported_as_the_code_does() -> None:
+    for law in (*INVARIANTS, check_reference):
+        code = InvariantViolation(
+            law.__name__, "", ROOMY, schedule(ROOMY), SchedulerConfig(), None, law.__module__
+        ).as_code()
+        assert f"\nfrom batchsched.testing import {law.__name__}\n" in code
+        exec(code, {})  # the cycle is sound
+
+
+def test_a_violation_that_is_copied_to_another_process_is_the_same() -> None:
+    found = violation(nothing_is_bound, ROOMY, schedule(ROOMY))
+    again = pickle.loads(pickle.dumps(found))
+    assert (str(again), again.as_code()) == (str(found), found.as_code())
+
+
+def live(watcher: Watcher, scheduler: Scheduler, snapshot: Snapshot) -> PingPong:
+    for _ in range(12):
+        result = scheduler.schedule(snapshot)
+        try:
+            watcher.watch(snapshot, result)
+        except PingPong as found:
+            return found
+        snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
+    pytest.fail("no ping-pong")
+
+
+def test_the_code_of_ping_pong_runs_the_loop() -> None:
+    found = live(Watcher(config=GRABS, registry=GRABBING), Scheduler(GRABS, GRABBING), FULL)
+    assert len(found.snapshots) == len(found.loop) + 1
+    assert found.snapshot == found.snapshots[0]
+    assert evolve(found.snapshots[-1], now=found.snapshot.now) == found.snapshot
+    names: dict[str, object] = {"registry": GRABBING}
+    with pytest.raises(AssertionError, match="ping-pong"):
+        exec(found.as_code(), names)
+    assert names["snapshot"] == found.snapshots[-1]
+    assert "\n# registry: " in found.as_code()
+
+
+def test_the_code_of_ping_pong_has_results_that_the_scheduler_does_not_give() -> None:
+    found = live(Watcher(), Scheduler(GRABS, GRABBING), FULL)  # which does not tell the policy
+    assert "\nresults = [\n" in found.as_code()
+    with pytest.raises(AssertionError, match="ping-pong"):
+        exec(found.as_code(), {})
+
+
+def test_the_code_of_what_follows_has_a_snapshot_that_would_not_follow() -> None:
+    result = schedule(ROOMY)
+    for following in (
+        evolve(
+            next_snapshot(ROOMY, result, now=ROOMY.now + 1),
+            nodes=[*ROOMY.nodes, node("n2", "1C1G")],
+        ),
+        evolve(ROOMY, now=ROOMY.now - 1),
+    ):
+        with pytest.raises(CarryOverViolation) as caught:
+            check_next_snapshot(ROOMY, result, following)
+        with pytest.raises(CarryOverViolation) as again:
+            exec(caught.value.as_code(), {})
+        assert again.value.problem == caught.value.problem

@@ -43,7 +43,6 @@ from batchsched.testing.ping_pong import Watcher
 
 BUT_REASONS = [law for law in INVARIANTS if law is not check_reasons]
 QUICK = settings(
-    max_examples=60,
     stateful_step_count=12,
     derandomize=True,
     phases=[Phase.generate],
@@ -51,8 +50,8 @@ QUICK = settings(
 )
 
 
-def run(machine: type[ClusterMachine]) -> None:
-    run_state_machine_as_test(machine, settings=QUICK)
+def run(machine: type[ClusterMachine], examples: int = 60) -> None:
+    run_state_machine_as_test(machine, settings=settings(QUICK, max_examples=examples))
 
 
 def with_plugin(name: str, opened: object) -> Registry:
@@ -159,7 +158,7 @@ def test_it_finds_cycles_that_break_an_invariant() -> None:
     with pytest.raises(
         InvariantViolation, match=r"whole_gangs: .* starts before its gang is there"
     ):
-        run(Hasty)
+        run(Hasty, examples=300)
 
 
 def test_rules_clusters_and_jobs_can_be_ones_own() -> None:
@@ -216,6 +215,51 @@ def test_it_finds_what_the_next_snapshot_has_wrong() -> None:
 
     with pytest.raises(CarryOverViolation, match="in the next it is Pending on None, and must"):
         run(Forgetful)
+
+
+def stepping(snapshot: Snapshot) -> ClusterMachine:
+    """Return a machine in which nothing happens by itself."""
+    machine = ClusterMachine()
+    machine.change(snapshot)
+    return machine
+
+
+def test_a_node_that_is_drained_stays_closed_and_empty() -> None:
+    snapshot = cluster(
+        [node("n1", "2C2G"), node("n2", "2C2G")], job("a", "1C1G@n1", "1C1G@n2", minimum=1)
+    )
+    (other,) = job("other", "1C1G@n1").tasks
+    machine = stepping(evolve(snapshot, other_tasks=[other]))
+    machine.drain(0)
+    assert [(n.name, n.unschedulable) for n in machine.snapshot.nodes] == [
+        ("n1", True),
+        ("n2", False),
+    ]
+    assert [(t.status, t.node_name) for t in machine.snapshot.jobs[0].tasks] == [
+        (TaskStatus.PENDING, None),
+        (TaskStatus.RUNNING, "n2"),
+    ]
+    assert machine.snapshot.other_tasks == ()
+    result = machine.run_cycle()
+    assert [bind.node_name for bind in result.binds] == ["n2"]
+    machine.drain(0)
+    assert machine.snapshot.nodes[0].unschedulable
+
+
+def test_what_comes_has_a_name_that_nothing_has() -> None:
+    class OwnNames(ClusterMachine):
+        def starts(self) -> SearchStrategy[Snapshot]:
+            return st.just(
+                cluster(
+                    [node("new1", "4C4G"), node("n2", "4C4G")],
+                    job("new2", "1C1G"),
+                    evolve(
+                        job("x", "1C1G"), tasks=[evolve(job("x", "1C1G").tasks[0], uid="new3-1")]
+                    ),
+                )
+            )
+
+    run(OwnNames)
 
 
 # The check of what follows a cycle

@@ -238,6 +238,112 @@ class TestSnapshots:
         assert len(all_tasks(found)) <= 4
 
 
+class TestBounds:
+    @settings(MANY, max_examples=30)
+    @given(snapshots(min_nodes=5, min_jobs=7, min_tasks=6), jobs(min_tasks=5))
+    def test_the_most_grows_with_the_fewest(self, snapshot: Snapshot, job: JobInfo) -> None:
+        assert len(snapshot.nodes) == 5
+        assert len(snapshot.jobs) == 7
+        assert {len(job.tasks) for job in snapshot.jobs} == {6}
+        assert len(job.tasks) == 5
+
+    @pytest.mark.parametrize(
+        ("milli_cpu", "memory", "scalar"), [(100, 1, 500), (0, 0, 0), (750, (1 << 30) + 1, 1500)]
+    )
+    def test_resources_reach_the_most_and_no_more(
+        self, milli_cpu: int, memory: int, scalar: int
+    ) -> None:
+        drawn = resources(
+            max_milli_cpu=milli_cpu, max_memory=memory, scalars=["gpu"], max_scalar=scalar
+        )
+        most = Resource(milli_cpu=milli_cpu, memory=memory, scalars={"gpu": scalar})
+
+        @MANY
+        @given(drawn)
+        def keep(resource: Resource) -> None:
+            assert resource.milli_cpu <= milli_cpu
+            assert resource.memory <= memory
+            assert resource.scalars.get("gpu", 0) <= scalar
+
+        keep()
+        find(drawn, lambda resource: most <= resource, settings=REACHES)
+
+    @pytest.mark.parametrize(
+        ("make", "faults"),
+        [
+            (
+                lambda: snapshots(min_nodes=3, max_nodes=2, max_queues=0, min_jobs=-1),
+                [
+                    "min_jobs: -1 cannot be; it is an integer, 0 or more",
+                    "max_nodes: 2 is less than min_nodes, which is 3",
+                    "max_queues: 0 cannot be; it is an integer, 1 or more",
+                ],
+            ),
+            (
+                lambda: snapshots(always="gangs"),  # a text is a sequence of texts
+                ["always: 'gangs' is one text; use a list: ['gangs']"],
+            ),
+            (
+                lambda: snapshots(always=["gang", "ages"], ages=False, max_tasks=-1),
+                [
+                    "max_tasks: -1 cannot be; it is an integer, 0 or more",
+                    "always: 'gang' is no switch",
+                    "always: 'ages' is off",
+                ],
+            ),
+            (
+                lambda: jobs(queues=[], min_tasks=3, max_tasks=2),
+                [
+                    "queues: is empty; there must be one at least",
+                    "max_tasks: 2 is less than min_tasks, which is 3",
+                ],
+            ),
+            (lambda: jobs(queues="q"), ["queues: 'q' is one text; use a list: ['q']"]),
+            (
+                lambda: resources(
+                    scalars="gpu",
+                    max_milli_cpu=0,
+                    may_be_empty=False,
+                    max_memory=1.5,  # type: ignore[arg-type]
+                ),
+                [
+                    "max_milli_cpu: 0 cannot be; it is an integer, 1 or more",
+                    "max_memory: 1.5 cannot be; it is an integer, 0 or more",
+                    "scalars: 'gpu' is one text; use a list: ['gpu']",
+                ],
+            ),
+            (
+                lambda: resources(scalars=["cpu", ""]),
+                [
+                    "scalars[1]: is empty",
+                    "scalars['cpu']: is no name for a scalar; cpu and memory have their own",
+                ],
+            ),
+            (
+                lambda: configs(
+                    actions="allocate",
+                    extra_plugins="gang",  # type: ignore[arg-type]
+                ),
+                [
+                    "actions: 'allocate' is one text; use a list: ['allocate']",
+                    "extra_plugins[0]: 'gang' is no PluginOption",
+                ],
+            ),
+            (lambda: configs(actions=[]), ["actions: is empty; there must be one at least"]),
+            (
+                lambda: configs(actions=["allocate", 3]),  # type: ignore[list-item]
+                ["actions[1]: 3 is no text"],
+            ),
+        ],
+    )
+    def test_what_cannot_be_drawn_is_refused_at_once(
+        self, make: Callable[[], object], faults: list[str]
+    ) -> None:
+        with pytest.raises(ValueError) as caught:  # noqa: PT011 - all of the message is checked
+            make()
+        assert str(caught.value).splitlines() == faults
+
+
 class TestParts:
     @settings(MANY, max_examples=100)
     @given(resources(max_milli_cpu=2000, max_memory=2 << 30, scalars=["a/b"], may_be_empty=False))
@@ -295,3 +401,33 @@ class TestConfigs:
             lambda config: name in [action.name for action in config.actions],
             settings=REACHES,
         )
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            ("allocate", "mine"),
+            ("mine",),
+            ("mine", "yours"),
+            ("backfill", "preempt"),
+            ("a", "b", "c", "d", "e"),
+        ],
+    )
+    def test_every_named_action_comes(self, names: tuple[str, ...]) -> None:
+        def find_all(which: set[str]) -> None:
+            def is_it(config: SchedulerConfig) -> bool:
+                return which <= {action.name for action in config.actions} <= set(names)
+
+            find(configs(actions=names), is_it, settings=REACHES)
+
+        for name in names:
+            find_all({name})
+        find_all(set(names))
+
+    def test_actions_of_ones_own_come_before_and_after_others(self) -> None:
+        drawn = configs(actions=["allocate", "mine"], arguments=False)
+        for order in (["allocate"], ["allocate", "mine"], ["mine", "allocate"], ["mine"]):
+
+            def is_it(config: SchedulerConfig, order: list[str] = order) -> bool:
+                return [action.name for action in config.actions] == order
+
+            find(drawn, is_it, settings=REACHES)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from batchsched.carry_over import next_snapshot
+from batchsched.errors import FaultsError
 from batchsched.model import JobInfo, TaskInfo
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
-from batchsched.testing.code import as_code
+from batchsched.testing.code import as_code, as_script
 from batchsched.testing.invariants.amounts import add, fits, of, total
 from batchsched.testing.invariants.matching import accepts_node, is_tolerated
 
@@ -34,12 +36,24 @@ class CarryOverViolation(AssertionError):  # noqa: N818 - it is what was found, 
         return f"{self.problem}\n  The cycle: {self.result}"
 
     def as_code(self) -> str:
-        """Return code that carries over again and checks what comes of it."""
-        return (
+        """Return code that carries over again and checks what comes of it.
+
+        If `next_snapshot` does not give this (any more), the snapshot stands there as code.
+        """
+        now = self.following.now
+        following = f"next_snapshot(snapshot, result, now={now!r})"
+        try:
+            again = next_snapshot(self.snapshot, self.result, now=now)
+        except FaultsError:  # a result of another snapshot, say
+            again = None
+        if again != self.following:
+            following = as_code(self.following)
+        return as_script(
             f"snapshot = {as_code(self.snapshot)}\n"
             f"result = {as_code(self.result)}\n"
-            f"following = next_snapshot(snapshot, result, now={self.following.now!r})\n"
-            "check_next_snapshot(snapshot, result, following)\n"
+            f"following = {following}\n"
+            "check_next_snapshot(snapshot, result, following)\n",
+            "from batchsched.testing import check_next_snapshot",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from math import isfinite
@@ -11,13 +12,14 @@ from typing import cast
 from attrs import NOTHING, Attribute, AttrsInstance, fields, has
 from hypothesis.vendor.pretty import RepresentationPrinter, for_type_by_name
 
+import batchsched
 from batchsched.config import SchedulerConfig
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.resources import Resource
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
 
-__all__ = ["as_code", "print_examples_as_code"]
+__all__ = ["as_code", "as_script", "print_examples_as_code"]
 
 _WIDTH = 88
 _STEP = "    "
@@ -119,6 +121,27 @@ def _atom(value: object) -> str:
     if isinstance(value, float) and not isfinite(value):
         return f"float({str(value)!r})"
     return repr(value)
+
+
+def as_script(code: str, /, *further: str) -> str:
+    """Return code with what it needs of batchsched imported before it.
+
+    Args:
+        code: statements.
+        further: lines to put after the import, such as other imports.
+
+    >>> print(as_script("task = TaskInfo(uid='t', name='t')"))
+    from batchsched import TaskInfo
+    <BLANKLINE>
+    task = TaskInfo(uid='t', name='t')
+
+    """
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    names = sorted(used.intersection(batchsched.__all__))
+    line = f"from batchsched import {', '.join(names)}"
+    if len(line) > _WIDTH:
+        line = "\n".join(["from batchsched import (", *(f"{_STEP}{name}," for name in names), ")"])
+    return "\n".join([line, *further, "", code])
 
 
 def print_examples_as_code() -> None:

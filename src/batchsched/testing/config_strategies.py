@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from batchsched.checks import is_text, shown
 from batchsched.config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.testing.asked import Asked
 from batchsched.testing.strategies import built
 
 __all__ = ["configs"]
@@ -64,6 +66,8 @@ _SEQUENCES = (
     ("reserve", "allocate"),
     ("reclaim", "preempt"),
 )
+
+_LONGEST = max(map(len, _SEQUENCES))
 
 _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("priority", "gang", "conformance"), ("drf", "predicates", "proportion", "nodeorder")),
@@ -124,10 +128,16 @@ def configs(
 
     Args:
         actions: which actions may run; all five if None. Each configuration has some of them.
+            Names of your own come alone, before and after others, and all together in the
+            order that is given here.
         flags: whether some of a plugin's extension points may be off.
         arguments: whether actions and plugins may be given arguments.
         extra_plugins: plugins to put before all others, such as those under test; the
             configuration is then for a registry that knows them.
+
+    Raises:
+        FaultsError: arguments are not what they should be; all faults at once. It is a
+            `ValueError`.
 
     >>> from hypothesis import find
     >>> config = find(configs(), lambda config: len(config.actions) > 1)
@@ -136,10 +146,15 @@ def configs(
     True
 
     """
-    allowed = tuple(_ACTIONS) if actions is None else tuple(actions)
-    sequences: list[tuple[str, ...]] = [
-        sequence for sequence in _SEQUENCES if all(name in allowed for name in sequence)
-    ] or [allowed]
+    asked = Asked()
+    allowed = asked.names("actions", _ACTIONS if actions is None else actions, may_be_none=False)
+    given: object = extra_plugins  # a text would be its letters
+    each: Iterable[object] = [given] if is_text(given) else extra_plugins
+    for position, plugin in enumerate(each):
+        if not isinstance(plugin, PluginOption):
+            asked.refuse(f"extra_plugins[{position}]", f"{shown(plugin)} is no PluginOption")
+    asked.check()
+    sequences = _sequences(tuple(dict.fromkeys(allowed)))
 
     def config(draft: _Draft) -> SchedulerConfig:
         sequence, variants, tiers, off, plugin_arguments = draft
@@ -166,14 +181,27 @@ def configs(
         )
 
     small = st.integers(0, 5)
+    longest = max(_LONGEST, *map(len, sequences))
     drafts: SearchStrategy[_Draft] = st.tuples(
         st.integers(0, len(sequences) - 1),
-        st.lists(small, min_size=4, max_size=4),
+        st.lists(small, min_size=longest, max_size=longest),
         st.integers(0, len(_TIERS) - 1),
         st.lists(st.tuples(st.integers(0, len(_FLAGS) - 1), small), max_size=2),
         small,
     )
     return built(drafts, config)
+
+
+def _sequences(allowed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the sequences of allowed actions, the simplest first; each action is in some."""
+    usual = [sequence for sequence in _SEQUENCES if set(sequence) <= set(allowed)]
+    missing = [name for name in allowed if not any(name in sequence for sequence in usual)]
+    found = [*usual]
+    for name in missing:
+        found.append((name,))
+        for sequence in usual:
+            found += [(*sequence, name), (name, *sequence)]
+    return tuple(dict.fromkeys([*found, allowed]) if missing else found)
 
 
 def _plugin(name: str, flag_of: dict[int, int], arguments: int) -> PluginOption:

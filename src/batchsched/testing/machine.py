@@ -58,7 +58,8 @@ def _when(condition: Callable[[ClusterMachine], object]) -> Callable[[RuleT], Ru
 class ClusterMachine(RuleBasedStateMachine):
     """A state machine of many cycles, for Hypothesis to look for trouble in.
 
-    Its rules submit jobs, let tasks end and fail, cordon, lose and add nodes, and run cycles.
+    Its rules submit jobs, let tasks end and fail, cordon, drain, lose and add nodes, and run
+    cycles.
     Every cycle is checked for every invariant, and what it decided must show in the snapshot
     of the next. Where cycles alone, without any event, come
     back to where they were and evict tasks on the way, that is reported as ping-pong.
@@ -94,7 +95,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.scheduler = Scheduler(self.config, self.registry)
         self.snapshot = Snapshot()
         """The cluster as it is now."""
-        self._watcher = Watcher()
+        self._watcher = Watcher(config=self.config, registry=self.registry)
         self._number = 0
 
     # For subclasses
@@ -158,9 +159,8 @@ class ClusterMachine(RuleBasedStateMachine):
     @_step(data=st.data())
     def submit(self, data: DataObject) -> None:
         """Let a job come."""
-        self._number += 1
         queues = [queue.name for queue in self.snapshot.queues] or ["unknown"]
-        job = data.draw(self.arrivals(f"new{self._number}", queues), label="job")
+        job = data.draw(self.arrivals(self._free_name(), queues), label="job")
         now = self.snapshot.now
         tasks = [evolve(task, creation_time=now) for task in job.tasks]
         arrived = evolve(job, creation_time=now, tasks=tasks)
@@ -189,32 +189,26 @@ class ClusterMachine(RuleBasedStateMachine):
         nodes_now = [changed if node is chosen else node for node in self.snapshot.nodes]
         self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, nodes=nodes_now))
 
+    @_when(lambda self: self.snapshot.nodes)
+    @_step(which=_WHICH)
+    def drain(self, which: int) -> None:
+        """Close a node for new tasks and let all tasks on it go, which come back as Pending."""
+        drained = self._one_node(which)
+        closed = evolve(drained, unschedulable=True)
+        self._clear(drained, [closed if node is drained else node for node in self.snapshot.nodes])
+
     @_when(lambda self: len(self.snapshot.nodes) > 1)
     @_step(which=_WHICH)
     def lose_node(self, which: int) -> None:
         """Let a node go, with all tasks on it, which come back as Pending."""
         lost = self._one_node(which)
-        all_tasks = [*self.tasks(*_HOLDING), *self.snapshot.other_tasks]
-        self.change(
-            next_snapshot(
-                self.snapshot,
-                None,
-                now=self.snapshot.now,
-                nodes=[node for node in self.snapshot.nodes if node is not lost],
-                gone=[
-                    task.uid
-                    for task in all_tasks
-                    if task.node_name == lost.name and task.status in _HOLDING
-                ],
-            )
-        )
+        self._clear(lost, [node for node in self.snapshot.nodes if node is not lost])
 
     @_when(lambda self: len(self.snapshot.nodes) < self.max_nodes)
     @_step(node=nodes(name="new"))
     def add_node(self, node: NodeInfo) -> None:
         """Let a node come."""
-        self._number += 1
-        name = f"new{self._number}"
+        name = self._free_name()
         labels = {**node.labels, "host": name} if "host" in node.labels else node.labels
         added = evolve(node, name=name, labels=labels)
         self.change(
@@ -225,6 +219,28 @@ class ClusterMachine(RuleBasedStateMachine):
                 nodes=[*self.snapshot.nodes, added],
             )
         )
+
+    def _clear(self, cleared: NodeInfo, nodes_now: Sequence[NodeInfo]) -> None:
+        """Let all tasks on a node go while the nodes become others."""
+        all_tasks = [*self.tasks(*_HOLDING), *self.snapshot.other_tasks]
+        gone = [
+            task.uid
+            for task in all_tasks
+            if task.node_name == cleared.name and task.status in _HOLDING
+        ]
+        now = self.snapshot.now
+        self.change(next_snapshot(self.snapshot, None, now=now, nodes=nodes_now, gone=gone))
+
+    def _free_name(self) -> str:
+        """Return a name for a job or a node that nothing has, nor any task as its beginning."""
+        names = {node.name for node in self.snapshot.nodes}
+        names |= {job.name for job in self.snapshot.jobs}
+        uids = [task.uid for task in (*self.tasks(*TaskStatus), *self.snapshot.other_tasks)]
+        while True:
+            self._number += 1
+            name = f"new{self._number}"
+            if name not in names and not any(uid.startswith(f"{name}-") for uid in uids):
+                return name
 
     @staticmethod
     def _one_of(tasks: Sequence[TaskInfo], which: int) -> TaskInfo:

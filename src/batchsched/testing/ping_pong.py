@@ -6,8 +6,12 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from attrs import define, field, frozen
 
+from batchsched.config import SchedulerConfig
+from batchsched.registry import Registry
 from batchsched.result import CycleResult
+from batchsched.scheduler import Scheduler
 from batchsched.snapshot import Snapshot
+from batchsched.testing.code import as_code, as_script
 
 __all__ = ["PingPong", "Watcher"]
 
@@ -15,15 +19,70 @@ __all__ = ["PingPong", "Watcher"]
 class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
     """A loop: cycle after cycle evicts tasks and places them again, and comes back to its start.
 
-    The message tells what each cycle of the loop decided.
+    The message tells what each cycle of the loop decided. `as_code` gives the loop to paste into
+    a test.
     """
 
-    def __init__(self, snapshot: Snapshot, loop: Sequence[CycleResult]) -> None:
-        self.snapshot = snapshot
-        """Where the loop begins, and comes back to."""
+    def __init__(
+        self,
+        snapshots: Sequence[Snapshot],
+        loop: Sequence[CycleResult],
+        config: SchedulerConfig,
+        registry: Registry | None = None,
+    ) -> None:
+        self.snapshots = tuple(snapshots)
+        """What each cycle of the loop was given, and what the last one led to, which is what
+        the first was given but for the time."""
         self.loop = tuple(loop)
         """What the cycles of the loop decided, in order."""
-        super().__init__(snapshot, self.loop)
+        self.config = config
+        self.registry = registry
+        """Where the names in `config` come from; None: the default registry."""
+        super().__init__(self.snapshots, self.loop, config, registry)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Where the loop begins, and comes back to."""
+        return self.snapshots[0]
+
+    def as_code(self) -> str:
+        """Return code that runs the loop once and fails if it comes back to its start.
+
+        It imports what it needs. The registry, if there was one, it takes from where it is
+        pasted; a comment says so. If the scheduler does not decide this (any more), the results
+        stand there as code.
+        """
+        further = ["from attrs import evolve"]
+        times = [snapshot.now for snapshot in self.snapshots[1:]]
+        if self._is_decided_again():
+            registry = ""
+            if self.registry is not None:
+                further.append("# registry: what the names in the configuration come from")
+                registry = ", registry"
+            policy = f"config = {as_code(self.config)}\nscheduler = Scheduler(config{registry})\n"
+            each = f"for now in {times!r}:\n    result = scheduler.schedule(snapshot)\n"
+        else:
+            policy = f"results = {as_code(list(self.loop))}\n"
+            each = f"for now, result in zip({times!r}, results, strict=True):\n"
+        return as_script(
+            f"snapshot = first = {as_code(self.snapshot)}\n"
+            f"{policy}"
+            "evictions = []\n"
+            f"{each}"
+            "    evictions.extend(result.evictions)\n"
+            "    snapshot = next_snapshot(snapshot, result, now=now)\n"
+            "is_back = evolve(snapshot, now=first.now) == first\n"
+            'assert not (evictions and is_back), "ping-pong"\n',
+            *further,
+        )
+
+    def _is_decided_again(self) -> bool:
+        try:
+            scheduler = Scheduler(self.config, self.registry)
+            again = tuple(scheduler.schedule(snapshot) for snapshot in self.snapshots[:-1])
+        except Exception:  # plugins may raise anything; what they decided is known all the same
+            return False
+        return again == self.loop
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -61,6 +120,10 @@ class Watcher:
 
     times: int = 2
     """How often a loop must be gone through to be reported."""
+    config: SchedulerConfig = field(factory=SchedulerConfig)
+    """The policy, for the report."""
+    registry: Registry | None = None
+    """Where the names in `config` come from; None: the default registry."""
     _seen: list[_Seen] = field(factory=list["_Seen"])
 
     def forget(self) -> None:
@@ -79,13 +142,13 @@ class Watcher:
         if len(before) >= self.times:
             loop = self._seen[before[-1] :]
             if any(seen.result.evictions for seen in loop):
-                raise PingPong(loop[0].snapshot, [seen.result for seen in loop])
+                raise PingPong(
+                    [*(seen.snapshot for seen in loop), snapshot],
+                    [seen.result for seen in loop],
+                    self.config,
+                    self.registry,
+                )
         self._seen.append(_Seen(state, snapshot, result))
-
-    def goes_round(self, snapshot: Snapshot) -> bool:
-        """Return whether there was this very state before."""
-        state = _state(snapshot)
-        return any(seen.state == state for seen in self._seen)
 
 
 def _state(snapshot: Snapshot) -> Hashable:

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import ceil
 from typing import TypeVar
 
 from attrs import asdict
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from batchsched.checks import amount_map_problems, shown
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.resources import Resource
 from batchsched.snapshot import Snapshot
+from batchsched.testing.asked import Asked
 from batchsched.testing.drafts import (
     HIGHEST,
     Features,
@@ -45,6 +48,12 @@ __all__ = ["jobs", "nodes", "queues", "resources", "snapshots", "tasks"]
 
 _OFTEN = ("running", "queues", "gangs")
 """Features that most examples use, because most situations of interest need them."""
+
+_NODES, _JOBS, _TASKS = 4, 6, 4
+"""The most nodes, jobs and tasks of a job where nothing else is asked for."""
+
+_HALF, _WHOLE = 500, 1000
+"""Half a cpu, and a whole device, in thousandths."""
 
 _SMALL: SearchStrategy[int] = st.integers(0, HIGHEST)
 _TWO: SearchStrategy[int] = st.integers(0, 16 * HIGHEST + HIGHEST)
@@ -85,7 +94,7 @@ def resources(
     max_scalar: int = 4000,
     may_be_empty: bool = True,
 ) -> SearchStrategy[Resource]:
-    """Draw resources, in steps of half a cpu, a GiB and a whole device.
+    """Draw resources, in steps of half a cpu, a GiB and a whole device, up to the most itself.
 
     Args:
         max_milli_cpu: the most cpu, in thousandths.
@@ -94,26 +103,37 @@ def resources(
         max_scalar: the most of each scalar, in thousandths.
         may_be_empty: whether it may be nothing at all; if not, it has some cpu.
 
+    Raises:
+        FaultsError: arguments are not what they should be; all faults at once. It is a
+            `ValueError`.
+
     >>> from hypothesis import find
     >>> find(resources(), lambda resource: resource.memory > 0).memory > 0
     True
 
     """
-    names = tuple(sorted(scalars))
+    asked = Asked()
+    most_cpu = asked.number("max_milli_cpu", max_milli_cpu, least=0 if may_be_empty else 1)
+    most_memory = asked.number("max_memory", max_memory)
+    most_scalar = asked.number("max_scalar", max_scalar)
+    names = tuple(sorted(set(asked.names("scalars", scalars))))
+    for path, message in amount_map_problems("scalars", dict.fromkeys(names, 0)):
+        asked.refuse(path, message)
+    asked.check()
 
     def resource(draft: tuple[int, int, tuple[int, ...]]) -> Resource:
         halves, gibs, devices = draft
         counts = zip(names, devices, strict=True)
         return Resource(
-            milli_cpu=500 * halves,
-            memory=GIB * gibs,
-            scalars={name: 1000 * count for name, count in counts if count},
+            milli_cpu=min(_HALF * halves, most_cpu),
+            memory=min(GIB * gibs, most_memory),
+            scalars={name: min(_WHOLE * count, most_scalar) for name, count in counts if count},
         )
 
     drafts = st.tuples(
-        st.integers(0 if may_be_empty else 1, max(max_milli_cpu // 500, 1)),
-        st.integers(0, max_memory // GIB),
-        st.tuples(*(st.integers(0, max_scalar // 1000) for _ in names)),
+        st.integers(0 if may_be_empty else 1, ceil(most_cpu / _HALF)),
+        st.integers(0, ceil(most_memory / GIB)),
+        st.tuples(*(st.integers(0, ceil(most_scalar / _WHOLE)) for _ in names)),
     )
     return built(drafts, resource)
 
@@ -158,7 +178,7 @@ def jobs(
     name: str = "j1",
     queues: Sequence[str] = ("q1",),
     min_tasks: int = 1,
-    max_tasks: int = 4,
+    max_tasks: int | None = None,
     gangs: bool = True,
     invalid_jobs: bool = False,
     unknown_queues: bool = False,
@@ -172,7 +192,13 @@ def jobs(
     backfill: bool = True,
     critical: bool = True,
 ) -> SearchStrategy[JobInfo]:
-    """Draw jobs with a given name whose tasks are all Pending; for the switches see `snapshots`.
+    """Draw jobs with a given name whose tasks are all Pending.
+
+    For the switches, and for how many tasks they have, see `snapshots`.
+
+    Raises:
+        FaultsError: arguments are not what they should be; all faults at once. It is a
+            `ValueError`.
 
     >>> from hypothesis import find
     >>> job = find(jobs(name="train", queues=["gpu"]), lambda job: job.min_available == 2)
@@ -193,7 +219,11 @@ def jobs(
         backfill=backfill,
         critical=critical,
     )
-    names = tuple(queues)
+    asked = Asked()
+    names = asked.names("queues", queues, may_be_none=False)
+    fewest = asked.number("min_tasks", min_tasks)
+    most = asked.most("tasks", max_tasks, fewest=fewest, default=_TASKS)
+    asked.check()
 
     def job(drafts: tuple[JobDraft, list[ShapeDraft]]) -> JobInfo:
         draft, shapes = drafts
@@ -201,7 +231,7 @@ def jobs(
         return build_job(draft, name, features, queues=names, shapes=drawn)
 
     shape_drafts = st.lists(_SHAPE, min_size=1, max_size=2)
-    return built(st.tuples(_job_drafts(min_tasks, max_tasks), shape_drafts), job)
+    return built(st.tuples(_job_drafts(fewest, most), shape_drafts), job)
 
 
 def nodes(
@@ -221,12 +251,12 @@ def queues(*, name: str = "q1", weights: bool = True, ages: bool = True) -> Sear
 def snapshots(
     *,
     min_nodes: int = 1,
-    max_nodes: int = 4,
+    max_nodes: int | None = None,
     max_queues: int = 3,
     min_jobs: int = 1,
-    max_jobs: int = 6,
+    max_jobs: int | None = None,
     min_tasks: int = 1,
-    max_tasks: int = 4,
+    max_tasks: int | None = None,
     gangs: bool = True,
     invalid_jobs: bool = True,
     priorities: bool = True,
@@ -254,12 +284,12 @@ def snapshots(
 
     Args:
         min_nodes: the fewest nodes.
-        max_nodes: the most nodes.
+        max_nodes: the most nodes; None: 4, or `min_nodes` if that is more.
         max_queues: the most queues; there is at least one.
         min_jobs: the fewest jobs.
-        max_jobs: the most jobs.
+        max_jobs: the most jobs; None: 6, or `min_jobs` if that is more.
         min_tasks: the fewest tasks of a job.
-        max_tasks: the most tasks of a job.
+        max_tasks: the most tasks of a job; None: 4, or `min_tasks` if that is more.
         gangs: `min_available` may be anything from 0 to the number of tasks, not only 1.
         invalid_jobs: `min_available` may exceed the number of tasks.
         priorities: jobs and tasks may differ in priority.
@@ -280,7 +310,8 @@ def snapshots(
         always: switches, by name, whose features every example may use.
 
     Raises:
-        ValueError: `always` names what is no switch, or is off.
+        FaultsError: arguments are not what they should be, such as a switch in `always` that
+            is off; all faults at once. It is a `ValueError`.
 
     >>> from hypothesis import find
     >>> from batchsched import schedule
@@ -307,25 +338,35 @@ def snapshots(
         critical=critical,
         other_tasks=other_tasks,
     )
+    asked = Asked()
+    fewest_nodes = asked.number("min_nodes", min_nodes)
+    fewest_jobs = asked.number("min_jobs", min_jobs)
+    fewest_tasks = asked.number("min_tasks", min_tasks)
+    most_nodes = asked.most("nodes", max_nodes, fewest=fewest_nodes, default=_NODES)
+    most_queues = asked.number("max_queues", max_queues, least=1)
+    most_jobs = asked.most("jobs", max_jobs, fewest=fewest_jobs, default=_JOBS)
+    most_tasks = asked.most("tasks", max_tasks, fewest=fewest_tasks, default=_TASKS)
+    used = _used(features, asked.names("always", always), asked)
+    asked.check()
     content: SearchStrategy[SnapshotDraft] = st.tuples(
-        st.lists(_NODE, min_size=min_nodes, max_size=max_nodes),
-        _some(_QUEUE, 1, max_queues if queues else 1),
+        st.lists(_NODE, min_size=fewest_nodes, max_size=most_nodes),
+        _some(_QUEUE, 1, most_queues if queues else 1),
         _some(_SHAPE, 1, 3),
-        _some(_job_drafts(min_tasks, max_tasks), min_jobs, max_jobs),
+        _some(_job_drafts(fewest_tasks, most_tasks), fewest_jobs, most_jobs),
         st.lists(_TASK, max_size=2) if other_tasks else st.just([]),
     )
     return built(
-        st.tuples(content, _used(features, always)),
+        st.tuples(content, used),
         lambda drafts: build_snapshot(drafts[0], drafts[1]),
     )
 
 
-def _used(features: Features, always: Sequence[str]) -> SearchStrategy[Features]:
+def _used(features: Features, always: Sequence[str], asked: Asked) -> SearchStrategy[Features]:
     """Draw which of the features that are switched on an example uses."""
     flags: dict[str, bool] = asdict(features)
     for name in always:
         if not flags.get(name, False):
-            raise ValueError(f"always: {name!r} is {'off' if name in flags else 'no switch'}")
+            asked.refuse("always", f"{shown(name)} is {'off' if name in flags else 'no switch'}")
     often = st.integers(0, 7).map(bool)
 
     def chance(name: str) -> SearchStrategy[bool]:

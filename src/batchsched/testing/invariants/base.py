@@ -58,7 +58,13 @@ class Invariant:
         problem = next(self.problems(cycle), None)
         if problem is not None:
             raise InvariantViolation(
-                self.__name__, problem, cycle.snapshot, cycle.result, cycle.config
+                self.__name__,
+                problem,
+                cycle.snapshot,
+                cycle.result,
+                cycle.config,
+                cycle.registry,
+                self.__module__,
             )
 
     def problems(self, cycle: Cycle, /) -> Iterator[str]:

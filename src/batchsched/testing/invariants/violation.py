@@ -5,11 +5,15 @@ from __future__ import annotations
 from textwrap import indent
 
 from batchsched.config import SchedulerConfig
+from batchsched.registry import Registry
 from batchsched.result import CycleResult
+from batchsched.scheduler import Scheduler
 from batchsched.snapshot import Snapshot
-from batchsched.testing.code import as_code
+from batchsched.testing.code import as_code, as_script
 
 __all__ = ["InvariantViolation"]
+
+_OURS = "batchsched.testing"
 
 
 class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
@@ -26,6 +30,8 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         snapshot: Snapshot,
         result: CycleResult,
         config: SchedulerConfig,
+        registry: Registry | None = None,
+        module: str = _OURS,
     ) -> None:
         self.invariant = invariant
         """The name of the function that checks it, such as ``check_capacity``."""
@@ -34,7 +40,11 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         self.snapshot = snapshot
         self.result = result
         self.config = config
-        super().__init__(invariant, problem, snapshot, result, config)
+        self.registry = registry
+        """Where the names in `config` come from; None: the default registry."""
+        self.module = module
+        """The module that the invariant is defined in."""
+        super().__init__(invariant, problem, snapshot, result, config, registry, module)
 
     def __str__(self) -> str:
         names = ", ".join(action.name for action in self.config.actions)
@@ -44,9 +54,37 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         )
 
     def as_code(self) -> str:
-        """Return code that runs the cycle again and checks it."""
-        return (
+        """Return code that runs the cycle again and checks it for this invariant.
+
+        It imports what it needs of batchsched. An invariant of your own and the registry, if
+        there was one, it takes from where it is pasted; comments say so. If the scheduler does
+        not decide this (any more), the result stands there as code.
+        """
+        further: list[str] = []
+        law = self.invariant
+        if not law.isidentifier():
+            law = "broken_invariant"
+            further.append(f"# {law}: {self.invariant} of {self.module}")
+        elif f"{self.module}.".startswith(f"{_OURS}."):
+            further.append(f"from {_OURS} import {law}")
+        else:
+            further.append(f"# from {self.module} import {law}")
+        made_with, checked_with = "config", "config"
+        if self.registry is not None:
+            further.append("# registry: what the names in the configuration come from")
+            made_with, checked_with = "config, registry", "config, registry=registry"
+        result = f"Scheduler({made_with}).schedule(snapshot)"
+        return as_script(
             f"snapshot = {as_code(self.snapshot)}\n"
             f"config = {as_code(self.config)}\n"
-            "check_cycle(snapshot, schedule(snapshot, config), config)\n"
+            f"result = {result if self._is_decided_again() else as_code(self.result)}\n"
+            f"{law}(snapshot, result, {checked_with})\n",
+            *further,
         )
+
+    def _is_decided_again(self) -> bool:
+        try:
+            again = Scheduler(self.config, self.registry).schedule(self.snapshot)
+        except Exception:  # plugins may raise anything; what they decided is known all the same
+            return False
+        return again == self.result

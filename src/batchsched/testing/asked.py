@@ -1,0 +1,64 @@
+"""What a strategy is asked for: arguments that are checked when it is made, not when it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import define, field
+
+from batchsched.checks import is_integer, is_text, shown, text_problems
+from batchsched.errors import Fault, FaultsError
+
+__all__ = ["Asked"]
+
+
+@define
+class Asked:
+    """Reads the arguments of a strategy, and collects what is wrong with them."""
+
+    _faults: list[Fault] = field(factory=list["Fault"], init=False)
+
+    def refuse(self, path: str, message: str) -> None:
+        """Take note of a fault."""
+        self._faults.append(Fault(path, message))
+
+    def check(self) -> None:
+        """Raise what was found.
+
+        Raises:
+            FaultsError: there are faults; all of them at once.
+
+        """
+        if self._faults:
+            raise FaultsError(self._faults)
+
+    def number(self, path: str, given: int, *, least: int = 0) -> int:
+        """Read an integer that is `least` or more."""
+        if is_integer(given) and given >= least:
+            return given
+        self.refuse(path, f"{shown(given)} cannot be; it is an integer, {least} or more")
+        return least
+
+    def most(self, what: str, given: int | None, *, fewest: int, default: int) -> int:
+        """Read the most of something; None: the default, or the fewest where those are more."""
+        if given is None:
+            return max(default, fewest)
+        most = self.number(f"max_{what}", given)
+        if most == given and most < fewest:
+            self.refuse(f"max_{what}", f"{given} is less than min_{what}, which is {fewest}")
+        return max(most, fewest)
+
+    def names(
+        self, path: str, given: Iterable[str], *, may_be_none: bool = True
+    ) -> tuple[str, ...]:
+        """Read names, each a text. One text alone is a slip, for it would be its letters."""
+        if is_text(given):
+            self.refuse(path, f"{shown(given)} is one text; use a list: [{shown(given)}]")
+            return ()
+        names = tuple(given)
+        if not names and not may_be_none:
+            self.refuse(path, "is empty; there must be one at least")
+        for position, name in enumerate(names):
+            for _, message in text_problems("", name):
+                self.refuse(f"{path}[{position}]", message)
+        return tuple(name for name in names if is_text(name) and name)
