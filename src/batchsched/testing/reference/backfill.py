@@ -21,7 +21,15 @@ def backfill(session: Session, arguments: Arguments) -> None:
     threshold = arguments.number("starvationThreshold", inf)
     for job in session.tiers.jobs_in_order(session.jobs):
         for task in session.tasks_with(job, TaskStatus.PENDING):
-            feasible = feasible_nodes(session, task) if task.is_best_effort else []
+            if not task.is_best_effort:
+                continue
+            # Section 7 asks for no room; but many that ask for next to nothing are not nothing,
+            # and section 3 has no account below zero.
+            feasible = [
+                node
+                for node in feasible_nodes(session, task)
+                if session.accounts(node).fits_now(task.start_request)
+            ]
             if feasible:
                 node = best(session, task, feasible) if takes_best else feasible[0]
                 session.place(task, TaskStatus.ALLOCATED, node)
