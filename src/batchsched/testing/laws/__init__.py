@@ -20,6 +20,7 @@ from batchsched.plugin import Plugin
 from batchsched.registry import PluginFactory
 from batchsched.snapshot import Snapshot
 from batchsched.testing.laws.asking import ANSWERS
+from batchsched.testing.laws.moves import KINDS, Move
 from batchsched.testing.laws.rules import (
     check_claimant_keys,
     check_discard,
@@ -31,7 +32,7 @@ from batchsched.testing.laws.rules import (
     check_task_keys,
 )
 from batchsched.testing.laws.speed import check_arrays, check_shields
-from batchsched.testing.laws.trial import Move, Subject
+from batchsched.testing.laws.trial import Subject
 from batchsched.testing.laws.violation import LawViolation
 from batchsched.testing.strategies import snapshots
 
@@ -83,7 +84,8 @@ def check_plugin(
     """
     subject = Subject(plugin, name, arguments, config)
     drawn = _default_examples() if examples is None else examples
-    moves = st.lists(st.builds(Move, st.integers(0, 3), st.integers(0, 15)), min_size=1, max_size=5)
+    one_move = st.builds(Move, st.integers(0, KINDS - 1), st.integers(0, 15))
+    moves = st.lists(one_move, min_size=1, max_size=5)
 
     @settings(
         max_examples=max_examples,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
-from itertools import pairwise
-from math import isfinite
-from typing import Literal, cast
+from typing import Literal
 
 from attrs import frozen
 
@@ -18,6 +16,7 @@ from batchsched.plugin import (
     JobPipelined,
     JobReady,
     JobValid,
+    MayGive,
     NodeOrderOnResource,
     Overused,
     Preemptable,
@@ -26,11 +25,20 @@ from batchsched.plugin import (
     Reclaimable,
     TaskOrder,
     Verdict,
-    Vote,
 )
-from batchsched.reasons import JobCondition, Unfit
 from batchsched.states import NodeState, TaskState
 from batchsched.status import TaskStatus
+from batchsched.testing.laws.answers import (
+    are_verdicts,
+    first_incomparable,
+    is_condition,
+    is_hashable,
+    is_key,
+    is_number,
+    is_truth,
+    is_unfit,
+    is_vote,
+)
 from batchsched.testing.laws.trial import Trial, owner
 
 __all__ = ["ANSWERS", "Kind", "Question", "ask_all", "candidates_for", "verdicts"]
@@ -106,10 +114,13 @@ def _of_queues(trial: Trial) -> Iterator[_Asked]:
         about = f"queue {queue.name!r}"
         if isinstance(opened, QueueOrder):
             question = Question("queue_order_key", about, Kind.QUEUE_KEY, queue=queue.name)
-            yield question, partial(opened.queue_order_key, queue), _is_key
+            yield question, partial(opened.queue_order_key, queue), is_key
         if isinstance(opened, Overused):
             question = Question("overused", about, queue=queue.name)
-            yield question, partial(opened.overused, queue), _is_truth
+            yield question, partial(opened.overused, queue), is_truth
+        if isinstance(opened, MayGive):
+            question = Question("may_give", about, queue=queue.name)
+            yield question, partial(opened.may_give, queue), is_truth
 
 
 def _of_jobs(trial: Trial) -> Iterator[_Asked]:
@@ -118,19 +129,19 @@ def _of_jobs(trial: Trial) -> Iterator[_Asked]:
         about = f"job {uid!r}"
         if isinstance(opened, JobOrder):
             question = Question("job_order_key", about, Kind.JOB_KEY, job=uid)
-            yield question, partial(opened.job_order_key, job), _is_key
+            yield question, partial(opened.job_order_key, job), is_key
         if isinstance(opened, JobValid):
             question = Question("job_valid", about, job=uid)
-            yield question, partial(opened.job_valid, job), _is_condition
+            yield question, partial(opened.job_valid, job), is_condition
         if isinstance(opened, JobReady):
             question = Question("job_ready", about, job=uid)
-            yield question, partial(opened.job_ready, job), _is_vote
+            yield question, partial(opened.job_ready, job), is_vote
         if isinstance(opened, JobPipelined):
             question = Question("job_pipelined", about, job=uid)
-            yield question, partial(opened.job_pipelined, job), _is_vote
+            yield question, partial(opened.job_pipelined, job), is_vote
         if isinstance(opened, JobConditionReady):
             question = Question("job_condition_ready", about, job=uid)
-            yield question, partial(opened.job_condition_ready, job), _is_vote
+            yield question, partial(opened.job_condition_ready, job), is_vote
 
 
 def _of_tasks(trial: Trial) -> Iterator[_Asked]:
@@ -140,7 +151,7 @@ def _of_tasks(trial: Trial) -> Iterator[_Asked]:
             question = Question(
                 "task_order_key", f"task {task.uid!r}", Kind.TASK_KEY, task=task.uid
             )
-            yield question, partial(opened.task_order_key, task), _is_key
+            yield question, partial(opened.task_order_key, task), is_key
 
 
 def _of_nodes(trial: Trial) -> Iterator[_Asked]:
@@ -158,7 +169,7 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                     number=number,
                     reads=predicate.reads,
                 )
-                yield question, partial(predicate.check, task, node), _is_unfit
+                yield question, partial(predicate.check, task, node), is_unfit
             for number, score in enumerate(trial.scores):
                 question = Question(
                     "node_scores",
@@ -169,13 +180,13 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                     number=number,
                     reads=score.reads,
                 )
-                yield question, partial(score.score, task, node), _is_number
+                yield question, partial(score.score, task, node), is_number
             if isinstance(opened, NodeOrderOnResource):
                 question = Question("node_order_on_resource", about, task=task.uid, node=node.name)
                 yield (
                     question,
                     partial(opened.node_order_on_resource, task, node),
-                    _is_number,
+                    is_number,
                 )
 
 
@@ -233,7 +244,7 @@ def _of_victims(trial: Trial) -> Iterator[_Asked]:
                 yield (
                     question,
                     partial(_verdicts_of, trial, point, claimant, tuple(candidates)),
-                    partial(_are_verdicts, candidates=len(candidates)),
+                    partial(are_verdicts, candidates=len(candidates)),
                 )
     if isinstance(trial.opened, ClaimantKey):
         for claimant in trial.pending:
@@ -241,40 +252,8 @@ def _of_victims(trial: Trial) -> Iterator[_Asked]:
             yield (
                 question,
                 partial(trial.opened.claimant_key, claimant),
-                _is_hashable,
+                is_hashable,
             )
-
-
-def _is_key(answer: object) -> str:
-    if answer is None:
-        return "is no key"
-    return "is equal to no key, not even to itself" if answer != answer else ""  # noqa: PLR0124
-
-
-def _is_truth(answer: object) -> str:
-    return "" if isinstance(answer, bool) else "is neither True nor False"
-
-
-def _is_vote(answer: object) -> str:
-    return "" if isinstance(answer, (bool, Vote)) else "is neither a Vote nor a bool"
-
-
-def _is_condition(answer: object) -> str:
-    return "" if answer is None or isinstance(answer, JobCondition) else "is no JobCondition"
-
-
-def _is_unfit(answer: object) -> str:
-    return "" if answer is None or isinstance(answer, Unfit) else "is neither None nor an Unfit"
-
-
-def _is_number(answer: object) -> str:
-    if isinstance(answer, bool) or not isinstance(answer, (int, float)):
-        return "is no number"
-    return "" if isfinite(answer) else "is not finite"
-
-
-def _is_hashable(answer: object) -> str:
-    return "" if isinstance(answer, Hashable) else "cannot be hashed"
 
 
 def _verdicts_of(
@@ -283,27 +262,14 @@ def _verdicts_of(
     return tuple(verdicts(trial, point, claimant, candidates))
 
 
-def _are_verdicts(answer: object, candidates: int) -> str:
-    if not isinstance(answer, tuple):
-        return "is no sequence"
-    given = cast("tuple[object, ...]", answer)
-    if len(given) != candidates:
-        return f"has {len(given)} verdicts on {candidates} candidates"
-    if not all(isinstance(verdict, Verdict) for verdict in given):
-        return "holds what is no Verdict"
-    return ""
-
-
 def _check_order(trial: Trial, answers: dict[Question, object]) -> None:
     """Check that the keys of one order can be compared."""
     for kind in (Kind.JOB_KEY, Kind.QUEUE_KEY, Kind.TASK_KEY):
         keyed = [
             (question, answer) for question, answer in answers.items() if question.kind is kind
         ]
-        for (one, left), (other, right) in pairwise(keyed):
-            try:
-                sorted([left, right])  # type: ignore[type-var]
-            except Exception as error:
-                both = f"{left!r} and {right!r}"
-                seen = f"those of {one.about} and {other.about}, {both}, do not: {error}"
-                trial.fail(one.point, "keys of one order compare", seen)
+        found = first_incomparable([answer for _, answer in keyed])
+        if found is not None:
+            (one, left), (other, right) = keyed[found[0]], keyed[found[1]]
+            seen = f"those of {one.about} and {other.about}, {left!r} and {right!r}, {found[2]}"
+            trial.fail(one.point, "keys of one order compare", seen)

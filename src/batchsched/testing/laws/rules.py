@@ -10,14 +10,17 @@ from batchsched.errors import PluginError
 from batchsched.plugin import ClaimantKey, NodeScore, Predicate, Reads
 from batchsched.snapshot import Snapshot
 from batchsched.states import NodeState, TaskState
+from batchsched.testing.laws.answers import is_number
 from batchsched.testing.laws.asking import (
+    ANSWERS,
     Kind,
     Question,
     ask_all,
     candidates_for,
     verdicts,
 )
-from batchsched.testing.laws.trial import Move, Subject, Trial, move, owner
+from batchsched.testing.laws.moves import Move, move
+from batchsched.testing.laws.trial import Subject, Trial, owner
 
 __all__ = [
     "check_claimant_keys",
@@ -310,6 +313,10 @@ def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
             raw = [score.score(task, node) for node in trial.session.nodes]
             for value in raw:
                 now = score.normalise(value, min(raw), max(raw))
+                problem = is_number(now)
+                if problem:
+                    what = f"normalise({value!r}, {min(raw)!r}, {max(raw)!r}) is {now!r}"
+                    trial.fail("node_scores", ANSWERS, f"{what}, which {problem}")
                 asked.append((score, value, min(raw), max(raw), now))
     if not asked:
         return

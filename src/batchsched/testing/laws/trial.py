@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NoReturn, cast
-
-from attrs import frozen
 
 from batchsched.arguments import Arguments, ArgumentValue
 from batchsched.config import ActionOption, PluginOption, SchedulerConfig, Tier
@@ -16,12 +14,11 @@ from batchsched.scheduler import Scheduler
 from batchsched.session import Session
 from batchsched.session_view import SessionView
 from batchsched.snapshot import Snapshot
-from batchsched.statement import Statement
-from batchsched.states import JobState, NodeState, TaskState
+from batchsched.states import JobState, TaskState
 from batchsched.status import TaskStatus
 from batchsched.testing.laws.violation import LawViolation
 
-__all__ = ["Move", "Subject", "Trial", "move"]
+__all__ = ["Subject", "Trial", "owner"]
 
 _DEFAULTS = SchedulerConfig().tiers
 _ACTIONS = ("allocate", "preempt", "reclaim", "backfill")
@@ -127,69 +124,14 @@ class Trial:
         return (
             [(task.uid, task.status, task.node, task.is_backfill) for task in self.tasks],
             [
-                (node.idle, node.releasing, node.pipelined, node.reserved, sorted(node.tasks))
+                (
+                    (node.idle, node.releasing, node.pipelined, node.conditional, node.reserved),
+                    sorted(node.tasks),
+                )
                 for node in ledger.nodes
             ],
             [(job.uid, list(job.counts), job.min_available) for job in ledger.jobs.values()],
         )
-
-
-@frozen
-class Move:
-    """A change of the session: which kind, and which of the possible ones; drawn numbers."""
-
-    kind: int
-    which: int
-
-
-def move(trial: Trial, statement: Statement, drawn: Move) -> tuple[TaskState, NodeState] | None:
-    """Do what is drawn, if it is possible; return which task moved, and on which node."""
-    match drawn.kind % 4:
-        case 0 | 1:
-            choices = list(_placements(trial))
-            if choices:
-                task, node = choices[drawn.which % len(choices)]
-                # Every other one is marked as backfill, and no more so once it is undone.
-                statement.allocate(task, node, is_backfill=drawn.kind % 4 == 1)
-                return task, node
-        case 2:
-            running = [
-                task
-                for task in trial.tasks
-                if task.status is TaskStatus.RUNNING and task.node is not None
-            ]
-            waiting = trial.pending
-            if running and waiting:
-                task = running[drawn.which % len(running)]
-                left = task.node
-                assert left is not None
-                statement.evict(task, claimant=waiting[0])
-                return task, left
-        case _:
-            promises = list(_promises(trial))
-            if promises:
-                task, node = promises[drawn.which % len(promises)]
-                statement.pipeline(task, node)
-                return task, node
-    return None
-
-
-def _accepted(trial: Trial, task: TaskState, node: NodeState) -> bool:
-    return trial.session.placement.refusal(task, node) is None
-
-
-def _placements(trial: Trial) -> Iterator[tuple[TaskState, NodeState]]:
-    for task in trial.pending:
-        for node in trial.session.nodes:
-            if node.fits_now(task.init_resreq) and _accepted(trial, task, node):
-                yield task, node
-
-
-def _promises(trial: Trial) -> Iterator[tuple[TaskState, NodeState]]:
-    for task in trial.pending:
-        for node in trial.session.nodes:
-            if node.fits_later(task.init_resreq) and _accepted(trial, task, node):
-                yield task, node
 
 
 def owner(task: TaskState) -> JobState:
