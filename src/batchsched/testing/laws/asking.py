@@ -26,7 +26,7 @@ from batchsched.plugin import (
     TaskOrder,
     Verdict,
 )
-from batchsched.states import NodeState, TaskState
+from batchsched.states import JobState, NodeState, QueueState, TaskState
 from batchsched.status import TaskStatus
 from batchsched.testing.laws.answers import (
     are_verdicts,
@@ -41,7 +41,16 @@ from batchsched.testing.laws.answers import (
 )
 from batchsched.testing.laws.trial import Trial, owner
 
-__all__ = ["ANSWERS", "Kind", "Question", "ask_all", "candidates_for", "verdicts"]
+__all__ = [
+    "ANSWERS",
+    "Answers",
+    "Kind",
+    "Question",
+    "ask_all",
+    "candidates_for",
+    "first_change",
+    "verdicts",
+]
 
 ANSWERS = "it answers with what its extension point promises, and never raises"
 
@@ -57,7 +66,7 @@ class Kind(Enum):
     OTHER = 6
 
 
-@frozen
+@frozen(cache_hash=True)
 class Question:
     """One question to a plugin: the extension point, and what it was asked about."""
 
@@ -76,13 +85,26 @@ class Question:
         return f"{self.point} of {self.about}"
 
 
-def ask_all(trial: Trial) -> dict[Question, object]:
+Answers = dict[Question, object]
+
+
+def first_change(
+    before: Answers, after: Answers, counts: Callable[[Question], bool] = lambda _: True
+) -> tuple[Question, str] | None:
+    """Return the first question that counts and has another answer, and what to say of it."""
+    for question, answer in before.items():
+        if question in after and after[question] != answer and counts(question):
+            return question, f"{question} was {answer!r} and is {after[question]!r}"
+    return None
+
+
+def ask_all(trial: Trial) -> Answers:
     """Ask everything; return all answers.
 
     Raises:
         LawViolation: the plugin raised, or answered what it must not.
     """
-    answers: dict[Question, object] = {}
+    answers: Answers = {}
     for question, function, check in _questions(trial):
         try:
             answer = function()
@@ -108,40 +130,46 @@ def _questions(trial: Trial) -> Iterator[_Asked]:
     yield from _of_victims(trial)
 
 
+# What a plugin has is looked up once, not for each job or node: to ask protocols takes long.
+
+
 def _of_queues(trial: Trial) -> Iterator[_Asked]:
     opened = trial.opened
+    order = opened.queue_order_key if isinstance(opened, QueueOrder) else None
+    truths: list[tuple[str, Callable[[QueueState], bool]]] = []
+    if isinstance(opened, Overused):
+        truths.append(("overused", opened.overused))
+    if isinstance(opened, MayGive):
+        truths.append(("may_give", opened.may_give))
     for queue in trial.session.queues.values():
         about = f"queue {queue.name!r}"
-        if isinstance(opened, QueueOrder):
+        if order is not None:
             question = Question("queue_order_key", about, Kind.QUEUE_KEY, queue=queue.name)
-            yield question, partial(opened.queue_order_key, queue), is_key
-        if isinstance(opened, Overused):
-            question = Question("overused", about, queue=queue.name)
-            yield question, partial(opened.overused, queue), is_truth
-        if isinstance(opened, MayGive):
-            question = Question("may_give", about, queue=queue.name)
-            yield question, partial(opened.may_give, queue), is_truth
+            yield question, partial(order, queue), is_key
+        for point, function in truths:
+            yield Question(point, about, queue=queue.name), partial(function, queue), is_truth
 
 
 def _of_jobs(trial: Trial) -> Iterator[_Asked]:
     opened = trial.opened
+    order = opened.job_order_key if isinstance(opened, JobOrder) else None
+    valid = opened.job_valid if isinstance(opened, JobValid) else None
+    votes: list[tuple[str, Callable[[JobState], object]]] = []
+    if isinstance(opened, JobReady):
+        votes.append(("job_ready", opened.job_ready))
+    if isinstance(opened, JobPipelined):
+        votes.append(("job_pipelined", opened.job_pipelined))
+    if isinstance(opened, JobConditionReady):
+        votes.append(("job_condition_ready", opened.job_condition_ready))
     for uid, job in trial.session.jobs.items():
         about = f"job {uid!r}"
-        if isinstance(opened, JobOrder):
+        if order is not None:
             question = Question("job_order_key", about, Kind.JOB_KEY, job=uid)
-            yield question, partial(opened.job_order_key, job), is_key
-        if isinstance(opened, JobValid):
-            question = Question("job_valid", about, job=uid)
-            yield question, partial(opened.job_valid, job), is_condition
-        if isinstance(opened, JobReady):
-            question = Question("job_ready", about, job=uid)
-            yield question, partial(opened.job_ready, job), is_vote
-        if isinstance(opened, JobPipelined):
-            question = Question("job_pipelined", about, job=uid)
-            yield question, partial(opened.job_pipelined, job), is_vote
-        if isinstance(opened, JobConditionReady):
-            question = Question("job_condition_ready", about, job=uid)
-            yield question, partial(opened.job_condition_ready, job), is_vote
+            yield question, partial(order, job), is_key
+        if valid is not None:
+            yield Question("job_valid", about, job=uid), partial(valid, job), is_condition
+        for point, vote in votes:
+            yield Question(point, about, job=uid), partial(vote, job), is_vote
 
 
 def _of_tasks(trial: Trial) -> Iterator[_Asked]:
@@ -156,10 +184,12 @@ def _of_tasks(trial: Trial) -> Iterator[_Asked]:
 
 def _of_nodes(trial: Trial) -> Iterator[_Asked]:
     opened = trial.opened
+    room = opened.node_order_on_resource if isinstance(opened, NodeOrderOnResource) else None
+    predicates, scores = trial.predicates, trial.scores
     for task in trial.pending:
         for node in trial.session.nodes:
             about = f"task {task.uid!r} on node {node.name!r}"
-            for number, predicate in enumerate(trial.predicates):
+            for number, predicate in enumerate(predicates):
                 question = Question(
                     "predicates",
                     about,
@@ -170,7 +200,7 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                     reads=predicate.reads,
                 )
                 yield question, partial(predicate.check, task, node), is_unfit
-            for number, score in enumerate(trial.scores):
+            for number, score in enumerate(scores):
                 question = Question(
                     "node_scores",
                     about,
@@ -181,13 +211,9 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                     reads=score.reads,
                 )
                 yield question, partial(score.score, task, node), is_number
-            if isinstance(opened, NodeOrderOnResource):
+            if room is not None:
                 question = Question("node_order_on_resource", about, task=task.uid, node=node.name)
-                yield (
-                    question,
-                    partial(opened.node_order_on_resource, task, node),
-                    is_number,
-                )
+                yield question, partial(room, task, node), is_number
 
 
 Point = Literal["preemptable", "reclaimable"]
@@ -262,7 +288,7 @@ def _verdicts_of(
     return tuple(verdicts(trial, point, claimant, candidates))
 
 
-def _check_order(trial: Trial, answers: dict[Question, object]) -> None:
+def _check_order(trial: Trial, answers: Answers) -> None:
     """Check that the keys of one order can be compared."""
     for kind in (Kind.JOB_KEY, Kind.QUEUE_KEY, Kind.TASK_KEY):
         keyed = [
