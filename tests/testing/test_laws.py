@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 
 import pytest
+from opening import Opened, OpensA, violation_of
 
-from batchsched import Arguments
-from batchsched.plugin import NodeScore, Predicate, Reads, Verdict
+import batchsched
+from batchsched import Arguments, SchedulerConfig
+from batchsched.plugin import NodeScore, Plugin, Predicate, Reads, Verdict
 from batchsched.plugins.conformance import ConformancePlugin
 from batchsched.plugins.drf import DrfPlugin
 from batchsched.plugins.gang import GangPlugin
@@ -23,21 +26,6 @@ from batchsched.status import TaskStatus
 from batchsched.testing import LawViolation, check_plugin
 
 NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="broken", detail="no")
-
-
-class OpensA:
-    """A plugin that opens an object of a class for every cycle."""
-
-    def __init__(self, kind: Callable[[SessionView], object]) -> None:
-        self._kind = kind
-
-    def open(self, view: SessionView, /) -> object:
-        return self._kind(view)
-
-
-class Opened:
-    def __init__(self, view: SessionView) -> None:
-        self.view = view
 
 
 class CountsItsCalls(Opened):
@@ -256,23 +244,6 @@ class WatchesNothing(Opened):
         return NO if there > 1 else None
 
 
-class Leaks:
-    """Holds what it saw in an earlier cycle."""
-
-    def __init__(self) -> None:
-        self.cycles = 0
-
-    def open(self, view: SessionView, /) -> object:
-        self.cycles += 1
-        later = self.cycles > 1
-
-        class Ready(Opened):
-            def job_ready(self, job: JobState, /) -> bool:
-                return later
-
-        return Ready(view)
-
-
 BROKEN: list[tuple[type[Opened], str, str]] = [
     (CountsItsCalls, "job_order_key", "asked twice"),
     (LooksAtOtherJobs, "job_order_key", "nothing but the job"),
@@ -308,19 +279,9 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     ("kind", "point", "law"), BROKEN, ids=lambda value: getattr(value, "__name__", None)
 )
 def test_a_broken_plugin_is_caught(kind: type[Opened], point: str, law: str) -> None:
-    with pytest.raises(LawViolation) as caught:
-        check_plugin(OpensA(kind), name="broken", max_examples=300, shrink=False)
-    violation = caught.value
-    assert violation.plugin == "broken"
+    violation = violation_of(OpensA(kind))
     assert violation.extension_point == point
     assert law in violation.law
-    assert str(violation).startswith(f"plugin 'broken', {point}: ")
-    assert any("Snapshot(" in note for note in violation.__notes__)
-
-
-def test_state_that_leaks_into_the_next_cycle_is_caught() -> None:
-    with pytest.raises(LawViolation, match="no state leaks from cycle to cycle"):
-        check_plugin(lambda arguments: Leaks(), name="leaks", shrink=False)
 
 
 def test_the_example_is_the_smallest() -> None:
@@ -378,3 +339,73 @@ def test_running_tasks_are_asked_about() -> None:
     check_plugin(OpensA(Asks), max_examples=60)
     assert asked
     assert set(asked) == {TaskStatus.RUNNING}
+
+
+def test_a_configuration_that_does_not_name_the_plugin_is_refused_at_once() -> None:
+    made: list[Arguments] = []
+
+    def factory(arguments: Arguments) -> PriorityPlugin:
+        made.append(arguments)
+        return PriorityPlugin()
+
+    with pytest.raises(
+        ValueError, match=r"names the plugin 'mine'; .* name=\.\.\.; there are: pri"
+    ):
+        check_plugin(factory, name="mine", config=SchedulerConfig())
+    assert not made
+
+
+def test_a_plugin_may_be_given_a_configuration() -> None:
+    config = SchedulerConfig.from_mapping(
+        {"actions": ["allocate"], "tiers": [{"plugins": ["mine", "gang"]}]}
+    )
+    check_plugin(PriorityPlugin(), name="mine", config=config, max_examples=3)
+
+
+class LeaksTheNamesOfJobs:
+    """Shows it only after a cycle on another snapshot."""
+
+    def __init__(self) -> None:
+        self.before: list[str] = []
+
+    def open(self, view: SessionView, /) -> object:
+        names = list(view.jobs)
+        differs = self.before not in ([], names)
+        self.before = self.before or names
+
+        class Ready(Opened):
+            def job_ready(self, job: JobState, /) -> bool:
+                return not differs
+
+        return Ready(view)
+
+
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OpensA(VotesNone),
+        lambda: OpensA(LooksAtOtherJobs),
+        lambda: OpensA(ShareIsNotGivenBack),
+        LeaksTheNamesOfJobs,
+    ],
+)
+def test_a_violation_is_told_as_code(make: Callable[[], Plugin]) -> None:
+    violation = violation_of(make())
+    code = violation.as_code()
+    assert f"# 'broken' broke a law of {violation.extension_point}:\n# {violation.law}\n" in code
+    names: dict[str, object] = {**vars(batchsched), "check_plugin": check_plugin}
+    to_fill_in = "plugin = ...  # to be filled in"
+    assert to_fill_in in code
+    names["mine"] = make()
+    with pytest.raises(LawViolation) as caught:
+        exec(code.replace(to_fill_in, "plugin = mine  #"), names)
+    again = caught.value
+    assert names["snapshot"] == violation.snapshot
+    assert (again.extension_point, again.law) == (violation.extension_point, violation.law)
+
+
+def test_a_violation_goes_from_process_to_process() -> None:
+    violation = violation_of(OpensA(VotesNone))
+    copy = pickle.loads(pickle.dumps(violation))
+    assert (str(copy), copy.snapshot, copy.other) == (str(violation), violation.snapshot, None)

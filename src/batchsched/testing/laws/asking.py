@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
-from itertools import pairwise
-from math import isfinite
-from typing import Literal, cast
+from typing import Literal
 
 from attrs import frozen
 
@@ -18,6 +16,7 @@ from batchsched.plugin import (
     JobPipelined,
     JobReady,
     JobValid,
+    MayGive,
     NodeOrderOnResource,
     Overused,
     Preemptable,
@@ -26,14 +25,32 @@ from batchsched.plugin import (
     Reclaimable,
     TaskOrder,
     Verdict,
-    Vote,
 )
-from batchsched.reasons import JobCondition, Unfit
-from batchsched.states import NodeState, TaskState
+from batchsched.states import JobState, NodeState, QueueState, TaskState
 from batchsched.status import TaskStatus
+from batchsched.testing.laws.answers import (
+    are_verdicts,
+    first_incomparable,
+    is_condition,
+    is_hashable,
+    is_key,
+    is_number,
+    is_truth,
+    is_unfit,
+    is_vote,
+)
 from batchsched.testing.laws.trial import Trial, owner
 
-__all__ = ["ANSWERS", "Kind", "Question", "ask_all", "candidates_for", "verdicts"]
+__all__ = [
+    "ANSWERS",
+    "Answers",
+    "Kind",
+    "Question",
+    "ask_all",
+    "candidates_for",
+    "first_change",
+    "verdicts",
+]
 
 ANSWERS = "it answers with what its extension point promises, and never raises"
 
@@ -49,7 +66,7 @@ class Kind(Enum):
     OTHER = 6
 
 
-@frozen
+@frozen(cache_hash=True)
 class Question:
     """One question to a plugin: the extension point, and what it was asked about."""
 
@@ -68,13 +85,26 @@ class Question:
         return f"{self.point} of {self.about}"
 
 
-def ask_all(trial: Trial) -> dict[Question, object]:
+Answers = dict[Question, object]
+
+
+def first_change(
+    before: Answers, after: Answers, counts: Callable[[Question], bool] = lambda _: True
+) -> tuple[Question, str] | None:
+    """Return the first question that counts and has another answer, and what to say of it."""
+    for question, answer in before.items():
+        if question in after and after[question] != answer and counts(question):
+            return question, f"{question} was {answer!r} and is {after[question]!r}"
+    return None
+
+
+def ask_all(trial: Trial) -> Answers:
     """Ask everything; return all answers.
 
     Raises:
         LawViolation: the plugin raised, or answered what it must not.
     """
-    answers: dict[Question, object] = {}
+    answers: Answers = {}
     for question, function, check in _questions(trial):
         try:
             answer = function()
@@ -100,37 +130,46 @@ def _questions(trial: Trial) -> Iterator[_Asked]:
     yield from _of_victims(trial)
 
 
+# What a plugin has is looked up once, not for each job or node: to ask protocols takes long.
+
+
 def _of_queues(trial: Trial) -> Iterator[_Asked]:
     opened = trial.opened
+    order = opened.queue_order_key if isinstance(opened, QueueOrder) else None
+    truths: list[tuple[str, Callable[[QueueState], bool]]] = []
+    if isinstance(opened, Overused):
+        truths.append(("overused", opened.overused))
+    if isinstance(opened, MayGive):
+        truths.append(("may_give", opened.may_give))
     for queue in trial.session.queues.values():
         about = f"queue {queue.name!r}"
-        if isinstance(opened, QueueOrder):
+        if order is not None:
             question = Question("queue_order_key", about, Kind.QUEUE_KEY, queue=queue.name)
-            yield question, partial(opened.queue_order_key, queue), _is_key
-        if isinstance(opened, Overused):
-            question = Question("overused", about, queue=queue.name)
-            yield question, partial(opened.overused, queue), _is_truth
+            yield question, partial(order, queue), is_key
+        for point, function in truths:
+            yield Question(point, about, queue=queue.name), partial(function, queue), is_truth
 
 
 def _of_jobs(trial: Trial) -> Iterator[_Asked]:
     opened = trial.opened
+    order = opened.job_order_key if isinstance(opened, JobOrder) else None
+    valid = opened.job_valid if isinstance(opened, JobValid) else None
+    votes: list[tuple[str, Callable[[JobState], object]]] = []
+    if isinstance(opened, JobReady):
+        votes.append(("job_ready", opened.job_ready))
+    if isinstance(opened, JobPipelined):
+        votes.append(("job_pipelined", opened.job_pipelined))
+    if isinstance(opened, JobConditionReady):
+        votes.append(("job_condition_ready", opened.job_condition_ready))
     for uid, job in trial.session.jobs.items():
         about = f"job {uid!r}"
-        if isinstance(opened, JobOrder):
+        if order is not None:
             question = Question("job_order_key", about, Kind.JOB_KEY, job=uid)
-            yield question, partial(opened.job_order_key, job), _is_key
-        if isinstance(opened, JobValid):
-            question = Question("job_valid", about, job=uid)
-            yield question, partial(opened.job_valid, job), _is_condition
-        if isinstance(opened, JobReady):
-            question = Question("job_ready", about, job=uid)
-            yield question, partial(opened.job_ready, job), _is_vote
-        if isinstance(opened, JobPipelined):
-            question = Question("job_pipelined", about, job=uid)
-            yield question, partial(opened.job_pipelined, job), _is_vote
-        if isinstance(opened, JobConditionReady):
-            question = Question("job_condition_ready", about, job=uid)
-            yield question, partial(opened.job_condition_ready, job), _is_vote
+            yield question, partial(order, job), is_key
+        if valid is not None:
+            yield Question("job_valid", about, job=uid), partial(valid, job), is_condition
+        for point, vote in votes:
+            yield Question(point, about, job=uid), partial(vote, job), is_vote
 
 
 def _of_tasks(trial: Trial) -> Iterator[_Asked]:
@@ -140,15 +179,17 @@ def _of_tasks(trial: Trial) -> Iterator[_Asked]:
             question = Question(
                 "task_order_key", f"task {task.uid!r}", Kind.TASK_KEY, task=task.uid
             )
-            yield question, partial(opened.task_order_key, task), _is_key
+            yield question, partial(opened.task_order_key, task), is_key
 
 
 def _of_nodes(trial: Trial) -> Iterator[_Asked]:
     opened = trial.opened
+    room = opened.node_order_on_resource if isinstance(opened, NodeOrderOnResource) else None
+    predicates, scores = trial.predicates, trial.scores
     for task in trial.pending:
         for node in trial.session.nodes:
             about = f"task {task.uid!r} on node {node.name!r}"
-            for number, predicate in enumerate(trial.predicates):
+            for number, predicate in enumerate(predicates):
                 question = Question(
                     "predicates",
                     about,
@@ -158,8 +199,8 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                     number=number,
                     reads=predicate.reads,
                 )
-                yield question, partial(predicate.check, task, node), _is_unfit
-            for number, score in enumerate(trial.scores):
+                yield question, partial(predicate.check, task, node), is_unfit
+            for number, score in enumerate(scores):
                 question = Question(
                     "node_scores",
                     about,
@@ -169,14 +210,10 @@ def _of_nodes(trial: Trial) -> Iterator[_Asked]:
                     number=number,
                     reads=score.reads,
                 )
-                yield question, partial(score.score, task, node), _is_number
-            if isinstance(opened, NodeOrderOnResource):
+                yield question, partial(score.score, task, node), is_number
+            if room is not None:
                 question = Question("node_order_on_resource", about, task=task.uid, node=node.name)
-                yield (
-                    question,
-                    partial(opened.node_order_on_resource, task, node),
-                    _is_number,
-                )
+                yield question, partial(room, task, node), is_number
 
 
 Point = Literal["preemptable", "reclaimable"]
@@ -233,7 +270,7 @@ def _of_victims(trial: Trial) -> Iterator[_Asked]:
                 yield (
                     question,
                     partial(_verdicts_of, trial, point, claimant, tuple(candidates)),
-                    partial(_are_verdicts, candidates=len(candidates)),
+                    partial(are_verdicts, candidates=len(candidates)),
                 )
     if isinstance(trial.opened, ClaimantKey):
         for claimant in trial.pending:
@@ -241,40 +278,8 @@ def _of_victims(trial: Trial) -> Iterator[_Asked]:
             yield (
                 question,
                 partial(trial.opened.claimant_key, claimant),
-                _is_hashable,
+                is_hashable,
             )
-
-
-def _is_key(answer: object) -> str:
-    if answer is None:
-        return "is no key"
-    return "is equal to no key, not even to itself" if answer != answer else ""  # noqa: PLR0124
-
-
-def _is_truth(answer: object) -> str:
-    return "" if isinstance(answer, bool) else "is neither True nor False"
-
-
-def _is_vote(answer: object) -> str:
-    return "" if isinstance(answer, (bool, Vote)) else "is neither a Vote nor a bool"
-
-
-def _is_condition(answer: object) -> str:
-    return "" if answer is None or isinstance(answer, JobCondition) else "is no JobCondition"
-
-
-def _is_unfit(answer: object) -> str:
-    return "" if answer is None or isinstance(answer, Unfit) else "is neither None nor an Unfit"
-
-
-def _is_number(answer: object) -> str:
-    if isinstance(answer, bool) or not isinstance(answer, (int, float)):
-        return "is no number"
-    return "" if isfinite(answer) else "is not finite"
-
-
-def _is_hashable(answer: object) -> str:
-    return "" if isinstance(answer, Hashable) else "cannot be hashed"
 
 
 def _verdicts_of(
@@ -283,27 +288,14 @@ def _verdicts_of(
     return tuple(verdicts(trial, point, claimant, candidates))
 
 
-def _are_verdicts(answer: object, candidates: int) -> str:
-    if not isinstance(answer, tuple):
-        return "is no sequence"
-    given = cast("tuple[object, ...]", answer)
-    if len(given) != candidates:
-        return f"has {len(given)} verdicts on {candidates} candidates"
-    if not all(isinstance(verdict, Verdict) for verdict in given):
-        return "holds what is no Verdict"
-    return ""
-
-
-def _check_order(trial: Trial, answers: dict[Question, object]) -> None:
+def _check_order(trial: Trial, answers: Answers) -> None:
     """Check that the keys of one order can be compared."""
     for kind in (Kind.JOB_KEY, Kind.QUEUE_KEY, Kind.TASK_KEY):
         keyed = [
             (question, answer) for question, answer in answers.items() if question.kind is kind
         ]
-        for (one, left), (other, right) in pairwise(keyed):
-            try:
-                sorted([left, right])  # type: ignore[type-var]
-            except Exception as error:
-                both = f"{left!r} and {right!r}"
-                seen = f"those of {one.about} and {other.about}, {both}, do not: {error}"
-                trial.fail(one.point, "keys of one order compare", seen)
+        found = first_incomparable([answer for _, answer in keyed])
+        if found is not None:
+            (one, left), (other, right) = keyed[found[0]], keyed[found[1]]
+            seen = f"those of {one.about} and {other.about}, {left!r} and {right!r}, {found[2]}"
+            trial.fail(one.point, "keys of one order compare", seen)

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from batchsched.errors import PluginError
-from batchsched.plugin import ClaimantKey, NodeScore, Predicate, Reads
-from batchsched.snapshot import Snapshot
+from batchsched.plugin import NodeScore, Predicate, Reads
 from batchsched.states import NodeState, TaskState
+from batchsched.testing.laws.answers import is_number
 from batchsched.testing.laws.asking import (
+    ANSWERS,
+    Answers,
     Kind,
     Question,
     ask_all,
-    candidates_for,
-    verdicts,
+    first_change,
 )
-from batchsched.testing.laws.trial import Move, Subject, Trial, move, owner
+from batchsched.testing.laws.claims import check_may_give, check_scope_of_verdicts
+from batchsched.testing.laws.moves import Move, move
+from batchsched.testing.laws.trial import Trial, owner
 
 __all__ = [
-    "check_claimant_keys",
     "check_discard",
-    "check_isolation",
     "check_normalise",
     "check_scope",
     "check_special_cases",
     "check_stability",
     "check_task_keys",
 ]
-
-_Answers = dict[Question, object]
-
-
-def _first_change(
-    before: _Answers, after: _Answers, counts: Callable[[Question], bool]
-) -> tuple[Question, str] | None:
-    for question, answer in before.items():
-        if counts(question) and question in after and after[question] != answer:
-            return question, f"{question} was {answer!r} and is {after[question]!r}"
-    return None
 
 
 def check_stability(trial: Trial) -> None:
@@ -48,7 +36,7 @@ def check_stability(trial: Trial) -> None:
     first = ask_all(trial)
     if trial.books() != books:
         trial.fail("open", "asking changes nothing", "the session's books are not what they were")
-    changed = _first_change(first, ask_all(trial), lambda _: True)
+    changed = first_change(first, ask_all(trial))
     if changed is not None:
         question, seen = changed
         trial.fail(question.point, "asked twice, it answers the same", seen)
@@ -64,7 +52,7 @@ def check_discard(trial: Trial, moves: Sequence[Move]) -> None:
             if moved is not None:
                 done.append(f"{moved[0].uid} on {moved[1].name}")
                 ask_all(trial)
-    changed = _first_change(before, ask_all(trial), lambda _: True)
+    changed = first_change(before, ask_all(trial))
     if changed is not None:
         question, seen = changed
         law = "after a statement is discarded, it answers as before it"
@@ -76,7 +64,8 @@ def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
 
     Keys of other jobs and queues, all keys of tasks, and answers about nodes that were not
     touched, unless they are declared to read the cluster; or about the node that was, if
-    they are declared to read its description only.
+    they are declared to read its description only; and verdicts on tasks of other jobs, of
+    a plugin that has a `claimant_key`.
     """
     with trial.session.statement() as statement:
         for drawn in moves:
@@ -87,18 +76,26 @@ def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
                 continue
             task, node = moved
             after = ask_all(trial)
-            _check_scope_of(trial, before, after, task, node)
+            what = f"task {task.uid!r} of job {owner(task).uid!r} is {task.status.value}"
+            what = f"after {what} on node {node.name!r}"
+            _check_scope_of(trial, before, after, (task, node), what)
+            check_scope_of_verdicts(trial, before, after, task, what)
+            check_may_give(trial)
             _check_watches(trial, before, after, node, positions)
     _check_accounts(trial)
 
 
 def _check_scope_of(
-    trial: Trial, before: _Answers, after: _Answers, task: TaskState, node: NodeState
+    trial: Trial,
+    before: Answers,
+    after: Answers,
+    moved: tuple[TaskState, NodeState],
+    what: str,
 ) -> None:
+    task, node = moved
     job = owner(task)
     queue = job.queue
     assert queue is not None
-    what = f"task {task.uid!r} of job {job.uid!r} is {task.status.value} on node {node.name!r}"
 
     def stays(question: Question) -> bool:
         match question.kind:
@@ -115,7 +112,7 @@ def _check_scope_of(
             case Kind.OTHER:
                 return False
 
-    changed = _first_change(before, after, stays)
+    changed = first_change(before, after, stays)
     if changed is not None:
         question, seen = changed
         laws = {
@@ -126,7 +123,7 @@ def _check_scope_of(
         law = laws.get(
             question.kind, f"it is declared to read no more than Reads.{question.reads.name}"
         )
-        trial.fail(question.point, law, f"{seen}, after {what}")
+        trial.fail(question.point, law, f"{seen}, {what}")
 
 
 _Positions = dict[tuple[Kind, int, str], list[int]]
@@ -151,7 +148,7 @@ def _positions(trial: Trial) -> _Positions:
 
 
 def _check_watches(
-    trial: Trial, before: _Answers, after: _Answers, node: NodeState, positions: _Positions
+    trial: Trial, before: Answers, after: Answers, node: NodeState, positions: _Positions
 ) -> None:
     """What a function's watches do not tell of has not changed."""
     functions = {(kind, number): function for kind, number, function in _watched(trial)}
@@ -169,7 +166,7 @@ def _check_watches(
             told.update(names[index] for index in nodes or ())
         if everything:
             continue
-        changed = _first_change(
+        changed = first_change(
             before,
             after,
             lambda q, k=kind, n=number, u=uid, t=told: (  # type: ignore[misc]
@@ -192,7 +189,7 @@ def _check_accounts(trial: Trial) -> None:
             if not node.fits_now(one.init_resreq):
                 continue
             answers = [_with(trial, task, node) for task in (one, other)]
-            changed = _first_change(
+            changed = first_change(
                 answers[0],
                 answers[1],
                 lambda q, n=node, pair=(one.uid, other.uid): (  # type: ignore[misc]
@@ -224,7 +221,7 @@ def _same_amounts(one: TaskState, other: TaskState) -> bool:
     )
 
 
-def _with(trial: Trial, task: TaskState, node: NodeState) -> _Answers:
+def _with(trial: Trial, task: TaskState, node: NodeState) -> Answers:
     with trial.session.statement() as statement:
         statement.allocate(task, node)
         return ask_all(trial)
@@ -310,6 +307,10 @@ def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
             raw = [score.score(task, node) for node in trial.session.nodes]
             for value in raw:
                 now = score.normalise(value, min(raw), max(raw))
+                problem = is_number(now)
+                if problem:
+                    what = f"normalise({value!r}, {min(raw)!r}, {max(raw)!r}) is {now!r}"
+                    trial.fail("node_scores", ANSWERS, f"{what}, which {problem}")
                 asked.append((score, value, min(raw), max(raw), now))
     if not asked:
         return
@@ -325,64 +326,3 @@ def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
                     f"normalise({value!r}, {lowest!r}, {highest!r}) was {before!r} and is {now!r}"
                 )
                 trial.fail("node_scores", law, seen)
-
-
-def check_claimant_keys(trial: Trial) -> None:
-    """Claimants with equal `claimant_key` get equal verdicts on equal candidates."""
-    opened = trial.opened
-    if not isinstance(opened, ClaimantKey):
-        return
-    pending = trial.pending
-    for point in ("preemptable", "reclaimable"):
-        for node in trial.session.nodes:
-            for one in pending:
-                candidates = candidates_for(trial, point, one, node)
-                for other in pending:
-                    if (
-                        other.uid <= one.uid
-                        or candidates_for(trial, point, other, node) != candidates
-                        or opened.claimant_key(one) != opened.claimant_key(other)
-                    ):
-                        continue
-                    answers = [
-                        list(verdicts(trial, point, task, candidates)) for task in (one, other)
-                    ]
-                    if answers[0] != answers[1]:
-                        law = "claimants with equal claimant_key get equal verdicts"
-                        seen = (
-                            f"{one.uid!r} and {other.uid!r} have the same key and get "
-                            f"{answers[0]} and {answers[1]} on "
-                            f"{', '.join(task.uid for task in candidates)}"
-                        )
-                        trial.fail(point, law, seen)
-
-
-def check_isolation(subject: Subject, trial: Trial, first: Snapshot, second: Snapshot) -> None:
-    """A cycle's result does not depend on the cycles before it."""
-    scheduler = subject.new_scheduler()
-    law = "no state leaks from cycle to cycle"
-    try:
-        before = scheduler.schedule(first)
-        with suppress(Exception):  # it is told of where the second snapshot is the first
-            scheduler.schedule(second)
-        after = scheduler.schedule(first)
-        fresh = subject.new_scheduler().schedule(first)
-    except PluginError:
-        raise
-    except Exception as error:
-        trial.fail(
-            "open", "no cycle fails because of it", f"one raises {type(error).__name__}: {error}"
-        )
-    if after != before:
-        trial.fail(
-            "open",
-            law,
-            "the same snapshot gave another result after a cycle on another one:\n"
-            f"{before}\nand then\n{after}",
-        )
-    if fresh != before:
-        trial.fail(
-            "open",
-            law,
-            f"a new plugin gives another result:\n{before}\nand then\n{fresh}",
-        )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Protocol, cast
 
 from batchsched.plugin import Preemptable, Reclaimable, Shield, Verdict
 from batchsched.states import NodeState, TaskState
 from batchsched.status import TaskStatus
+from batchsched.testing.laws.answers import is_truth
 from batchsched.testing.laws.asking import Point, candidates_for, verdicts
 from batchsched.testing.laws.trial import Trial
 
@@ -64,11 +65,13 @@ def _check_shields_on(
 def _shielded(
     trial: Trial, opened: Shield, claimant: TaskState, candidates: Sequence[TaskState]
 ) -> list[bool]:
-    answer: list[object] = list(opened.shielded(claimant, candidates))
-    if len(answer) != len(candidates) or not all(isinstance(one, bool) for one in answer):
+    answer = cast("object", opened.shielded(claimant, candidates))
+    # Not what has no length: it is asked for that.
+    shielded = list(cast("Sequence[object]", answer)) if isinstance(answer, Sized) else []
+    if len(shielded) != len(candidates) or any(map(is_truth, shielded)):
         law = "it answers with a bool for each candidate"
         trial.fail("shielded", law, f"for {len(candidates)} candidates it answers {answer!r}")
-    return cast("list[bool]", answer)
+    return list(map(bool, shielded))
 
 
 def _can_go(task: TaskState) -> bool:

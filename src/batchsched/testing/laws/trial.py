@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import NoReturn, cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from batchsched.arguments import Arguments, ArgumentValue
 from batchsched.config import ActionOption, PluginOption, SchedulerConfig, Tier
@@ -16,15 +17,27 @@ from batchsched.scheduler import Scheduler
 from batchsched.session import Session
 from batchsched.session_view import SessionView
 from batchsched.snapshot import Snapshot
-from batchsched.statement import Statement
-from batchsched.states import JobState, NodeState, TaskState
+from batchsched.states import JobState, TaskState
 from batchsched.status import TaskStatus
 from batchsched.testing.laws.violation import LawViolation
 
-__all__ = ["Move", "Subject", "Trial", "move"]
+__all__ = ["Subject", "Trial", "owner"]
 
 _DEFAULTS = SchedulerConfig().tiers
 _ACTIONS = ("allocate", "preempt", "reclaim", "backfill")
+
+
+_LOOK = "look-at-the-plugin"
+
+
+@frozen
+class _Looks:
+    """An action that does nothing to the session but look at it."""
+
+    look: Callable[[Session], None]
+
+    def execute(self, session: Session, /) -> None:
+        self.look(session)
 
 
 class _Spy:
@@ -40,9 +53,12 @@ class _Spy:
 
 
 class Subject:
-    """A plugin under test, and the scheduler that it is configured in.
+    """A plugin under test, and the configuration that it stands in.
 
-    It stands in a tier of its own, before the plugins of the default configuration.
+    If none is given it has a tier of its own, before the plugins of the default configuration.
+
+    Raises:
+        ValueError: the configuration does not name the plugin.
     """
 
     def __init__(
@@ -53,35 +69,79 @@ class Subject:
         config: SchedulerConfig | None,
     ) -> None:
         self.name = name
-        self._spy: _Spy | None = None
-
-        def factory(given: Arguments) -> Plugin:
-            made = plugin if isinstance(plugin, Plugin) and not isinstance(plugin, type) else None
-            if made is None:
-                made = cast("PluginFactory", plugin)(given)
-            self._spy = _Spy(made)
-            return self._spy
-
-        registry = default_registry()
-        registry.register_plugin(name, factory)
-        option = PluginOption(name=name, arguments=arguments)
-        self._registry = registry
         self._config = config or SchedulerConfig(
             actions=[ActionOption(name=action) for action in _ACTIONS],
-            tiers=[Tier(plugins=[option]), *_DEFAULTS],
+            tiers=[Tier(plugins=[PluginOption(name=name, arguments=arguments)]), *_DEFAULTS],
         )
-        self.scheduler = self.new_scheduler()
-
-    def new_scheduler(self) -> Scheduler:
-        """Return a scheduler with a new plugin in it."""
-        return Scheduler(self._config, self._registry)
+        _expect_named(self._config, name)
+        if isinstance(plugin, Plugin) and not isinstance(plugin, type):
+            self._make: PluginFactory = lambda _: plugin
+            self._make_fresh = _copies_of(plugin) or self._make
+        else:
+            self._make = self._make_fresh = cast("PluginFactory", plugin)
+        self._scheduler(self._make)  # what is wrong with the configuration is told at once
 
     def open(self, snapshot: Snapshot) -> Trial:
         """Open a session."""
-        scheduler = self.new_scheduler()
+        scheduler, spies = self._scheduler(self._make)
         session = scheduler.open(snapshot)
-        assert self._spy is not None
-        return Trial(self, snapshot, session, self._spy.opened)
+        return Trial(self, snapshot, session, spies[-1].opened)
+
+    def fresh_scheduler(self, look: Callable[[Trial], None]) -> Scheduler:
+        """Return a scheduler with a plugin that has seen no cycle, as far as there can be one.
+
+        Args:
+            look: what is called in each cycle, before its actions.
+        """
+        scheduler, spies = self._scheduler(
+            self._make_fresh,
+            lambda session: look(Trial(self, session.ledger.snapshot, session, spies[-1].opened)),
+        )
+        return scheduler
+
+    def do_without_copies(self) -> bool:
+        """Give up copies of the plugin that was given; return whether there were any."""
+        had = self._make_fresh is not self._make
+        self._make_fresh = self._make
+        return had
+
+    def _scheduler(
+        self, make: PluginFactory, look: Callable[[Session], None] | None = None
+    ) -> tuple[Scheduler, list[_Spy]]:
+        spies: list[_Spy] = []
+
+        def spied(given: Arguments) -> Plugin:
+            spies.append(_Spy(make(given)))
+            return spies[-1]
+
+        registry = default_registry()
+        registry.register_plugin(self.name, spied)
+        config = self._config
+        if look is not None:
+            action = _Looks(look)
+            registry.register_action(_LOOK, lambda _: action)
+            config = evolve(config, actions=[ActionOption(name=_LOOK), *config.actions])
+        return Scheduler(config, registry), spies
+
+
+def _expect_named(config: SchedulerConfig, name: str) -> None:
+    named = [option.name for tier in config.tiers for option in tier.plugins]
+    if name not in named:
+        message = (
+            f"no tier of the configuration names the plugin {name!r}; name it there, or give "
+            f"the name that it has there as name=...; there are: {', '.join(named) or 'none'}"
+        )
+        raise ValueError(message)
+
+
+def _copies_of(plugin: Plugin) -> PluginFactory | None:
+    """Return what makes plugins equal to one as it is now; None if it cannot be copied."""
+    try:
+        pristine = deepcopy(plugin)
+        deepcopy(pristine)
+    except Exception:
+        return None
+    return lambda _: deepcopy(pristine)
 
 
 class Trial:
@@ -117,9 +177,11 @@ class Trial:
         """All Pending tasks of jobs of the session."""
         return [task for task in self.tasks if task.status is TaskStatus.PENDING]
 
-    def fail(self, extension_point: str, law: str, seen: str) -> NoReturn:
-        """Report a violation."""
-        raise LawViolation(self.subject.name, extension_point, law, seen, self.snapshot)
+    def fail(
+        self, extension_point: str, law: str, seen: str, *, other: Snapshot | None = None
+    ) -> NoReturn:
+        """Report a violation; `other` is a second snapshot that it takes to see it."""
+        raise LawViolation(self.subject.name, extension_point, law, seen, self.snapshot, other)
 
     def books(self) -> object:
         """Return all that the ledger has, to compare."""
@@ -127,69 +189,14 @@ class Trial:
         return (
             [(task.uid, task.status, task.node, task.is_backfill) for task in self.tasks],
             [
-                (node.idle, node.releasing, node.pipelined, node.reserved, sorted(node.tasks))
+                (
+                    (node.idle, node.releasing, node.pipelined, node.conditional, node.reserved),
+                    sorted(node.tasks),
+                )
                 for node in ledger.nodes
             ],
             [(job.uid, list(job.counts), job.min_available) for job in ledger.jobs.values()],
         )
-
-
-@frozen
-class Move:
-    """A change of the session: which kind, and which of the possible ones; drawn numbers."""
-
-    kind: int
-    which: int
-
-
-def move(trial: Trial, statement: Statement, drawn: Move) -> tuple[TaskState, NodeState] | None:
-    """Do what is drawn, if it is possible; return which task moved, and on which node."""
-    match drawn.kind % 4:
-        case 0 | 1:
-            choices = list(_placements(trial))
-            if choices:
-                task, node = choices[drawn.which % len(choices)]
-                # Every other one is marked as backfill, and no more so once it is undone.
-                statement.allocate(task, node, is_backfill=drawn.kind % 4 == 1)
-                return task, node
-        case 2:
-            running = [
-                task
-                for task in trial.tasks
-                if task.status is TaskStatus.RUNNING and task.node is not None
-            ]
-            waiting = trial.pending
-            if running and waiting:
-                task = running[drawn.which % len(running)]
-                left = task.node
-                assert left is not None
-                statement.evict(task, claimant=waiting[0])
-                return task, left
-        case _:
-            promises = list(_promises(trial))
-            if promises:
-                task, node = promises[drawn.which % len(promises)]
-                statement.pipeline(task, node)
-                return task, node
-    return None
-
-
-def _accepted(trial: Trial, task: TaskState, node: NodeState) -> bool:
-    return trial.session.placement.refusal(task, node) is None
-
-
-def _placements(trial: Trial) -> Iterator[tuple[TaskState, NodeState]]:
-    for task in trial.pending:
-        for node in trial.session.nodes:
-            if node.fits_now(task.init_resreq) and _accepted(trial, task, node):
-                yield task, node
-
-
-def _promises(trial: Trial) -> Iterator[tuple[TaskState, NodeState]]:
-    for task in trial.pending:
-        for node in trial.session.nodes:
-            if node.fits_later(task.init_resreq) and _accepted(trial, task, node):
-                yield task, node
 
 
 def owner(task: TaskState) -> JobState:

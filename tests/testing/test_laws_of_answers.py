@@ -1,0 +1,178 @@
+"""`check_plugin` refuses the answers that the scheduler refuses, and keys that have no order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import pytest
+from opening import Opened, OpensA, violation_of
+
+from batchsched.plugin import NodeScore, Verdict
+from batchsched.states import JobState, QueueState, TaskState
+from batchsched.status import TaskStatus
+from batchsched.testing import check_plugin
+
+
+class KeysOfSets(Opened):
+    """Some sets are neither equal, nor is one the less."""
+
+    def job_order_key(self, job: JobState, /) -> object:
+        return frozenset(task.uid for task in job.tasks)
+
+
+class KeysOfDifferentTypes(Opened):
+    """Neighbours compare; others do not."""
+
+    def job_order_key(self, job: JobState, /) -> object:
+        return {"j1": 1, "j2": 2, "j3": 3}.get(job.info.name, "more")
+
+
+class NanInATuple(Opened):
+    nan = float("nan")
+
+    def job_order_key(self, job: JobState, /) -> object:
+        return self.nan, job.uid
+
+
+class NanFurtherDown(Opened):
+    nan = float("nan")
+
+    def task_order_key(self, task: TaskState, /) -> object:
+        return 1, (self.nan, task.uid)
+
+
+class NormalisesToNan(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(
+            score=lambda task, node: node.index,
+            normalise=lambda raw, lowest, highest: float("nan"),
+        )
+
+
+class ScoresAreTexts(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(score=lambda task, node: node.name)  # type: ignore[arg-type, return-value]
+
+
+class ScoresAreTooLarge(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(score=lambda task, node: 10**400)
+
+
+class OverusedIsNothing(Opened):
+    def overused(self, queue: QueueState, /) -> None:
+        return None
+
+
+class ClaimantKeyHoldsAList(Opened):
+    def claimant_key(self, claimant: TaskState, /) -> object:
+        return (claimant.uid, [])
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return [Verdict.PASS for _ in candidates]
+
+
+class ConditionalIsNotCounted(Opened):
+    """Counts what it was not told of when it came, but not once it goes."""
+
+    def __init__(self, view: object) -> None:
+        self.placed: dict[str, int] = {}
+
+    def job_order_key(self, job: JobState, /) -> int:
+        return self.placed.get(job.uid, 0)
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        if task.status is not TaskStatus.CONDITIONAL:
+            self._count(task, 1)
+
+    def on_deallocate(self, task: TaskState, /) -> None:
+        self._count(task, -1)
+
+    def _count(self, task: TaskState, change: int) -> None:
+        assert task.job is not None
+        self.placed[task.job.uid] = self.placed.get(task.job.uid, 0) + change
+
+
+class ReservationsAreKeptAsPlacements(Opened):
+    """Takes a reserved task for a placed one, once it is told of any."""
+
+    def __init__(self, view: object) -> None:
+        self.reserved_before = False
+
+    def overused(self, queue: QueueState, /) -> bool:
+        self.reserved_before |= any(job.count(TaskStatus.RESERVED) for job in queue.jobs)
+        return self.reserved_before
+
+
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # it is not shrunk
+@pytest.mark.parametrize(
+    ("kind", "point", "law", "seen"),
+    [
+        (KeysOfSets, "job_order_key", "compare", "neither is less than the other"),
+        (KeysOfDifferentTypes, "job_order_key", "compare", "'<' not supported"),
+        (NanInATuple, "job_order_key", "promises", "not even equal to itself"),
+        (NanFurtherDown, "task_order_key", "promises", "not even equal to itself"),
+        (NormalisesToNan, "node_scores", "promises", "is nan, which is not finite"),
+        (ScoresAreTexts, "node_scores", "promises", "is 'n1', which is no number"),
+        (ScoresAreTooLarge, "node_scores", "promises", "too large for a float"),
+        (OverusedIsNothing, "overused", "promises", "is neither True nor False"),
+        (ClaimantKeyHoldsAList, "claimant_key", "promises", "cannot be hashed"),
+        (ConditionalIsNotCounted, "job_order_key", "is discarded", "was undone"),
+        (ReservationsAreKeptAsPlacements, "overused", "is discarded", "was undone"),
+    ],
+)
+def test_a_broken_plugin_is_caught(kind: type[Opened], point: str, law: str, seen: str) -> None:
+    violation = violation_of(OpensA(kind))
+    assert violation.extension_point == point
+    assert law in violation.law
+    assert seen in violation.seen
+
+
+class FractionsAndTruths(Opened):
+    """What the scheduler takes: any real number, and keys that compare with one another."""
+
+    def job_order_key(self, job: JobState, /) -> object:
+        return (Fraction(job.ready_count, 3), None, job.uid)
+
+    def queue_order_key(self, queue: QueueState, /) -> object:
+        return Fraction(1, 3) if queue.name.endswith("1") else 0.5
+
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(score=lambda task, node: Fraction(node.index, 7))  # type: ignore[arg-type, return-value]
+        yield NodeScore(score=lambda task, node: node.index == 0)
+
+
+def test_unusual_answers_that_the_scheduler_takes_are_taken() -> None:
+    check_plugin(OpensA(FractionsAndTruths), max_examples=40)
+
+
+def test_what_the_scheduler_takes_of_numpy_is_taken() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    class Answers(Opened):
+        def overused(self, queue: QueueState, /) -> bool:
+            return numpy.bool_(not queue.jobs)  # type: ignore[no-any-return]
+
+        def job_order_key(self, job: JobState, /) -> float:
+            return numpy.float32(job.ready_count)  # type: ignore[no-any-return]
+
+        def node_scores(self) -> Iterable[NodeScore]:
+            yield NodeScore(score=lambda task, node: numpy.int64(1))
+            yield NodeScore(score=lambda task, node: numpy.float32(1))
+
+    check_plugin(OpensA(Answers), max_examples=40)
+
+
+def test_what_the_scheduler_refuses_of_numpy_is_refused() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    class Votes(Opened):
+        def job_ready(self, job: JobState, /) -> bool:
+            return numpy.bool_(True)  # type: ignore[no-any-return]
+
+    violation = violation_of(OpensA(Votes))
+    assert violation.extension_point == "job_ready"
+    assert "which is neither a Vote nor a bool" in violation.seen
