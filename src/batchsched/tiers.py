@@ -83,7 +83,7 @@ class Tiers:
         self._queue_orders: _Functions[[QueueState], object] = self._on("queue_order_key")
         self._task_orders: _Functions[[TaskState], object] = self._on("task_order_key")
         self._overused: _Functions[[QueueState], bool] = self._on("overused")
-        self._may_give: _Functions[[QueueState], bool] = self._on("may_give")
+        self._may_give: _Functions[[QueueState], bool] = self._on("may_give", "reclaimable")
         self._valid: _Functions[[JobState], JobCondition | None] = self._on("job_valid")
         self._on_resource: _Functions[[TaskState, NodeState], float] = self._on(
             "node_order_on_resource"
@@ -113,12 +113,15 @@ class Tiers:
     # The functions of an extension point are what `batchsched.plugin` says, or the first call
     # tells: to ask protocols with `isinstance` would take half of the time of opening.
 
-    def _on(self, point: str) -> list[Named[Any]]:
-        """Return the functions of an extension point that are on, with their plugins' names."""
+    def _on(self, point: str, *others: str) -> list[Named[Any]]:
+        """Return the functions of an extension point that are on, with their plugins' names.
+
+        Only those of plugins that have the others on too.
+        """
         return [
             (opened.name, getattr(opened.object, point))
             for opened in self._opened
-            if point in opened.points
+            if opened.points.issuperset((point, *others))
         ]
 
     def _by_tier(self, point: str) -> list[list[Named[Any]]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 import pytest
+from attrs import evolve
 from books import Named, Opens, Saying, configured, opened
 from clusters import cluster, job, node
 from hypothesis import given
@@ -552,14 +553,24 @@ def test_the_first_predicate_that_refuses_is_the_reason() -> None:
 
 def test_a_queue_may_give_unless_a_plugin_says_that_it_may_not() -> None:
     for answers in product([True, False], repeat=2):
-        tiers, ledger = tiers_of(*([(f"p{i}", saying(may_give=a))] for i, a in enumerate(answers)))
+        plugins = [(f"p{i}", saying(may_give=a, reclaimable=[V])) for i, a in enumerate(answers)]
+        tiers, ledger = tiers_of(*([plugin] for plugin in plugins))
         assert tiers.may_give(ledger.queues["q"]) is all(answers)
     tiers, ledger = tiers_of([("a", saying(job_ready=True))])
     assert tiers.may_give(ledger.queues["q"]) is True
 
 
+def test_a_plugin_whose_verdicts_are_off_has_no_say_in_what_queues_may_give() -> None:
+    [configured_] = configured([("own", saying(may_give=False, reclaimable=[V]))])
+    off = evolve(configured_, disabled=frozenset({"reclaimable"}))
+    ledger = Ledger(SMALL)
+    assert Tiers([configured_], SessionView(ledger)).may_give(ledger.queues["q"]) is False
+    assert Tiers([off], SessionView(ledger)).may_give(ledger.queues["q"]) is True
+
+
 def test_whoever_fails_when_asked_whether_a_queue_may_give_is_named() -> None:
-    tiers, ledger = tiers_of([("a", saying(may_give=True))], [("own", Saying(may_give=_fails))])
+    silent = Saying(may_give=_fails, reclaimable=lambda _, of: [V] * len(of))
+    tiers, ledger = tiers_of([("a", saying(may_give=True, reclaimable=[V]))], [("own", silent)])
     with pytest.raises(PluginError) as caught:
         tiers.may_give(ledger.queues["q"])
     assert str(caught.value) == "plugin 'own', may_give: KeyError: 'asked'"
