@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeGuard, TypeVar, cast
+from typing import TypeVar, cast
 
-from batchsched.checks import is_text, shown, time_problems
+from batchsched.checks import is_of, is_text, shown, time_problems
 from batchsched.errors import Fault, SnapshotError
 from batchsched.model import NodeInfo
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
 
-__all__ = ["Given", "is_of"]
+__all__ = ["Given"]
 
 T = TypeVar("T")
-
-
-def is_of(value: object, kind: type[T]) -> TypeGuard[T]:
-    """Return whether a value, whatever it is declared to be, is of a kind."""
-    return isinstance(value, kind)
 
 
 class Given:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from attrs import evolve
 
-from batchsched.checks import shown
+from batchsched.checks import is_of, shown
 from batchsched.errors import Fault
-from batchsched.happened import Given, is_of
+from batchsched.happened import Given
 from batchsched.model import JobInfo, TaskInfo
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
