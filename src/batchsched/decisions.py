@@ -9,11 +9,11 @@ from batchsched.checks import (
     is_mapping,
     is_of,
     is_text,
+    join_path,
     member_problems,
     shown,
     text_problems,
     truth_problems,
-    under,
 )
 from batchsched.happened import Given
 from batchsched.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
@@ -79,23 +79,25 @@ def _sound_outcomes(given: Given, result: CycleResult) -> Mapping[str, TaskOutco
     if not is_mapping(outcomes):
         given.refuse("result.tasks", f"{shown(outcomes)} is no mapping; use a dict")
         return {}
-    # Equal outcomes are mostly one object: there are many tasks, and few nodes.
-    sound: set[int] = set()
     before = len(given.faults)
     for uid, outcome in outcomes.items():
         if not is_text(uid):
             given.refuse(f"result.tasks[{shown(uid)}]", f"{shown(uid)} is no UID; a UID is a text")
-        if id(outcome) in sound:
-            continue
-        problems = list(_outcome_problems(outcome))
-        for path, message in under(f"result.tasks[{shown(uid)}]", iter(problems)):
-            given.refuse(path, message)
-        if not problems:
-            sound.add(id(outcome))
+        for path, message in _outcome_problems(outcome):
+            given.refuse(join_path(f"result.tasks[{shown(uid)}]", path), message)
     return result.tasks if len(given.faults) == before else {}
 
 
-def _outcome_problems(outcome: object) -> Problems:
+def _outcome_problems(outcome: object) -> Iterable[tuple[str, str]]:
+    # As for binds: there is an outcome of every task of a cluster.
+    if type(outcome) is TaskOutcome and type(outcome.status) is TaskStatus:
+        node_name = outcome.node_name
+        if node_name is None or type(node_name) is str:
+            return _NOTHING
+    return _all_outcome_problems(outcome)
+
+
+def _all_outcome_problems(outcome: object) -> Problems:
     if not is_of(outcome, TaskOutcome):
         yield "", f"{shown(outcome)} is no TaskOutcome"
         return
