@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from math import isfinite
 
+from batchsched.checks import is_text, shown
 from batchsched.errors import Fault
 from batchsched.frozen import frozen_map
 
@@ -52,7 +53,7 @@ known: strategy, weight"]
         number = self.number(name, default=default, minimum=minimum, maximum=maximum)
         if number == int(number):
             return int(number)
-        self._fault(name, f"{self._given[name]!r} is no integer")
+        self._fault(name, f"{shown(self._given[name])} is no integer")
         return default
 
     def number(
@@ -70,11 +71,11 @@ known: strategy, weight"]
         value = self._given[name]
         number = _number(value)
         if number is None:
-            self._fault(name, f"{value!r} is no number")
+            self._fault(name, f"{shown(value)} is no number")
         elif minimum is not None and number < minimum:
-            self._fault(name, f"{value!r} is less than {minimum}")
+            self._fault(name, f"{shown(value)} is less than {minimum}")
         elif maximum is not None and number > maximum:
-            self._fault(name, f"{value!r} is more than {maximum}")
+            self._fault(name, f"{shown(value)} is more than {maximum}")
         else:
             return number
         return default
@@ -87,7 +88,7 @@ known: strategy, weight"]
         value = self._given[name]
         truth = as_boolean(value)
         if truth is None:
-            self._fault(name, f"{value!r} is neither true nor false")
+            self._fault(name, f"{shown(value)} is neither true nor false")
             return default
         return truth
 
@@ -96,7 +97,7 @@ known: strategy, weight"]
         self._asked.add(name)
         value = self._given.get(name, default)
         if not isinstance(value, str):
-            self._fault(name, f"{value!r} is no text")
+            self._fault(name, f"{shown(value)} is no text")
             return default
         return value
 
@@ -104,7 +105,7 @@ known: strategy, weight"]
         """Return one of `choices`."""
         value = self.text(name, default=default)
         if value not in choices:
-            self._fault(name, f"{value!r} is none of {', '.join(choices)}")
+            self._fault(name, f"{shown(value)} is none of {', '.join(choices)}")
             return default
         return value
 
@@ -120,6 +121,9 @@ known: strategy, weight"]
         for name in self._given:
             if name in self._asked:
                 continue
+            if not is_text(name):
+                unknown.append(Fault(self._at(name), "is no name of an argument; use a text"))
+                continue
             close = get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ";"
             known_text = f" known: {', '.join(known)}" if known else " it takes none"
@@ -127,7 +131,7 @@ known: strategy, weight"]
         return self._faults + unknown
 
     def _at(self, name: str) -> str:
-        return f"{self._path}[{name!r}]"
+        return f"{self._path}[{shown(name)}]"
 
     def _fault(self, name: str, message: str) -> None:
         self._faults.append(Fault(self._at(name), message))

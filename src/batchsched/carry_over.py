@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 
 from attrs import evolve
 
+from batchsched.checks import shown, truth_problems
+from batchsched.decisions import check_claimants, sound_result
 from batchsched.errors import EventError
 from batchsched.happened import Given
-from batchsched.keeping import reservations_to_keep
+from batchsched.keeping import places_to_keep
 from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
@@ -80,8 +82,9 @@ def next_snapshot(
         removed_tasks: UIDs of tasks that are there no more and that nothing replaces, whatever
             their status: withdrawn while they waited, or deleted since they ended, say.
         replacement: what comes in the place of a task that is gone, from what it was;
-            None: nothing does. By default the task comes back (`as_new`). It may give
-            the task a new UID. Not called for `other_tasks`, which just go.
+            None: nothing does. By default the task comes back (`as_new`). It may be another
+            task, with a UID of its own; it is on no node, and is Pending or has ended. Not
+            called for `other_tasks`, which just go.
         new_jobs: jobs that came.
         removed_jobs: UIDs of jobs that are there no more, with all their tasks. Events
             may name their tasks.
@@ -94,8 +97,9 @@ def next_snapshot(
 
     Raises:
         EventError: events name what is not there, or what they cannot have happened to; the
-            result is of another snapshot; an argument is not what it should be; all faults
-            at once.
+            result is of another snapshot; an argument is not what it should be; `replacement`
+            raised; all faults at once. Where a part of the result cannot be read, what depends
+            on it is not told.
         SnapshotError: new jobs, nodes, queues or tasks are at fault in themselves.
 
     >>> from batchsched import Resource, schedule
@@ -137,28 +141,40 @@ def next_snapshot(
     nodes_now = None if nodes is None else given.each("nodes", nodes, NodeInfo)
     # What is wrong with nodes in themselves is the snapshot's to tell, unless events are wrong.
     sound_nodes = given.only_sound(nodes_now)
-    if not given.can_be_used(snapshot, result, replacement, keep_reservations):
+    before = given.snapshot(snapshot)
+    so_far = len(given.faults)
+    decided = None if result is None else sound_result(given, result)
+    knows_decisions = len(given.faults) == so_far
+    if not callable(replacement):
+        message = f"{shown(replacement)} cannot be called; leave it out, or give a function"
+        given.refuse("replacement", message)
+        replacement = as_new
+    for path, message in truth_problems("keep_reservations", keep_reservations):
+        given.refuse(path, message)
+    given.check_now(now, before=None if before is None else before.now)
+    if before is None:
+        # Nothing else can be told.
         raise EventError(given.faults)
 
-    changes = TaskChanges(snapshot, events, replacement, given)
+    changes = TaskChanges(before, events, replacement, given, knows_decisions=knows_decisions)
+    changes.check_jobs(removed, arrived)
     if sound_nodes is not None:
         changes.node_names = frozenset(node.name for node in sound_nodes)
-    if result is not None:
-        changes.decide(result)
-    if result is not None and keep_reservations:
-        changes.keep(reservations_to_keep(result, snapshot, nodes=sound_nodes))
+    if decided is not None:
+        check_claimants(given, decided, before)
+        changes.decide(decided)
+        if keep_reservations:
+            changes.keep(places_to_keep(decided, before, sound_nodes))
     changes.keeps_places = result is None and keep_reservations
-    given.check_now(now, before=snapshot.now)
-    changes.check_jobs(removed, arrived)
     jobs = changes.jobs(frozenset(removed))
     others = changes.others() if new_others is None else new_others
     faults = [*given.faults, *changes.unknown(), *changes.task_faults]
     if faults:
-        raise EventError(faults)
+        raise EventError(faults) from changes.raised
     return Snapshot(
-        nodes=snapshot.nodes if nodes_now is None else nodes_now,
+        nodes=before.nodes if nodes_now is None else nodes_now,
         jobs=[*jobs, *arrived] if arrived else jobs,
-        queues=snapshot.queues if kept_queues is None else kept_queues,
+        queues=before.queues if kept_queues is None else kept_queues,
         other_tasks=others,
         now=now,
     )

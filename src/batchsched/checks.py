@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from sys import float_info
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 __all__ = [
     "LARGEST",
@@ -20,6 +20,8 @@ __all__ = [
     "each_problems",
     "integer_problems",
     "is_integer",
+    "is_mapping",
+    "is_of",
     "is_text",
     "is_tuple",
     "join_path",
@@ -32,6 +34,8 @@ __all__ = [
     "tuple_problems",
     "under",
 ]
+
+T = TypeVar("T")
 
 Problems = Iterator[tuple[str, str]]
 """What is wrong: the path below the value that was checked, and the message."""
@@ -67,6 +71,11 @@ def under(path: str, problems: Problems, /) -> Problems:
         yield join_path(path, below), message
 
 
+def is_of(value: object, kind: type[T], /) -> TypeGuard[T]:
+    """Return whether a value, whatever it is declared to be, is of a kind."""
+    return isinstance(value, kind)
+
+
 def is_text(value: object, /) -> TypeGuard[str]:
     """Return whether `value` is a text."""
     return isinstance(value, str)
@@ -81,7 +90,8 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+def is_mapping(value: object, /) -> TypeGuard[Mapping[object, object]]:
+    """Return whether `value` is a mapping."""
     return isinstance(value, Mapping)
 
 
@@ -147,7 +157,7 @@ def time_problems(path: str, time: object, /) -> Problems:
 
 def text_map_problems(path: str, texts: object, /) -> Problems:
     """Yield what is wrong with labels and the like: a mapping of texts to texts."""
-    if not _is_mapping(texts):
+    if not is_mapping(texts):
         yield path, f"{shown(texts)} is no mapping; use a dict"
         return
     for key, value in texts.items():
@@ -158,7 +168,7 @@ def text_map_problems(path: str, texts: object, /) -> Problems:
 
 def amount_map_problems(path: str, amounts: object, /) -> Problems:
     """Yield what is wrong with the amounts of named scalars."""
-    if not _is_mapping(amounts):
+    if not is_mapping(amounts):
         yield path, f"{shown(amounts)} is no mapping; use a dict"
         return
     for name, amount in amounts.items():

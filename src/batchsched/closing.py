@@ -5,7 +5,7 @@ Specification: section 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from attrs import evolve
 
@@ -77,11 +77,7 @@ def close(session: Session) -> CycleResult:
         pipelined=_in_order(promises[TaskStatus.PIPELINED]),
         conditional=_in_order(promises[TaskStatus.CONDITIONAL]),
         reserved=_in_order(promises[TaskStatus.RESERVED]),
-        dropped_reservations=_in_order(
-            promise
-            for promise in dict.fromkeys(session.dropped_reservations)
-            if not _is_used_after_all(promise, session.ledger.tasks[promise.task_uid])
-        ),
+        dropped_reservations=_in_order(_dropped(session.reserved_at_first)),
         tasks=tasks,
         jobs=jobs,
         left_out=session.left_out,
@@ -93,10 +89,18 @@ def _in_order(promises: Iterable[Promise]) -> tuple[Promise, ...]:
     return tuple(sorted(promises, key=lambda promise: promise.task_uid))
 
 
-def _is_used_after_all(dropped: Promise, task: TaskState) -> bool:
-    """Return whether a later turn of the cycle gave the task the very place that it had lost."""
-    is_there = task.node is not None and task.node.name == dropped.node_name
-    return is_there and task.status in (TaskStatus.BINDING, TaskStatus.RESERVED)
+def _dropped(tasks: Iterable[TaskState]) -> Iterator[Promise]:
+    """Yield the reservations of the snapshot that were neither used nor kept.
+
+    Where tasks ended is what counts. In between a reservation may have been given up and made
+    again, or the task may have been given the very place that it had lost.
+    """
+    for task in tasks:
+        before = task.info.node_name
+        assert before is not None
+        is_there = task.node is not None and task.node.name == before
+        if not (is_there and task.status in (TaskStatus.BINDING, TaskStatus.RESERVED)):
+            yield Promise(task_uid=task.uid, node_name=before)
 
 
 def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeGuard, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar, cast
 
-from batchsched.checks import is_text, shown, time_problems
+from batchsched.checks import is_mapping, is_of, is_text, join_path, shown, time_problems
 from batchsched.errors import Fault, SnapshotError
 from batchsched.model import NodeInfo
-from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
 
-__all__ = ["Given", "is_of"]
+__all__ = ["Given"]
 
 T = TypeVar("T")
-
-
-def is_of(value: object, kind: type[T]) -> TypeGuard[T]:
-    """Return whether a value, whatever it is declared to be, is of a kind."""
-    return isinstance(value, kind)
 
 
 class Given:
@@ -38,13 +32,30 @@ class Given:
                     of[uid] = event
         return of
 
-    def uids(self, name: str, given: Iterable[str]) -> tuple[str, ...]:
+    def uids(self, name: str, given: object) -> tuple[str, ...]:
         """Return those of the items that can be UIDs at all."""
-        return self._sound(name, given, str, "UID; a UID is a text")
+        if is_text(given):
+            # It would be taken letter by letter.
+            self.refuse(name, f"{shown(given)} is one text; use [{shown(given)}]")
+            return ()
+        if not isinstance(given, Iterable):
+            self.refuse(name, f"{shown(given)} is no collection; use a list")
+            return ()
+        items = cast("Iterable[object]", given)
+        return self._sound(name, items, str, "UID; a UID is a text", lambda _uid: ())
 
-    def each(self, name: str, given: Iterable[T], kind: type[T]) -> tuple[T, ...]:
-        """Return those of the items that are of a kind."""
-        return self._sound(name, given, kind, kind.__name__)
+    def each(
+        self,
+        name: str,
+        given: object,
+        kind: type[T],
+        problems: Callable[[T], Iterable[tuple[str, str]]] = lambda _item: (),
+    ) -> tuple[T, ...]:
+        """Return those of the items that are of a kind and have no problems."""
+        if is_text(given) or is_mapping(given) or not isinstance(given, Iterable):
+            self.refuse(name, f"{shown(given)} is no collection of {kind.__name__}; use a list")
+            return ()
+        return self._sound(name, cast("Iterable[object]", given), kind, kind.__name__, problems)
 
     def only_sound(self, nodes: tuple[NodeInfo, ...] | None) -> tuple[NodeInfo, ...] | None:
         """Return the nodes if they can be looked at: if all of them are there and are sound."""
@@ -55,47 +66,42 @@ class Given:
         except SnapshotError:
             return None
 
-    def check_now(self, now: float, *, before: float) -> None:
-        """Check the time of the next cycle, given that of the last."""
+    def snapshot(self, snapshot: object) -> Snapshot | None:
+        """Return the snapshot, or None if it is none."""
+        if is_of(snapshot, Snapshot):
+            return snapshot
+        self.refuse("snapshot", f"{shown(snapshot)} is no Snapshot")
+        return None
+
+    def check_now(self, now: float, *, before: float | None) -> None:
+        """Check the time of the next cycle, given that of the last if it is known."""
         problems = list(time_problems("now", now))
-        if not problems and now < before:
+        if not problems and before is not None and now < before:
             problems = [("now", f"{now!r} is before the last cycle, which was at {before!r}")]
         for path, message in problems:
             self.refuse(path, message)
-
-    def can_be_used(
-        self, snapshot: object, result: object, replacement: object, keep_reservations: object
-    ) -> bool:
-        """Return whether these are what they should be; if not, nothing else can be told."""
-        before = len(self.faults)
-        if not is_of(snapshot, Snapshot):
-            self.refuse("snapshot", f"{shown(snapshot)} is no Snapshot")
-        if result is not None and not is_of(result, CycleResult):
-            self.refuse("result", f"{shown(result)} is no CycleResult")
-        if not callable(replacement):
-            message = f"{shown(replacement)} cannot be called; leave it out, or give a function"
-            self.refuse("replacement", message)
-        if not is_of(keep_reservations, bool):
-            message = f"{shown(keep_reservations)} is neither True nor False"
-            self.refuse("keep_reservations", message)
-        return len(self.faults) == before
 
     def refuse(self, path: str, message: str) -> None:
         """Take note of a fault."""
         self.faults.append(Fault(path, message))
 
-    def _sound(self, name: str, given: object, kind: type[T], what: str) -> tuple[T, ...]:
-        if is_text(given):
-            # It would be taken letter by letter.
-            self.refuse(name, f"{shown(given)} is one text; use [{shown(given)}]")
-            return ()
-        if not isinstance(given, Iterable):
-            self.refuse(name, f"{shown(given)} is no collection; use a list")
-            return ()
+    def _sound(
+        self,
+        name: str,
+        given: Iterable[object],
+        kind: type[T],
+        what: str,
+        problems: Callable[[T], Iterable[tuple[str, str]]],
+    ) -> tuple[T, ...]:
         sound: list[T] = []
-        for position, item in enumerate(cast("Iterable[object]", given)):
-            if is_of(item, kind):
-                sound.append(item)
-            else:
+        for position, item in enumerate(given):
+            if not is_of(item, kind):
                 self.refuse(f"{name}[{position}]", f"{shown(item)} is no {what}")
+                continue
+            is_sound = True
+            for path, message in problems(item):
+                self.refuse(join_path(f"{name}[{position}]", path), message)
+                is_sound = False
+            if is_sound:
+                sound.append(item)
         return tuple(sound)

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from batchsched.constraints.taints import untolerated
+from batchsched.decisions import sound_result
+from batchsched.errors import EventError
+from batchsched.happened import Given
 from batchsched.model import JobInfo, NodeInfo, TaskInfo
 from batchsched.resources import Resource
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
 
-__all__ = ["reservations_to_keep"]
+__all__ = ["places_to_keep", "reservations_to_keep"]
 
 
 def reservations_to_keep(
@@ -36,15 +39,34 @@ def reservations_to_keep(
     The last two are Reserved only where they fit besides what else is to be Reserved there.
 
     `next_snapshot` does this by itself. It is for callers who make snapshots in another way:
-    all tasks that wait and are not in here have to be Pending. O(size of the snapshot), and
-    O(1) if the cycle reserved nothing and evicted nothing.
+    all tasks that wait and are not in here have to be Pending. O(size of the snapshot); if the
+    cycle reserved nothing and evicted nothing, only what is given is checked.
 
     Args:
         result: what a cycle decided.
         snapshot: what it decided on.
         nodes: all nodes as they are now, if any of them changed since.
 
+    Raises:
+        EventError: an argument is not what it should be; all faults at once.
+        SnapshotError: nodes are at fault in themselves.
+
     """
+    given = Given()
+    before = given.snapshot(snapshot)
+    decided = sound_result(given, result)
+    nodes_now = None if nodes is None else given.each("nodes", nodes, NodeInfo)
+    if given.faults or before is None or decided is None:
+        raise EventError(given.faults)
+    if nodes_now is not None and (decided.reserved or decided.evictions):
+        nodes_now = Snapshot(nodes=nodes_now).nodes
+    return places_to_keep(decided, before, nodes_now)
+
+
+def places_to_keep(
+    result: CycleResult, snapshot: Snapshot, nodes: tuple[NodeInfo, ...] | None
+) -> Mapping[str, str]:
+    """Return what `reservations_to_keep` does, given what is known to be sound."""
     reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
     if not reserved and not result.evictions:
         return {}

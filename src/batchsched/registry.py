@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from batchsched.actions.action import Action
 from batchsched.arguments import Arguments
+from batchsched.checks import shown
 from batchsched.errors import RegistryError
 from batchsched.plugin import Plugin
 
@@ -85,11 +86,13 @@ class Registry:
     @staticmethod
     def _check(what: str, name: str, factory: FactoryT, taken: dict[str, FactoryT]) -> None:
         if not _is_name(name):
-            raise RegistryError(f"{name!r} is no name for {what}; use a text without commas")
+            raise RegistryError(f"{shown(name)} is no name for {what}; use a text without commas")
         if name in taken:
             raise RegistryError(f"{what} {name!r} is registered already; choose another name")
         if not callable(factory):
-            raise RegistryError(f"{what} {name!r}: {factory!r} cannot be called with its arguments")
+            raise RegistryError(
+                f"{what} {name!r}: {shown(factory)} cannot be called with its arguments"
+            )
 
 
 def _is_name(name: object) -> bool:

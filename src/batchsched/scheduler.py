@@ -5,8 +5,10 @@ from __future__ import annotations
 from batchsched.actions.action import Action
 from batchsched.arguments import Arguments
 from batchsched.asking import problem_of
+from batchsched.checks import is_of, shown
 from batchsched.closing import close
-from batchsched.config import ENABLE_FLAGS, SchedulerConfig, config_faults
+from batchsched.config import SchedulerConfig
+from batchsched.config_checks import config_faults
 from batchsched.defaults import default_registry
 from batchsched.errors import (
     ActionError,
@@ -16,6 +18,7 @@ from batchsched.errors import (
     PluginError,
     SnapshotError,
 )
+from batchsched.options import ENABLE_FLAGS
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.registry import Registry
 from batchsched.result import CycleResult
@@ -32,8 +35,8 @@ class Scheduler:
     It keeps nothing from cycle to cycle: the same snapshot always gives the same result.
 
     Raises:
-        ConfigError: the configuration names what the registry does not know, or
-            gives wrong arguments; all faults at once.
+        ConfigError: the configuration names what the registry does not know, gives wrong
+            arguments or has parts of a wrong type, or another argument has; all faults at once.
 
     >>> from batchsched import SchedulerConfig
     >>> Scheduler(SchedulerConfig.from_mapping({"tiers": [{"plugins": [{"name": "drff"}]}]}))
@@ -51,16 +54,19 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         *,
         placement: PlacementFactory = IndexedPlacement,
     ) -> None:
-        if config is not None and not _is_config(config):
-            message = f"{config!r} is no SchedulerConfig; use SchedulerConfig.from_mapping"
-            raise ConfigError([Fault("config", message)])
-        self.config = SchedulerConfig() if config is None else config
+        used = SchedulerConfig() if config is None else config
         known = default_registry() if registry is None else registry
-        faults = list(config_faults(self.config, known))
+        faults: list[Fault] = []
+        if is_of(used, SchedulerConfig):
+            faults += config_faults(used.actions, used.tiers, known, names_too=True)
+        else:
+            message = f"{shown(config)} is no SchedulerConfig; use SchedulerConfig.from_mapping"
+            faults += [Fault("config", message), *config_faults((), (), known, names_too=True)]
+        if not callable(placement):
+            faults.append(Fault("placement", f"{shown(placement)} makes no placement engine"))
         if faults:
             raise ConfigError(faults)
-        if not callable(placement):
-            raise ConfigError([Fault("placement", f"{placement!r} makes no placement engine")])
+        self.config = used
         self._placement = placement
         self._plugins: list[ConfiguredPlugin] = []
         for position, tier in enumerate(self.config.tiers):
@@ -110,18 +116,10 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             PluginError: a plugin raised when it was opened, or opened what it must not.
 
         """
-        if not _is_snapshot(snapshot):
-            message = f"{snapshot!r} is no Snapshot; make one of it"
+        if not is_of(snapshot, Snapshot):
+            message = f"{shown(snapshot)} is no Snapshot; make one of it"
             raise SnapshotError([Fault("snapshot", message)])
         return Session(snapshot, self._plugins, self._placement)
-
-
-def _is_config(config: object) -> bool:
-    return isinstance(config, SchedulerConfig)
-
-
-def _is_snapshot(snapshot: object) -> bool:
-    return isinstance(snapshot, Snapshot)
 
 
 def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> CycleResult:

@@ -53,6 +53,8 @@ class Session:
         """The action that runs now."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
+        self.reserved_at_first: list[TaskState] = []
+        """The tasks that the snapshot has as Reserved, those on nodes that are gone included."""
         self.dropped_reservations: list[Promise] = []
         self.left_out: dict[str, JobCondition] = {}
         self.unplaced: dict[str, TaskState] = {}
@@ -80,6 +82,7 @@ class Session:
         }
         """Queues that were overused when the session was opened, by name."""
         self._admit_jobs()
+        self._remember_reservations()
         self._drop_stale_reservations()
 
     # Opening
@@ -96,6 +99,12 @@ class Session:
                 continue
             job.in_session = True
             self.jobs[job.uid] = job
+
+    def _remember_reservations(self) -> None:
+        self.reserved_at_first += [task for task, _ in self.ledger.lost_reservations]
+        for job in self.ledger.jobs.values():
+            if job.count(TaskStatus.RESERVED):
+                self.reserved_at_first += job.having(TaskStatus.RESERVED)
 
     def _drop_stale_reservations(self) -> None:
         for task, node_name in self.ledger.lost_reservations:

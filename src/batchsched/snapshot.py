@@ -40,6 +40,9 @@ class Snapshot:
     order (nodes and queues by name, jobs and tasks by UID), so that two
     snapshots with the same content are equal.
 
+    Amounts are finite, and so small that it can be computed with their sums: all nodes
+    together have at most some 1e302 of each dimension, and so do all tasks.
+
     A job whose queue is not in the snapshot is no fault: a cycle leaves it out
     and says why.
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from attrs import evolve
 
-from batchsched.checks import shown
+from batchsched.asking import problem_of
+from batchsched.checks import is_of, shown
 from batchsched.errors import Fault
-from batchsched.happened import Given, is_of
+from batchsched.happened import Given
 from batchsched.model import JobInfo, TaskInfo
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
@@ -18,6 +19,9 @@ __all__ = ["TaskChanges"]
 
 _TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 _MOVING = (*_TO_START, TaskStatus.RELEASING, TaskStatus.RESERVED)
+
+_NEW = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_ON_A_NODE = tuple(status for status in TaskStatus if status not in _NEW)
 
 _Place = tuple[TaskStatus, str]
 """The status that a decision gives a task, and the node."""
@@ -39,11 +43,15 @@ class TaskChanges:
         events: Mapping[str, str],
         replacement: Callable[[TaskInfo], TaskInfo | None],
         given: Given,
+        *,
+        knows_decisions: bool = True,
     ) -> None:
         self._snapshot = snapshot
         self._events = events
         self._replacement = replacement
         self._given = given
+        self._knows_decisions = knows_decisions
+        """Whether all that was decided could be read; if not, the state of tasks is unsure."""
         self._met: set[str] = set()
         self._nodes_before = frozenset(node.name for node in snapshot.nodes)
         self._places: dict[str, _Place] = {}
@@ -54,6 +62,8 @@ class TaskChanges:
         self.node_names: frozenset[str] | None = None
         """The nodes that there are, if they are not those that there were."""
         self.task_faults: list[Fault] = []
+        self.raised: Exception | None = None
+        """What the replacement raised first, if it did."""
 
     def decide(self, result: CycleResult) -> None:
         """Take note of what a cycle decided."""
@@ -85,9 +95,13 @@ class TaskChanges:
     def check_jobs(self, removed: tuple[str, ...], arrived: tuple[JobInfo, ...]) -> None:
         """Check that jobs that are removed were there, and that jobs that came were not."""
         known = {job.uid for job in self._snapshot.jobs}
+        named: set[str] = set()
         for uid in removed:
             if uid not in known:
                 self._given.refuse(f"removed_jobs[{uid!r}]", "there is no such job")
+            elif uid in named:
+                self._given.refuse(f"removed_jobs[{uid!r}]", "the job is named twice")
+            named.add(uid)
         for job in arrived:
             if job.uid in known and job.uid not in removed:
                 self._given.refuse(f"new_jobs[{job.uid!r}]", "there is such a job already")
@@ -153,6 +167,7 @@ class TaskChanges:
         after = self._after_event(self._after_result(task), replacement)
         if (
             after is not None
+            and self._knows_decisions
             and self.node_names is not None
             and after.node_name is not None
             and after.status is not TaskStatus.RESERVED
@@ -232,14 +247,31 @@ class TaskChanges:
     def _replaced(
         self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
     ) -> TaskInfo | None:
-        after = replacement(task)
-        if after is None or is_of(after, TaskInfo):
+        path = f"replacement[{task.uid!r}]"
+        try:
+            after = replacement(task)
+        except Exception as error:
+            self.raised = self.raised or error
+            self.task_faults.append(Fault(path, f"it raised {problem_of(error)}"))
+            return None
+        if after is None:
+            return None
+        if not is_of(after, TaskInfo):
+            message = f"{shown(after)} is no TaskInfo, which comes in the place of the task"
+        elif after.node_name is not None:
+            message = f"it is on {shown(after.node_name)}; what comes new is on no node, see as_new"
+        elif after.status in _ON_A_NODE:
+            message = (
+                f"it is {after.status.value}; what comes new is Pending, see as_new, or has ended"
+            )
+        else:
             return after
-        message = f"{shown(after)} is no TaskInfo, which comes in the place of the task"
-        self.task_faults.append(Fault(f"replacement[{task.uid!r}]", message))
+        self.task_faults.append(Fault(path, message))
         return None
 
     def _refuse(self, event: str, task: TaskInfo, who: str) -> None:
+        if not self._knows_decisions:
+            return
         message = f"the task is {task.status.value}; only one that {who}"
         self.task_faults.append(Fault(f"{event}[{task.uid!r}]", message))
 

@@ -14,8 +14,6 @@ from typing import TypeVar
 from batchsched.checks import (
     LARGEST,
     Problems,
-    amount_map_problems,
-    amount_problems,
     each_problems,
     integer_problems,
     is_text,
@@ -36,6 +34,14 @@ from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
 from batchsched.node_use import node_use_faults
 from batchsched.resources import Resource
 from batchsched.status import TaskStatus
+from batchsched.validation_amounts import (
+    is_sound_resource,
+    is_usual_resource,
+    request_problems,
+    resource_problems,
+    scoring_problems,
+    total_faults,
+)
 from batchsched.validation_constraints import constraint_problems, taint_problems
 
 __all__ = ["snapshot_faults", "task_problems"]
@@ -63,7 +69,7 @@ def snapshot_faults(
     check.report("", time_problems("now", now))
     nodes = check.only(NodeInfo, nodes, "nodes")
     for node in nodes:
-        check.report(f"nodes[{shown(node.name)}]", _node_problems(node))
+        check.report(f"nodes[{shown(node.name)}]", check.node_problems(node))
     queues = check.only(Queue, queues, "queues")
     for queue in queues:
         check.report(f"queues[{shown(queue.name)}]", _queue_problems(queue))
@@ -78,10 +84,18 @@ def snapshot_faults(
         check.report(path, _job_problems(job))
         tasks += check.tasks(job.tasks, f"{path}.tasks")
     check.unique("jobs", (job.uid for job in jobs))
+    of_jobs = len(tasks)
     tasks += check.tasks(other_tasks, "other_tasks")
+    if check.may_be_too_much:
+        check.faults.extend(total_faults("nodes", (node.allocatable for node in nodes)))
+        check.faults.extend(total_faults("jobs", (task.start_request for task in tasks[:of_jobs])))
+        others = (task.start_request for task in tasks[of_jobs:])
+        check.faults.extend(total_faults("other_tasks", others))
     if check.faults:
         # Only sums of sound amounts mean anything.
-        nodes = [node for node in nodes if is_text(node.name) and _is_sound(node.allocatable)]
+        nodes = [
+            node for node in nodes if is_text(node.name) and is_sound_resource(node.allocatable)
+        ]
         tasks = [task for task in tasks if _is_sound_use(task)]
     check.faults.extend(node_use_faults(nodes, tasks))
     return check.faults
@@ -97,8 +111,10 @@ class _Check:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.nodes: frozenset[str] = frozenset()
+        self.may_be_too_much = False
+        """Whether amounts are so large, or so strange, that their sums have to be looked at."""
         self._place_of: dict[str, str] = {}
-        self._sound_resources: set[int] = set()
+        self._usual_resources: set[int] = set()
         self._sound_constraints: set[tuple[int, ...]] = set()
         self._last_sound: TaskInfo | None = None
 
@@ -127,6 +143,20 @@ class _Check:
                 if name in seen:
                     self.faults.append(Fault(f"{path}[{name!r}]", "this name is given twice"))
                 seen.add(name)
+
+    def node_problems(self, node: NodeInfo) -> Problems:
+        """Yield all that is wrong with a node."""
+        yield from text_problems("name", node.name)
+        if not self._is_usual(node.allocatable):
+            yield from under("allocatable", resource_problems(node.allocatable))
+        if node.max_tasks is not None:
+            what = "number of tasks; use an integer, 0 or more, or None"
+            yield from integer_problems("max_tasks", node.max_tasks, what, least=0)
+        for name, texts in (("labels", node.labels), ("conditions", node.conditions)):
+            if not _are_sound_labels(texts):
+                yield from text_map_problems(name, texts)
+        yield from truth_problems("unschedulable", node.unschedulable)
+        yield from each_problems("taints", node.taints, "Taint", taint_problems)
 
     def tasks(self, tasks: Collection[TaskInfo], path: str) -> list[TaskInfo]:
         """Check tasks, all of one job or all of none, and return those that are tasks."""
@@ -178,12 +208,12 @@ class _Check:
         ):
             return False
         resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request
-        if id(resreq) not in self._sound_resources and not self._is_sound_resource(resreq):
+        if id(resreq) not in self._usual_resources and not self._is_usual(resreq):
             return False
         if (
             init_resreq is not None
             and init_resreq is not resreq
-            and not (self._is_sound_resource(init_resreq) and resreq.fits(init_resreq))
+            and not (self._is_usual(init_resreq) and resreq.fits(init_resreq))
         ):
             return False
         if scoring is not None and not (
@@ -208,12 +238,13 @@ class _Check:
             self._last_sound = task
         return True
 
-    def _is_sound_resource(self, resource: Resource) -> bool:
-        if id(resource) in self._sound_resources:
+    def _is_usual(self, resource: Resource) -> bool:
+        if id(resource) in self._usual_resources:
             return True
-        if not _is_sound_resource(resource):
+        if not is_usual_resource(resource):
+            self.may_be_too_much = True
             return False
-        self._sound_resources.add(id(resource))
+        self._usual_resources.add(id(resource))
         return True
 
     def _has_sound_constraints(self, task: TaskInfo) -> bool:
@@ -235,12 +266,12 @@ class _Check:
         return True
 
 
-def _is_sound(resource: object) -> bool:
-    return next(_resource_problems(resource), None) is None
-
-
 def _is_sound_use(task: TaskInfo) -> bool:
-    return type(task.status) is TaskStatus and is_text(task.node_name) and _is_sound(task.resreq)
+    return (
+        type(task.status) is TaskStatus
+        and is_text(task.node_name)
+        and is_sound_resource(task.resreq)
+    )
 
 
 def _are_sound_labels(labels: Mapping[str, str]) -> bool:
@@ -268,43 +299,6 @@ def _are_sound_tolerations(tolerations: tuple[Toleration, ...]) -> bool:
         ):
             return False
     return True
-
-
-def _is_sound_resource(resource: Resource) -> bool:
-    if type(resource) is not Resource:
-        return False
-    milli_cpu, memory, scalars = resource.milli_cpu, resource.memory, resource.scalars
-    if not (
-        type(milli_cpu) in _NUMBERS
-        and 0 <= milli_cpu <= LARGEST
-        and type(memory) in _NUMBERS
-        and 0 <= memory <= LARGEST
-        and isinstance(scalars, FrozenMap)
-    ):
-        return False
-    for name, amount in scalars.items():
-        if (
-            type(name) is not str
-            or name in _NO_SCALARS
-            or type(amount) not in _NUMBERS
-            or not 0 <= amount <= LARGEST
-        ):
-            return False
-    return True
-
-
-def _node_problems(node: NodeInfo) -> Problems:
-    yield from text_problems("name", node.name)
-    if not _is_sound_resource(node.allocatable):
-        yield from under("allocatable", _resource_problems(node.allocatable))
-    if node.max_tasks is not None:
-        what = "number of tasks; use an integer, 0 or more, or None"
-        yield from integer_problems("max_tasks", node.max_tasks, what, least=0)
-    for name, texts in (("labels", node.labels), ("conditions", node.conditions)):
-        if not _are_sound_labels(texts):
-            yield from text_map_problems(name, texts)
-    yield from truth_problems("unschedulable", node.unschedulable)
-    yield from each_problems("taints", node.taints, "Taint", taint_problems)
 
 
 def _queue_problems(queue: Queue) -> Problems:
@@ -339,9 +333,9 @@ def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
     yield from truth_problems("is_backfill", task.is_backfill)
     yield from time_problems("creation_time", task.creation_time)
     yield from _place_problems(task.status, task.node_name, nodes)
-    yield from _request_problems(task.resreq, task.init_resreq)
+    yield from request_problems(task.resreq, task.init_resreq)
     if task.scoring_request is not None:
-        yield from under("scoring_request", _scoring_problems(task.scoring_request))
+        yield from under("scoring_request", scoring_problems(task.scoring_request))
     yield from constraint_problems(task)
 
 
@@ -369,31 +363,3 @@ def _place_problems(status: object, node_name: object, nodes: Collection[str]) -
 def _other_task_problems(task: TaskInfo) -> Problems:
     if task.status is TaskStatus.RESERVED:
         yield "status", "Reserved is for tasks of jobs; a task without a job is never placed"
-
-
-def _request_problems(resreq: Resource, init_resreq: Resource | None) -> Problems:
-    problems = list(under("resreq", _resource_problems(resreq)))
-    if init_resreq is not None:
-        problems.extend(under("init_resreq", _resource_problems(init_resreq)))
-        if not problems and not resreq.fits(init_resreq):
-            message = f"{init_resreq!r} is less than resreq, {resreq!r}"
-            problems.append(("init_resreq", message))
-    return iter(problems)
-
-
-def _resource_problems(resource: object) -> Problems:
-    if not isinstance(resource, Resource):
-        yield "", f"{shown(resource)} is no Resource"
-        return
-    yield from amount_problems("milli_cpu", resource.milli_cpu)
-    yield from amount_problems("memory", resource.memory)
-    yield from amount_map_problems("scalars", resource.scalars)
-
-
-def _scoring_problems(scoring: object) -> Problems:
-    if not isinstance(scoring, ScoringRequest):
-        yield "", f"{shown(scoring)} is no ScoringRequest"
-        return
-    what = "scoring amount; use an integer, 0 or more"
-    yield from integer_problems("milli_cpu", scoring.milli_cpu, what, least=0)
-    yield from integer_problems("memory", scoring.memory, what, least=0)

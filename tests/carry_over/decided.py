@@ -47,14 +47,17 @@ def tasks_of(snapshot: Snapshot) -> dict[str, tuple[str, str | None, bool]]:
 
 
 def result_of(**outcomes: tuple[TaskStatus, str | None, bool]) -> CycleResult:
-    """A result in which tasks, by UID, end with a status, on a node, marked or not."""
+    """A result in which tasks, by UID, end with a status, on a node, marked or not.
+
+    Those that are evicted make room for themselves: there is always such a task.
+    """
     binds, evictions, reserved = [], [], []
     for uid, (status, node, mark) in outcomes.items():
         if status is TaskStatus.BINDING:
             binds.append(Bind(task_uid=uid, node_name=node, is_backfill=mark))
         elif status is TaskStatus.RELEASING:
             evictions.append(
-                Eviction(task_uid=uid, node_name=node, action="preempt", for_task_uid="x")
+                Eviction(task_uid=uid, node_name=node, action="preempt", for_task_uid=uid)
             )
         elif status is TaskStatus.RESERVED:
             reserved.append(Promise(task_uid=uid, node_name=node))

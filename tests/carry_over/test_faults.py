@@ -19,16 +19,21 @@ from decided import (
 )
 
 from batchsched import (
+    Bind,
     CycleResult,
     EventError,
+    Eviction,
     FaultsError,
     JobInfo,
     NodeInfo,
+    Promise,
     Resource,
     SnapshotError,
     TaskInfo,
+    TaskOutcome,
     TaskStatus,
     next_snapshot,
+    reservations_to_keep,
 )
 
 
@@ -136,7 +141,9 @@ def test_two_reservations_of_one_task_are_refused() -> None:
         ({"removed_tasks": [None]}, "removed_tasks[0]: None is no UID; a UID is a text"),
         ({"new_jobs": [None]}, "new_jobs[0]: None is no JobInfo"),
         ({"nodes": [None]}, "nodes[0]: None is no NodeInfo"),
-        ({"nodes": "n1"}, "nodes: 'n1' is one text; use ['n1']"),
+        ({"nodes": "n1"}, "nodes: 'n1' is no collection of NodeInfo; use a list"),
+        ({"new_jobs": {"a": 1}}, "new_jobs: {'a': 1} is no collection of JobInfo; use a list"),
+        ({"queues": 5}, "queues: 5 is no collection of Queue; use a list"),
         ({"queues": [1]}, "queues[0]: 1 is no Queue"),
         ({"other_tasks": [{}]}, "other_tasks[0]: {} is no TaskInfo"),
         ({"now": None}, "now: None is no time; a time is a finite number of seconds"),
@@ -236,3 +243,203 @@ def test_a_replacement_that_cannot_be_called_is_refused_before_it_is_needed() ->
     nothing: Any = None
     with pytest.raises(EventError, match="replacement: None cannot be called; leave it out"):
         next_snapshot(snapshot_of(task("a")), None, now=11, replacement=nothing)
+
+
+# Results made by hand
+
+
+def faults_of(result: CycleResult, *tasks: TaskInfo, **events: Any) -> list[str]:
+    before = snapshot_of(*(tasks or (task("a"), task("b", RUNNING, "n1"))))
+    with pytest.raises(EventError) as caught:
+        next_snapshot(before, result, **{"now": 11, **events})
+    return [str(fault) for fault in caught.value.faults]
+
+
+EVICTION = Eviction(task_uid="b", node_name="n1", action="preempt", for_task_uid="a")
+PROMISE = Promise(task_uid="a", node_name="n1")
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"), [("binds", "Bind"), ("evictions", "Eviction"), ("reserved", "Promise")]
+)
+@pytest.mark.parametrize("wrong", [None, 5, "ab", b"ab", {"a": "n1"}, {}], ids=str)
+def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong: Any) -> None:
+    result = CycleResult(**{part: wrong})
+    message = f"result.{part}: {wrong!r} is no collection of {kind}; use a list"
+    if isinstance(wrong, bytes):
+        assert faults_of(result)[0] == f"result.{part}[0]: 97 is no {kind}"
+        return
+    assert faults_of(result) == [message]
+    with pytest.raises(EventError) as caught:
+        reservations_to_keep(result, snapshot_of(task("a")))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"binds": (("a", "n1"),)}, ["binds[0]: ('a', 'n1') is no Bind"]),
+        (
+            {"binds": [Bind(task_uid="a", node_name="n1"), Bind(task_uid=["a"], node_name="n1")]},  # type: ignore[arg-type]
+            ["binds[1].task_uid: ['a'] is no text"],
+        ),
+        (
+            {"binds": [Bind(task_uid="a", node_name=["n1"], is_backfill=1)]},  # type: ignore[arg-type]
+            [
+                "binds[0].node_name: ['n1'] is no text",
+                "binds[0].is_backfill: 1 is neither True nor False",
+            ],
+        ),
+        (
+            {
+                "evictions": [
+                    evolve(EVICTION, task_uid=5, node_name=None, action=5, for_task_uid=[])
+                ]
+            },
+            [
+                "evictions[0].task_uid: 5 is no text",
+                "evictions[0].node_name: None is no text",
+                "evictions[0].action: 5 is no text",
+                "evictions[0].for_task_uid: [] is no text",
+            ],
+        ),
+        (
+            {"reserved": [evolve(PROMISE, task_uid=["a"]), evolve(PROMISE, node_name={})]},
+            ["reserved[0].task_uid: ['a'] is no text", "reserved[1].node_name: {} is no text"],
+        ),
+        ({"reserved": [PROMISE], "tasks": None}, ["tasks: None is no mapping; use a dict"]),
+        (
+            {"reserved": [PROMISE], "tasks": {"a": "Allocated", 5: "x"}},
+            [
+                "tasks['a']: 'Allocated' is no TaskOutcome",
+                "tasks[5]: 5 is no UID; a UID is a text",
+                "tasks[5]: 'x' is no TaskOutcome",
+            ],
+        ),
+        (
+            {"tasks": {"a": TaskOutcome(status="Allocated", node_name=["n1"])}},  # type: ignore[arg-type]
+            [
+                "tasks['a'].status: 'Allocated' is no TaskStatus; use TaskStatus.ALLOCATED",
+                "tasks['a'].node_name: ['n1'] is no text",
+            ],
+        ),
+    ],
+    ids=str,
+)
+def test_decisions_that_cannot_be_read_are_faults(result: Any, expected: list[str]) -> None:
+    given = CycleResult(**result)
+    expected = [f"result.{fault}" for fault in expected]
+    assert faults_of(given) == expected
+    with pytest.raises(EventError) as caught:
+        reservations_to_keep(given, snapshot_of(task("a")))
+    assert [str(fault) for fault in caught.value.faults] == expected
+
+
+def test_what_depends_on_decisions_that_cannot_be_read_is_not_told() -> None:
+    unreadable: Any = ("a", "n1")
+    result = CycleResult(binds=[unreadable])
+    said = faults_of(result, not_started=["a"], succeeded=["ghost"], nodes=[])
+    assert said == [
+        "result.binds[0]: ('a', 'n1') is no Bind",
+        "succeeded['ghost']: there is no such task",
+    ]
+
+
+def test_faults_of_every_argument_are_told_at_once() -> None:
+    wrong: Any = 5
+    result = CycleResult(binds=(Bind(task_uid="q1", node_name="zz"),))
+    events = {"now": "x", "succeeded": ["zz"], "nodes": [5], "new_jobs": [4], "replacement": wrong}
+    said = faults_of(result, task("q1"), removed_jobs=["default/ghost"], **events)
+    assert [fault.split(":")[0] for fault in said] == [
+        *("new_jobs[0]", "nodes[0]", "replacement", "now", "removed_jobs['default/ghost']"),
+        *("succeeded['zz']", "result.tasks['q1']"),
+    ]
+
+
+def test_what_is_no_result_does_not_hide_other_faults() -> None:
+    wrong: Any = "bound"
+    said = faults_of(wrong, now=9, removed_jobs=["x"], gone=["ghost"], not_started=["a"])
+    assert [fault.split(":")[0] for fault in said] == [
+        *("result", "now", "removed_jobs['x']", "gone['ghost']"),
+    ]
+
+
+def test_an_eviction_for_a_task_that_is_not_there_is_of_another_snapshot() -> None:
+    result = CycleResult(evictions=[EVICTION, evolve(EVICTION, task_uid="c", for_task_uid="ghost")])
+    tasks = task("a"), task("b", RUNNING, "n1"), task("c", RUNNING, "n1")
+    assert faults_of(result, *tasks) == [
+        (
+            "result.evictions['c'].for_task_uid: 'ghost' is no task of a job; "
+            "the result is of another snapshot"
+        )
+    ]
+
+
+def test_a_job_that_is_removed_twice_is_refused_like_an_event_that_is_named_twice() -> None:
+    said = faults_of(CycleResult(), removed_jobs=["default/j-a", "default/j-b", "default/j-a"])
+    assert said == ["removed_jobs['default/j-a']: the job is named twice"]
+
+
+# Replacements
+
+
+@pytest.mark.parametrize("event", ["gone", "by itself"])
+def test_a_replacement_that_is_on_a_node_is_refused(event: str) -> None:
+    status = RUNNING if event == "gone" else RELEASING
+    before = task("b", status, "n1")
+    events = {"gone": ["b"]} if event == "gone" else {}
+    for wrong, message in (
+        (before, "it is on 'n1'; what comes new is on no node, see as_new"),
+        (task("c", RESERVED, "n2"), "it is on 'n2'; what comes new is on no node, see as_new"),
+        (
+            task("c", RELEASING),
+            "it is Releasing; what comes new is Pending, see as_new, or has ended",
+        ),
+    ):
+        said = faults_of(CycleResult(), before, replacement=lambda _task, to=wrong: to, **events)
+        assert said == [f"replacement['b']: {message}"]
+
+
+def test_a_replacement_may_be_another_task_that_is_pending_or_has_ended() -> None:
+    before = snapshot_of(task("b", RUNNING, "n1"))
+    for status in (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED):
+        comes = task("new", status)
+        after = next_snapshot(
+            before, None, now=11, gone=["b"], replacement=lambda _task, to=comes: to
+        )
+        assert after.jobs[0].tasks == (comes,)
+
+
+def test_a_replacement_that_raises_is_a_fault_with_its_cause() -> None:
+    before = snapshot_of(task("a", RUNNING, "n1"), task("b", RUNNING, "n1"))
+
+    def fails(of: TaskInfo) -> TaskInfo:
+        raise KeyError(of.uid)
+
+    with pytest.raises(EventError) as caught:
+        next_snapshot(before, None, now=9, gone=["a", "b"], replacement=fails)
+    assert [str(fault) for fault in caught.value.faults] == [
+        "now: 9 is before the last cycle, which was at 10",
+        "replacement['a']: it raised KeyError: 'a'",
+        "replacement['b']: it raised KeyError: 'b'",
+    ]
+    assert repr(caught.value.__cause__) == "KeyError('a')"
+
+
+# What is given to reservations_to_keep
+
+
+def test_what_reservations_to_keep_is_given_is_checked_all_at_once() -> None:
+    wrong: Any = None
+    with pytest.raises(EventError) as caught:
+        reservations_to_keep(wrong, wrong, nodes=[wrong])
+    assert [str(fault) for fault in caught.value.faults] == [
+        "snapshot: None is no Snapshot",
+        "result: None is no CycleResult",
+        "nodes[0]: None is no NodeInfo",
+    ]
+    broken = NodeInfo(name="n1", labels=wrong)
+    with pytest.raises(SnapshotError, match=r"^nodes\['n1'\].labels: None is no mapping"):
+        reservations_to_keep(
+            CycleResult(reserved=[PROMISE]), snapshot_of(task("a")), nodes=[broken]
+        )

@@ -16,6 +16,7 @@ from batchsched import (
     Resource,
     Scheduler,
     SchedulerConfig,
+    Session,
     Snapshot,
     Taint,
     TaintEffect,
@@ -24,6 +25,7 @@ from batchsched import (
     WhyPending,
     schedule,
 )
+from batchsched.closing import close
 
 S = TaskStatus
 
@@ -253,6 +255,84 @@ def test_reservations_of_jobs_that_are_not_conditionally_ready_end_with_the_cycl
     assert [p.task_uid for p in result.reserved] == ["k-1"]
     assert [(p.task_uid, p.node_name) for p in result.dropped_reservations] == [("d-1", "n1")]
     assert result.pending["d-1"].why is WhyPending.NOT_CONSIDERED
+
+
+def reserved_on_n1() -> Session:
+    """Open a session in which s-1 and s-2 need each other, and n1 is reserved for s-1."""
+    nodes = [node("n1", "4C4G"), node("n2", "4C4G")]
+    return scheduler("allocate").open(cluster(nodes, job("s", "1C1G>n1", "1C1G", minimum=2)))
+
+
+def dropped(session: Session) -> list[tuple[str, str]]:
+    return [(p.task_uid, p.node_name) for p in close(session).dropped_reservations]
+
+
+def test_a_reservation_that_is_taken_back_was_dropped() -> None:
+    session = reserved_on_n1()
+    session.take_back(session.task("s-1"))
+    assert dropped(session) == [("s-1", "n1")]
+
+
+def test_a_reservation_that_is_made_again_was_not_dropped() -> None:
+    session = reserved_on_n1()
+    session.take_back(session.task("s-1"))
+    session.reserve(session.task("s-1"), session.node("n1"))
+    session.pipeline(session.task("s-2"), session.node("n2"))
+    result = close(session)
+    assert [promise.task_uid for promise in result.reserved] == ["s-1"]
+    assert result.dropped_reservations == ()
+
+
+@pytest.mark.parametrize(("name", "expected"), [("n1", []), ("n2", [("s-1", "n1")])])
+def test_a_reservation_is_used_by_a_bind_to_its_node_alone(
+    name: str, expected: list[tuple[str, str]]
+) -> None:
+    session = reserved_on_n1()
+    with session.statement() as statement:
+        for task in session.jobs["default/s"].tasks:
+            statement.allocate(task, session.node(name))
+        statement.commit()
+    assert [bind.node_name for bind in session.binds] == [name, name]
+    assert dropped(session) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("n1", []), ("n2", [("s-1", "n1")])])
+def test_a_reservation_on_another_node_is_not_the_one_that_was_there(
+    name: str, expected: list[tuple[str, str]]
+) -> None:
+    session = reserved_on_n1()
+    session.take_back(session.task("s-1"))
+    session.reserve(session.task("s-1"), session.node(name))
+    session.pipeline(session.task("s-2"), session.node("n2"))
+    assert dropped(session) == expected
+
+
+def test_a_place_that_is_held_and_not_bound_has_ended_the_reservation() -> None:
+    session = reserved_on_n1()
+    with session.statement() as statement:
+        statement.allocate(session.task("s-1"), session.node("n1"))
+        statement.commit()
+    result = close(session)
+    assert result.tasks["s-1"].status is S.ALLOCATED
+    assert [promise.task_uid for promise in result.dropped_reservations] == ["s-1"]
+
+
+def test_what_is_undone_drops_no_reservation() -> None:
+    session = reserved_on_n1()
+    session.pipeline(session.task("s-2"), session.node("n2"))
+    with session.statement() as statement:
+        statement.take_back(session.task("s-1"))
+    assert dropped(session) == []
+
+
+def test_reservations_on_nodes_that_are_gone_are_dropped_even_of_jobs_left_out() -> None:
+    snapshot = cluster(
+        [node("n1", "4C4G")], job("a", "1C1G>n9", "1C1G@n1"), job("b", "1C1G>n1", queue="none")
+    )
+    expected = [("a-1", "n9"), ("b-1", "n1")]
+    assert dropped(scheduler("allocate").open(snapshot)) == expected
+    result = scheduler("allocate").schedule(snapshot)
+    assert [(p.task_uid, p.node_name) for p in result.dropped_reservations] == expected
 
 
 def test_a_node_without_anything_is_told_of() -> None:

@@ -372,7 +372,10 @@ def test_the_weights_of_nodeorder_are_whole_and_not_negative(name: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "path"),
     [
-        ({"actions": "allocate"}, "actions[0]: 'allocate' is not what stands here"),
+        (
+            {"actions": "allocate"},
+            "actions: 'allocate' is no collection of ActionOption; use a tuple",
+        ),
         ({"actions": ["allocate"]}, "actions[0]: 'allocate' is not what stands here"),
         ({"tiers": [["drf"]]}, "tiers[0]: ['drf'] is not what stands here; use Tier("),
         ({"tiers": [Tier(plugins=["drf"])]}, "tiers[0].plugins[0]: 'drf' is not what stands here"),  # type: ignore[list-item]
@@ -383,6 +386,127 @@ def test_options_of_a_wrong_type_are_faults(wrong: dict[str, Any], path: str) ->
     with pytest.raises(ConfigError) as caught:
         Scheduler(SchedulerConfig(**wrong))
     assert str(caught.value).startswith(path)
+
+
+COLLECTION = "is no collection of"
+LIST = "use a tuple or a list"
+MAPPING = "is no mapping; use a dict"
+NAME = "is no name; a name is a text"
+
+
+def refused(*arguments: Any, **options: Any) -> list[tuple[str, str]]:
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(*arguments, **options)
+    return [(fault.path, fault.message) for fault in caught.value.faults]
+
+
+def action(**wrong: Any) -> SchedulerConfig:
+    return SchedulerConfig(actions=[ActionOption(**{"name": "allocate", **wrong})])
+
+
+def plugin(**wrong: Any) -> SchedulerConfig:
+    return SchedulerConfig(tiers=[Tier(plugins=[PluginOption(**{"name": "gang", **wrong})])])
+
+
+@pytest.mark.parametrize("wrong", [5, None, {"a": 1}, "ab", b"ab"], ids=str)
+def test_what_is_no_collection_where_one_stands_is_a_fault(wrong: Any) -> None:
+    assert refused(SchedulerConfig(actions=wrong)) == [
+        ("actions", f"{wrong!r} {COLLECTION} ActionOption; {LIST}")
+    ]
+    assert refused(SchedulerConfig(tiers=wrong)) == [
+        ("tiers", f"{wrong!r} {COLLECTION} Tier; {LIST}")
+    ]
+    assert refused(SchedulerConfig(tiers=[Tier(), Tier(plugins=wrong)])) == [
+        ("tiers[1].plugins", f"{wrong!r} {COLLECTION} PluginOption; {LIST}")
+    ]
+
+
+@pytest.mark.parametrize("wrong", [5, None, [1], "ab"], ids=str)
+def test_what_is_no_mapping_where_one_stands_is_a_fault(wrong: Any) -> None:
+    message = f"{wrong!r} {MAPPING}"
+    assert refused(action(arguments=wrong)) == [("actions[0].arguments", message)]
+    assert refused(plugin(arguments=wrong)) == [("tiers[0].plugins[0].arguments", message)]
+    assert refused(plugin(flags=wrong)) == [("tiers[0].plugins[0].flags", message)]
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["a"], b"gang", {}], ids=str)
+def test_what_is_no_name_is_a_fault(wrong: Any) -> None:
+    message = f"{wrong!r} {NAME}"
+    assert refused(action(name=wrong)) == [("actions[0].name", message)]
+    assert refused(plugin(name=wrong)) == [("tiers[0].plugins[0].name", message)]
+
+
+@pytest.mark.parametrize("wrong", [5, None, ("a",)], ids=str)
+def test_flags_and_arguments_of_which_the_names_are_no_texts_are_faults(wrong: Any) -> None:
+    no_argument = "is no name of an argument; use a text"
+    assert refused(action(arguments={wrong: 1, "unready": "hold"})) == [
+        (f"actions[0].arguments[{wrong!r}]", no_argument)
+    ]
+    assert refused(plugin(flags={wrong: True}, arguments={wrong: 1})) == [
+        (f"tiers[0].plugins[0].flags[{wrong!r}]", "is no flag; the name of one is a text"),
+        (f"tiers[0].plugins[0].arguments[{wrong!r}]", no_argument),
+    ]
+
+
+def test_everything_wrong_with_options_made_in_code_is_told_at_once() -> None:
+    wrong: Any = 5
+    config = SchedulerConfig(
+        actions=[
+            ActionOption(name=wrong, arguments=wrong),
+            ActionOption(name="allocte", arguments=wrong),
+        ],
+        tiers=[
+            Tier(plugins=wrong),
+            Tier(
+                plugins=[
+                    PluginOption(name=wrong, flags=wrong, arguments=wrong),
+                    PluginOption(name=wrong),
+                    PluginOption(name="gang", flags={wrong: True, "enableJobReady": wrong}),
+                ]
+            ),
+        ],
+    )
+    assert [path for path, _ in refused(config)] == [
+        *("actions[0].name", "actions[0].arguments", "actions[1]", "actions[1].arguments"),
+        "tiers[0].plugins",
+        *(f"tiers[1].plugins[0].{part}" for part in ("name", "flags", "arguments")),
+        "tiers[1].plugins[1].name",
+        *("tiers[1].plugins[2].flags[5]", "tiers[1].plugins[2].enableJobReady"),
+    ]
+
+
+def test_what_is_no_registry_is_a_fault_with_all_others() -> None:
+    wrong: Any = "x"
+    registry = ("registry", "'x' is no Registry; leave it out, or extend default_registry()")
+    assert refused(None, wrong) == [registry]
+    assert faults({}, wrong) == [registry]
+    assert faults({"actions": 5, "tiers": [{"plugins": ["mine"]}]}, wrong) == [
+        ("actions", "5 is no list"),
+        registry,
+    ]
+    assert refused(wrong, wrong, placement=wrong) == [
+        ("config", "'x' is no SchedulerConfig; use SchedulerConfig.from_mapping"),
+        registry,
+        ("placement", "'x' makes no placement engine"),
+    ]
+    assert refused(action(name="mine", arguments=5), wrong) == [
+        registry,
+        ("actions[0].arguments", "5 is no mapping; use a dict"),
+    ]
+
+
+def test_what_cannot_be_shown_is_told_of_all_the_same() -> None:
+    class Shy:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    shy: Any = Shy()
+    assert refused(action(arguments={"unready": shy}))[0][1] == "<Shy> is no text"
+    assert refused(shy)[0][1].startswith("<Shy> is no SchedulerConfig")
+    assert faults({"actions": shy, shy: 1})[0] == (
+        "<Shy>",
+        "unknown key; known: actions, tiers, configurations",
+    )
 
 
 def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
