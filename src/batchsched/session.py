@@ -15,7 +15,7 @@ from batchsched.model import NodeInfo
 from batchsched.placement import Placement
 from batchsched.placement.judgement import Judgement
 from batchsched.reasons import ConditionReason, JobCondition
-from batchsched.result import Bind, Eviction, Promise
+from batchsched.result import Bind, Eviction
 from batchsched.room_search import Bounds, Verdicts
 from batchsched.session_view import SessionView
 from batchsched.snapshot import Snapshot
@@ -55,7 +55,6 @@ class Session:
         self.evictions: list[Eviction] = []
         self.reserved_at_first: list[TaskState] = []
         """The tasks that the snapshot has as Reserved, those on nodes that are gone included."""
-        self.dropped_reservations: list[Promise] = []
         self.left_out: dict[str, JobCondition] = {}
         self.unplaced: dict[str, TaskState] = {}
         """Tasks that an action tried to place and could not, by UID.
@@ -107,8 +106,6 @@ class Session:
                 self.reserved_at_first += job.having(TaskStatus.RESERVED)
 
     def _drop_stale_reservations(self) -> None:
-        for task, node_name in self.ledger.lost_reservations:
-            self.dropped_reservations.append(Promise(task_uid=task.uid, node_name=node_name))
         for node in self.ledger.nodes:
             if node.reserved_tasks and not fits(node.reserved, self.room_for_jobs(node)):
                 for task in sorted(node.reserved_tasks.values(), key=_uid):
@@ -128,15 +125,7 @@ class Session:
             self._drop_reservation(task)
 
     def _drop_reservation(self, task: TaskState) -> None:
-        node = task.node
-        assert node is not None
-        self.note_dropped_reservation(task, node)
         self.ledger.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
-
-    def note_dropped_reservation(self, task: TaskState, node: NodeState) -> None:
-        """Take note that a reservation ends without being used, if the snapshot has it."""
-        if task.info.status is TaskStatus.RESERVED and task.info.node_name == node.name:
-            self.dropped_reservations.append(Promise(task_uid=task.uid, node_name=node.name))
 
     # What there is
 

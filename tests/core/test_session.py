@@ -20,6 +20,7 @@ from batchsched import (
     TaskStatus,
     UnknownNameError,
 )
+from batchsched.closing import close
 from batchsched.plugins.proportion import ProportionPlugin
 from batchsched.session import Session
 
@@ -112,7 +113,7 @@ def test_reservations_without_a_future_are_dropped_at_open(
     name: str, jobs: list, dropped: dict[str, str]
 ) -> None:
     of = opened(cluster([node("n1", "4C8G"), node("n2", "4C8G")], *jobs), PLUGINS)
-    assert {p.task_uid: p.node_name for p in of.dropped_reservations} == dropped
+    assert {p.task_uid: p.node_name for p in close(of).dropped_reservations} == dropped
     for uid in dropped:
         assert standing(of.task(uid)) == ("Pending", None, False)
     kept = [t.uid for t in of.ledger.tasks.values() if t.status is S.RESERVED]
@@ -301,7 +302,9 @@ def test_dropping_reservations_makes_tasks_pending_and_takes_note() -> None:
     of.reserve(of.task("c-2"), of.node("n1"))
     of.drop_reservations(of.jobs["default/c"])
     assert standing(of.task("c-1")) == standing(of.task("c-2")) == ("Pending", None, False)
-    assert [p.task_uid for p in of.dropped_reservations] == ["c-1"]  # c-2 was of this session
+    assert [p.task_uid for p in close(of).dropped_reservations] == [
+        "c-1"
+    ]  # c-2 was of this session
     of.ledger.check()
 
 

@@ -37,9 +37,6 @@ def start_reserved_jobs(session: Session) -> None:
             if not session.job_ready(job):
                 continue
             statement.commit()
-        for task, node in reserved:
-            if node is not None and task.node is not node:
-                session.note_dropped_reservation(task, node)
 
 
 def _start(
