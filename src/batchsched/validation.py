@@ -88,9 +88,8 @@ def snapshot_faults(
     tasks += check.tasks(other_tasks, "other_tasks")
     if check.may_be_too_much:
         check.faults.extend(total_faults("nodes", (node.allocatable for node in nodes)))
-        check.faults.extend(total_faults("jobs", (task.start_request for task in tasks[:of_jobs])))
-        others = (task.start_request for task in tasks[of_jobs:])
-        check.faults.extend(total_faults("other_tasks", others))
+        check.faults.extend(total_faults("jobs", map(_asked_for, tasks[:of_jobs])))
+        check.faults.extend(total_faults("other_tasks", map(_asked_for, tasks[of_jobs:])))
     if check.faults:
         # Only sums of sound amounts mean anything.
         nodes = [
@@ -264,6 +263,11 @@ class _Check:
             return False
         self._sound_constraints.add(identity)
         return True
+
+
+def _asked_for(task: TaskInfo) -> Resource:
+    """Return the larger request, whether or not it is sound."""
+    return task.resreq if task.init_resreq is None else task.init_resreq
 
 
 def _is_sound_use(task: TaskInfo) -> bool:

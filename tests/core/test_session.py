@@ -113,7 +113,8 @@ def test_reservations_without_a_future_are_dropped_at_open(
     name: str, jobs: list, dropped: dict[str, str]
 ) -> None:
     of = opened(cluster([node("n1", "4C8G"), node("n2", "4C8G")], *jobs), PLUGINS)
-    assert {p.task_uid: p.node_name for p in close(of).dropped_reservations} == dropped
+    ended = [task for task in of.reserved_at_first if task.status is not S.RESERVED]
+    assert {task.uid: task.info.node_name for task in ended} == dropped
     for uid in dropped:
         assert standing(of.task(uid)) == ("Pending", None, False)
     kept = [t.uid for t in of.ledger.tasks.values() if t.status is S.RESERVED]
@@ -302,9 +303,8 @@ def test_dropping_reservations_makes_tasks_pending_and_takes_note() -> None:
     of.reserve(of.task("c-2"), of.node("n1"))
     of.drop_reservations(of.jobs["default/c"])
     assert standing(of.task("c-1")) == standing(of.task("c-2")) == ("Pending", None, False)
-    assert [p.task_uid for p in close(of).dropped_reservations] == [
-        "c-1"
-    ]  # c-2 was of this session
+    # c-2 was of this session.
+    assert [promise.task_uid for promise in close(of).dropped_reservations] == ["c-1"]
     of.ledger.check()
 
 
