@@ -35,8 +35,10 @@ def share(amount: Amount, total: Amount) -> float:
 
 
 def cluster_total(state: State) -> Resource:
-    """Return the sum of all nodes' allocatable resources."""
-    return total_of(node.allocatable for node in state.snapshot.nodes)
+    """Return the sum of all nodes' allocatable resources; a scalar of which there is 0 is none."""
+    total = total_of(node.allocatable for node in state.snapshot.nodes)
+    scalars = {name: amount for name, amount in total.scalars.items() if amount}
+    return Resource(milli_cpu=total.milli_cpu, memory=total.memory, scalars=scalars)
 
 
 class Drf(Plugin):
