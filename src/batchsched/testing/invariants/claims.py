@@ -19,30 +19,41 @@ def check_claims(cycle: Cycle) -> Iterator[str]:
 
     The claimant asks for something and is Pipelined on the victim's node; both belong to jobs
     of the session, and stand to each other as the action demands: of the same queue for
-    preempt, of different ones for reclaim, and a backfill task for allocate. Other actions
-    evict nobody.
+    preempt, of different ones for reclaim, and a backfill task for allocate. Other actions of
+    the specification evict nobody. Actions of one's own may evict whom they like in the session,
+    and let the claimant wait.
     """
     configured = {action.name for action in cycle.config.actions}
     for eviction in cycle.result.evictions:
-        victim, claimant = eviction.task_uid, eviction.for_task_uid
-        what = f"task {victim!r} is evicted from {eviction.node_name!r} by {eviction.action}"
+        where = f"from {eviction.node_name!r} by {eviction.action}"
+        what = f"task {eviction.task_uid!r} is evicted {where}"
         if eviction.action not in configured:
             yield f"{what}, which is not configured"
-        if victim not in cycle.result.tasks:
+        if not _is_of_session(cycle, eviction.task_uid):
             yield f"{what}, but it belongs to no job of the session"
-            continue
-        if claimant not in cycle.result.tasks:
-            yield f"{what} for {claimant!r}, which belongs to no job of the session"
-            continue
-        place = cycle.after[claimant]
-        if place.status is not TaskStatus.PIPELINED or place.node_name != eviction.node_name:
-            yield (
-                f"{what} for {claimant!r}, which is {place.status.value} on "
-                f"{place.node_name!r} afterwards"
-            )
-        if cycle.is_best_effort(claimant):
-            yield f"{what} for {claimant!r}, which asks for nothing"
-        yield from _relation(cycle, eviction, what)
+        elif eviction.action in cycle.policy.known_actions:
+            yield from _claim(cycle, eviction, what)
+
+
+def _is_of_session(cycle: Cycle, uid: str) -> bool:
+    return uid in cycle.job_of and uid in cycle.result.tasks
+
+
+def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
+    claimant = eviction.for_task_uid
+    if not _is_of_session(cycle, claimant):
+        yield f"{what} for {claimant!r}, which belongs to no job of the session"
+        return
+    place = cycle.after[claimant]
+    is_there = place.status is TaskStatus.PIPELINED and place.node_name == eviction.node_name
+    if not is_there and not cycle.policy.has_own_action_after(eviction.action):
+        yield (
+            f"{what} for {claimant!r}, which is {place.status.value} on "
+            f"{place.node_name!r} afterwards"
+        )
+    if cycle.is_best_effort(claimant):
+        yield f"{what} for {claimant!r}, which asks for nothing"
+    yield from _relation(cycle, eviction, what)
 
 
 def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
@@ -80,7 +91,7 @@ def check_sparing(cycle: Cycle) -> Iterator[str]:
         by_claimant.setdefault(eviction.for_task_uid, []).append(position)
     for claimant, positions in by_claimant.items():
         victims = [cycle.result.evictions[position] for position in positions]
-        if claimant in cycle.tasks and cycle.after[claimant].node_name in cycle.nodes:
+        if claimant in cycle.job_of and cycle.after[claimant].node_name in cycle.nodes:
             yield from _spared(cycle, claimant, victims, last=positions[-1])
 
 
@@ -103,7 +114,7 @@ def _spared(
     )
     for victim in victims:
         uid = victim.task_uid
-        if victim.node_name != node_name or uid not in cycle.tasks:
+        if victim.node_name != node_name or uid not in cycle.job_of:
             continue
         share = cycle.resreq[uid]
         others = _held(cycle, [e.task_uid for e in victims if e is not victim])

@@ -122,7 +122,7 @@ class Cycle:
         self.result = result
         self.config = config
         self.registry = registry
-        self.policy = Policy(config)
+        self.policy = Policy(config) if registry is None else Policy(config, registry)
 
     @cached_property
     def nodes(self) -> dict[str, NodeInfo]:

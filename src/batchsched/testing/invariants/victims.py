@@ -55,14 +55,16 @@ def _protected(
     rank, against, kind = _rank(cycle, victim, claimant)
     if rank > against and cycle.policy.protects("priority", action):
         yield f"{what}, but its {kind} has priority {rank}, and the claimant's {against}"
-    if action not in ("preempt", "reclaim"):
+    policy = cycle.policy
+    if action not in ("preempt", "reclaim") or action not in policy.known_actions:
         return
-    for tier in cycle.policy.tiers_asked(action):
+    for tier in policy.tiers_asked(action):
         # gang, drf, proportion and plugins of one's own may call anybody a victim.
-        if tier and all(
-            (name != "conformance" or not is_critical) and (name != "priority" or rank < against)
-            for name in tier
-        ):
+        refuse = {
+            *(["conformance"] if is_critical else []),
+            *(["priority"] if rank >= against else []),
+        }
+        if tier and not refuse & policy.known_plugins & set(tier):
             return
     yield f"{what}, but no tier's plugins can have called it a victim"
 
@@ -75,6 +77,8 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
         if job is None or cycle.after[eviction.task_uid].is_backfill:
             continue
         name = job.queue
+        if name not in shares:
+            continue  # that its queue is not there is for others to say
         if name not in upper:
             upper[name] = add(cycle.charged_before(name), _may_be_charged(cycle, name))
         upper[name] = sub(upper[name], cycle.resreq[eviction.task_uid])
