@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+from attrs import evolve
+from clusters import cluster, job, node
 from doctoring import placed
 from expecting import ONE_WAITS
 
@@ -10,9 +14,12 @@ import batchsched
 import batchsched.constraints
 import batchsched.testing
 from batchsched import (
+    Eviction,
+    PendingReason,
     Scheduler,
     SchedulerConfig,
     TaskStatus,
+    WhyPending,
 )
 from batchsched.testing import (
     INVARIANTS,
@@ -71,3 +78,24 @@ def test_a_law_of_ones_own() -> None:
         check_cycle(ONE_WAITS, result, invariants=[*INVARIANTS, nothing_waits])
     assert repr(nothing_waits) == "<invariant nothing_waits>"
     assert nothing_waits.__doc__ == "Nobody has to wait."
+
+
+def test_each_is_callable_alone_on_a_result_that_is_wrong_in_other_ways() -> None:
+    lost = job("lost", "1C1G@n1", queue="nowhere")
+    snapshot = cluster([node("n1", "4C4G")], lost, job("w", "1C1G"))
+    of_no_job = snapshot.jobs[0].tasks[0]
+    without = evolve(snapshot, jobs=snapshot.jobs[1:], other_tasks=[of_no_job])
+    for one in (snapshot, without):
+        sound = Scheduler().schedule(one)
+        for action in ("preempt", "reclaim", "allocate", "steal"):
+            eviction = Eviction(
+                task_uid="lost-1", node_name="n1", action=action, for_task_uid="w-1"
+            )
+            listed = evolve(sound, evictions=(eviction,))
+            overused = PendingReason(WhyPending.QUEUE_OVERUSED)
+            forgotten = evolve(listed, left_out={}, pending={"lost-1": overused})
+            moved = placed(placed(listed, "lost-1", S.RELEASING, "n1"), "w-1", S.PIPELINED, "n1")
+            for wrong in (listed, forgotten, moved):
+                for law in INVARIANTS:
+                    with suppress(InvariantViolation):
+                        law(one, wrong)

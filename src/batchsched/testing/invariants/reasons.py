@@ -150,7 +150,8 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             )
         ),
     )
-    if certainly_has_less(deserved(cycle)[job.queue], most):
+    share = deserved(cycle).get(job.queue)
+    if share is not None and certainly_has_less(share, most):
         yield "its queue never had all that it deserves"
 
 
