@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -14,15 +16,20 @@ import batchsched
 import batchsched.constraints
 import batchsched.testing
 from batchsched import (
+    ActionOption,
+    ConfigError,
     Eviction,
     PendingReason,
     Scheduler,
     SchedulerConfig,
+    SnapshotError,
     TaskStatus,
     WhyPending,
+    default_registry,
 )
 from batchsched.testing import (
     INVARIANTS,
+    Cycle,
     InvariantViolation,
     check_capacity,
     check_claims,
@@ -99,3 +106,43 @@ def test_each_is_callable_alone_on_a_result_that_is_wrong_in_other_ways() -> Non
                 for law in INVARIANTS:
                     with suppress(InvariantViolation):
                         law(one, wrong)
+
+
+# What is no cycle at all
+
+
+def test_what_is_no_configuration() -> None:
+    result = Scheduler().schedule(ONE_WAITS)
+    wrong: Any = {"actions": "allocate"}
+    broken = SchedulerConfig(actions="allocate")  # type: ignore[arg-type]
+    late = {"starvationThreshold": "soon"}
+    refused = SchedulerConfig(actions=[ActionOption(name="allocate", arguments=late)])
+    for law in (check_cycle, check_gangs):
+        with pytest.raises(ConfigError, match="is no SchedulerConfig; use"):
+            law(ONE_WAITS, result, wrong)
+        with pytest.raises(ConfigError, match="use ActionOption"):
+            law(ONE_WAITS, result, broken)
+        with pytest.raises(ConfigError, match="starvationThreshold"):
+            law(ONE_WAITS, result, refused)
+
+
+def test_what_is_no_snapshot_result_or_registry() -> None:
+    result = Scheduler().schedule(ONE_WAITS)
+    nothing: Any = None
+    for law in (check_cycle, check_gangs):
+        with pytest.raises(SnapshotError, match="None is no Snapshot; give the one that was"):
+            law(nothing, result)
+        with pytest.raises(TypeError, match="None is no CycleResult; give what schedule"):
+            law(ONE_WAITS, nothing)
+        with pytest.raises(TypeError, match="is no Registry; give the one"):
+            law(ONE_WAITS, result, registry=default_registry)  # type: ignore[arg-type]
+
+
+def test_a_law_of_ones_own_that_was_not_made_an_invariant() -> None:
+    def nothing_waits(cycle: Cycle) -> Iterator[str]:
+        yield from cycle.result.pending
+
+    result = Scheduler().schedule(ONE_WAITS)
+    laws: Any = [*INVARIANTS, nothing_waits]
+    with pytest.raises(TypeError, match="nothing_waits is no invariant; write @invariant above"):
+        check_cycle(ONE_WAITS, result, invariants=laws)
