@@ -9,8 +9,10 @@ from doctoring import evicted, placed
 from expecting import GANG, ONE_WAITS, RUNNING, Doctor, bind, expect, policy, with_task
 
 from batchsched import (
+    ConditionReason,
     CycleResult,
     HostPort,
+    JobCondition,
     LabelSelector,
     PodAffinity,
     PodAffinityTerm,
@@ -38,6 +40,16 @@ class TestDecisions:
             (
                 lambda r: evolve(r, jobs={"default/a": r.jobs["default/a"]}),
                 "job 'default/b' must be either in the session or left out",
+            ),
+            (
+                lambda r: evolve(r, jobs={**r.jobs, "default/ghost": r.jobs["default/a"]}),
+                "job 'default/ghost' has an outcome or was left out, and is not in the snapshot",
+            ),
+            (
+                lambda r: evolve(
+                    r, left_out={"x/ghost": JobCondition(ConditionReason.QUEUE_UNKNOWN, "none")}
+                ),
+                "job 'x/ghost' has an outcome or was left out, and is not in the snapshot",
             ),
             (
                 lambda r: evolve(r, tasks={"a-1": r.tasks["a-1"]}),
@@ -69,6 +81,28 @@ class TestDecisions:
     )
     def test_placements(self, doctor: Doctor, said: str) -> None:
         expect(check_decisions, ONE_WAITS, policy("allocate"), doctor, said)
+
+    @pytest.mark.parametrize("strategy", ["best-effort", "displace"])
+    def test_a_mark_that_nobody_sets(self, strategy: str) -> None:
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "a-1", S.BINDING, "n1", is_backfill=True)
+
+        config = policy("allocate", {"name": "backfill", "arguments": {"strategy": strategy}})
+        said = "task 'a-1' was Pending and is Binding, and is marked as backfill now"
+        expect(check_decisions, ONE_WAITS, config, doctor, said)
+
+    def test_a_mark_on_a_promise(self) -> None:
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "b-1", S.PIPELINED, "n1", is_backfill=True)
+
+        config = policy("allocate", {"name": "backfill", "arguments": {"strategy": "release"}})
+        said = "task 'b-1' was Pending and is Pipelined, and is marked as backfill now"
+        expect(check_decisions, ONE_WAITS, config, doctor, said)
+
+    def test_a_mark_that_is_lost(self) -> None:
+        snapshot = with_task(ONE_WAITS, "a-1", is_backfill=True)
+        said = "task 'a-1' was Pending and is Binding, and has lost its mark as backfill"
+        expect(check_decisions, snapshot, policy("allocate"), bind("a-1"), said)
 
     @pytest.mark.parametrize(
         ("doctor", "said"),
