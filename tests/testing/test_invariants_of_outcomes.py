@@ -27,7 +27,7 @@ from batchsched.reasons import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.states import TaskState
+from batchsched.states import QueueState, TaskState
 from batchsched.testing import (
     InvariantViolation,
     check_cycle,
@@ -200,7 +200,7 @@ class TestReasons:
 class TestPermutation:
     def test_another_result(self) -> None:
         snapshot = cluster([node("n1", "1C1G"), node("n2", "1C1G")], job("a", "1C1G"))
-        said = "given in reverse order, binds is [{'task_uid': 'a-1', 'node_name': 'n1'"
+        said = "scheduled again, binds is [{'task_uid': 'a-1', 'node_name': 'n1'"
         expect(check_permutation, snapshot, policy("allocate"), bind("a-1", "n2"), said)
 
     def test_a_plugin_that_follows_the_order_in_which_labels_are_given(self) -> None:
@@ -222,3 +222,26 @@ class TestPermutation:
         result = Scheduler(config, registry).schedule(snapshot)
         with pytest.raises(InvariantViolation, match="given in reverse order, binds is"):
             check_cycle(snapshot, result, config, registry=registry)
+
+    def test_a_plugin_that_decides_otherwise_each_time(self) -> None:
+        class Fickle:
+            def __init__(self) -> None:
+                self._cycles = 0
+
+            def open(self, _view: object, /) -> object:
+                self._cycles += 1
+                return self
+
+            def overused(self, _queue: QueueState, /) -> bool:
+                return self._cycles > 1
+
+        fickle = Fickle()
+        registry = default_registry()
+        registry.register_plugin("fickle", lambda _: fickle)
+        config = SchedulerConfig.from_mapping(
+            {"actions": "allocate", "tiers": [{"plugins": ["fickle"]}]}, registry=registry
+        )
+        snapshot = cluster([node("n1", "1C1G")], job("a", "1C1G"))
+        result = Scheduler(config, registry).schedule(snapshot)
+        with pytest.raises(InvariantViolation, match="scheduled again, binds is"):
+            check_permutation(snapshot, result, config, registry=registry)
