@@ -16,6 +16,7 @@ from batchsched import (
 from batchsched.testing import (
     InvariantViolation,
     check_claims,
+    check_cycle,
     check_protection,
     check_sparing,
     check_swaps,
@@ -152,6 +153,50 @@ def test_an_eviction_that_could_have_been_spared() -> None:
     (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
     said = "by preempt for 'w-1', which would have fitted there without that"
     expect(check_sparing, snapshot, config, lambda r: evicted(r, kept, "w-1"), said)
+
+
+class TestSparingWhereBackfillTakesBack:
+    """Only what is taken back after an eviction may have stood in the way at that time."""
+
+    SNAPSHOT = cluster(
+        [node("n1", "2C2G")],
+        job("r", "1C1G@n1", "1C1G@n1", minimum=0),
+        job("w", "1C1G", priority=1),
+    )
+
+    @pytest.mark.parametrize("strategy", ["release", "displace"])
+    def test_before_the_eviction(self, strategy: str) -> None:
+        backfill = {"name": "backfill", "arguments": {"strategy": strategy}}
+        config = policy("allocate", backfill, "preempt", plugins=["priority", "gang", "predicates"])
+        result = Scheduler(config).schedule(self.SNAPSHOT)
+        assert len(result.evictions) == 1
+        (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
+        said = "by preempt for 'w-1', which would have fitted there without that"
+        expect(check_sparing, self.SNAPSHOT, config, lambda r: evicted(r, kept, "w-1"), said)
+
+    def test_after_the_eviction(self) -> None:
+        """g-1 holds what w-1 would have fitted in, and gives it back when it is too late."""
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("r", "1C1G@n1", minimum=0),
+            job("g", "1C1G", "9C9G"),
+            job("w", "1C1G", priority=1, creation_time=5),
+        )
+        release = {"name": "backfill", "arguments": {"strategy": "release"}}
+        plugins = ["gang", {"name": "priority", "enableJobOrder": False}, "predicates"]
+        config = policy("allocate", "preempt", release, plugins=plugins)
+        result = Scheduler(config).schedule(snapshot)
+        assert [eviction.task_uid for eviction in result.evictions] == ["r-1"]
+        assert result.tasks["g-1"].status is S.PENDING
+        check_cycle(snapshot, result, config)
+
+    def test_more_room_than_can_have_been_taken_back(self) -> None:
+        backfill = {"name": "backfill", "arguments": {"strategy": "release"}}
+        config = policy("preempt", backfill, plugins=["priority", "gang", "predicates"])
+        result = Scheduler(config).schedule(self.SNAPSHOT)
+        (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
+        said = "by preempt for 'w-1', which would have fitted there without that"
+        expect(check_sparing, self.SNAPSHOT, config, lambda r: evicted(r, kept, "w-1"), said)
 
 
 class TestSwaps:

@@ -14,8 +14,13 @@ from batchsched import (
     HostPort,
     JobCondition,
     LabelSelector,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Operator,
     PodAffinity,
     PodAffinityTerm,
+    Requirement,
+    Scheduler,
     Taint,
     TaintEffect,
     TaskStatus,
@@ -23,6 +28,7 @@ from batchsched import (
 from batchsched.result import Promise
 from batchsched.testing import (
     check_capacity,
+    check_cycle,
     check_decisions,
     check_gangs,
     check_placements,
@@ -164,6 +170,12 @@ class TestCapacity:
         expect(check_capacity, snapshot, policy("allocate"), doctor, said)
 
 
+def on_node(name: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_fields=(Requirement(key="metadata.name", operator=Operator.IN, values=(name,)),)
+    )
+
+
 def near(app: str, key: str) -> PodAffinity:
     selector = LabelSelector(match_labels={"app": app})
     return PodAffinity(required=(PodAffinityTerm(selector=selector, topology_key=key),))
@@ -211,6 +223,53 @@ class TestPlacements:
         snapshot = with_task(snapshot, "a-1", pod_affinity=near("db", "zone"))
         said = "no task that it must be near, by zone, can have been there"
         expect(check_placements, snapshot, policy("allocate"), bind("a-1"), said)
+
+    def test_the_task_to_be_near_was_taken_back_and_placed_elsewhere(self) -> None:
+        """g-1 is on n1 until w-1 has come there; then z starts in its place."""
+        nodes = [node("n1", "4C4G", labels={"zone": "z1"}), node("n2", "2C2G")]
+        snapshot = cluster(
+            nodes,
+            job("r", "2C2G@n2", minimum=0),
+            job("g", "2C2G", "9C9G"),
+            job("w", "2C2G"),
+            job("z", "2C2G"),
+        )
+        snapshot = with_task(snapshot, "r-1", status=S.RELEASING)
+        snapshot = with_task(snapshot, "g-1", labels={"app": "db"})
+        snapshot = with_task(snapshot, "w-1", pod_affinity=near("db", "zone"))
+        snapshot = with_task(snapshot, "z-1", node_affinity=NodeAffinity(required=(on_node("n1"),)))
+        release = {"name": "backfill", "arguments": {"strategy": "release"}}
+        config = policy("allocate", release, "allocate", plugins=["gang", "predicates"])
+        result = Scheduler(config).schedule(snapshot)
+        assert result.tasks["w-1"].status is S.BINDING
+        assert result.tasks["g-1"].node_name == "n2"
+        check_cycle(snapshot, result, config)
+
+    def test_the_task_to_be_near_was_taken_back_for_a_reservation(self) -> None:
+        """s-1 is on n1 until w-1 has come there; then n1 is reserved for k-1."""
+        nodes = [node(f"n{n}", "4C4G", labels={"zone": f"z{n}"}) for n in (1, 2, 3)]
+        sizes = ["0.1C0.1G", "3C3G", "3C3G"]
+        running = [job(f"r{n}", f"{size}@n{n}") for n, size in enumerate(sizes, start=1)]
+        snapshot = cluster(
+            nodes,
+            *running,
+            job("k", "4C4G", priority=10),
+            job("s", "2C2G", "4C4G"),
+            job("w", "0.1C0.1G"),
+            now=100,
+        )
+        snapshot = with_task(snapshot, "s-1", labels={"app": "db"})
+        snapshot = with_task(snapshot, "w-1", pod_affinity=near("db", "zone"))
+        arguments = {"starvingJobTimeThreshold": 10, "reservedNodePercent": 100, "inOrder": True}
+        config = policy(
+            "allocate",
+            {"name": "reserve", "arguments": arguments},
+            plugins=["priority", "gang", "predicates", "nodeorder"],
+        )
+        result = Scheduler(config).schedule(snapshot)
+        assert result.tasks["w-1"].node_name == "n1"
+        assert result.tasks["s-1"].node_name == "n2"
+        check_cycle(snapshot, result, config)
 
 
 class TestGangs:

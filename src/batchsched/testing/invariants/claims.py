@@ -82,10 +82,11 @@ def check_sparing(cycle: Cycle) -> Iterator[str]:
 
     For each claimant: without any one of its victims there would not have been enough room
     on the node. What was there at the time is not known, but that there was at least so much:
-    what is there in the end, with the claimant's own promise, without what was evicted later.
+    what is there in the end, with the claimant's own promise, without what was evicted later
+    and what may have been taken back later.
     """
-    if cycle.policy.takes_back:
-        return  # there may be more room in the end than there ever was before
+    if not cycle.policy.knows_actions:
+        return  # who knows what came and went
     by_claimant: dict[str, list[int]] = {}
     for position, eviction in enumerate(cycle.result.evictions):
         by_claimant.setdefault(eviction.for_task_uid, []).append(position)
@@ -105,29 +106,51 @@ def _spared(
     later = [
         eviction.task_uid
         for eviction in cycle.result.evictions[last + 1 :]
-        if eviction.node_name == node_name
+        if eviction.node_name == node_name and eviction.task_uid in cycle.job_of
     ]
-    future = sub(add(accounts.future_idle, cycle.resreq[claimant]), _held(cycle, later))
-    eventual = sub(
-        add(accounts.eventual, cycle.resreq[claimant]),
-        _held(cycle, [uid for uid in later if not cycle.after[uid].is_backfill]),
-    )
+    for_good = [uid for uid in later if not cycle.after[uid].is_backfill]
+    gone = _held(cycle, _may_have_been_there(cycle, node_name, but=claimant))
+    future = sub(accounts.future_idle, add(_held(cycle, later), gone))
+    future = add(future, cycle.resreq[claimant])
+    eventual = sub(accounts.eventual, add(_held(cycle, for_good), gone))
+    eventual = add(eventual, cycle.resreq[claimant])
     for victim in victims:
         uid = victim.task_uid
         if victim.node_name != node_name or uid not in cycle.job_of:
             continue
         share = cycle.resreq[uid]
         others = _held(cycle, [e.task_uid for e in victims if e is not victim])
-        for_good = {} if cycle.after[uid].is_backfill else share
         if (
             fits(request, sub(future, share))
-            and fits(request, sub(eventual, for_good))
+            and fits(request, sub(eventual, {} if cycle.after[uid].is_backfill else share))
             and (_may_grow(cycle, victim) or fits(request, others))
         ):
             yield (
                 f"task {uid!r} is evicted from {node_name!r} by {victim.action} for "
                 f"{claimant!r}, which would have fitted there without that"
             )
+
+
+def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]:
+    """Return the tasks that may have held more of a node than now, when tasks were evicted."""
+    if not cycle.policy.takes_back_after_evicting:
+        return []
+    return [
+        uid
+        for uid in cycle.job_of
+        if uid != but and cycle.was_waiting(uid) and not _holds_all_of_it(cycle, uid, node_name)
+    ]
+
+
+def _holds_all_of_it(cycle: Cycle, uid: str, node_name: str) -> bool:
+    """Return whether a task takes away from a node all that it can, now and in the end."""
+    after = cycle.after[uid]
+    return (
+        cycle.is_new(uid)
+        and after.node_name == node_name
+        and after.status is not TaskStatus.CONDITIONAL
+        and after.is_backfill is cycle.before(uid).is_backfill
+    )
 
 
 def _held(cycle: Cycle, uids: Sequence[str]) -> Amounts:

@@ -195,6 +195,10 @@ class Cycle:
                 places[uid] = self.before(uid)
         return places
 
+    def was_waiting(self, uid: str) -> bool:
+        """Return whether a task can have been placed: no others can."""
+        return self.tasks[uid].status in (TaskStatus.PENDING, TaskStatus.RESERVED)
+
     def is_new(self, uid: str) -> bool:
         """Return whether the cycle has placed a task: given it resources, or promised some."""
         after = self.after[uid]

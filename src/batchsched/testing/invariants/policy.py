@@ -135,12 +135,30 @@ class Policy:
 
     @property
     def takes_back(self) -> bool:
-        """Whether a placement may be undone without a trace: by backfill's strategies."""
-        strategies = {
-            str(action.arguments.get("strategy", "best-effort"))
-            for action in self.actions("backfill")
-        }
-        return bool(strategies - {"best-effort"}) or not self.knows_actions
+        """Whether a placement may be undone without a trace, by an action after it."""
+        return any(self._takes_back(action) for action in self.config.actions)
+
+    @property
+    def takes_back_after_evicting(self) -> bool:
+        """Whether a placement may be undone without a trace when tasks have been evicted."""
+        may_have_evicted = False
+        for action in self.config.actions:
+            may_have_evicted = may_have_evicted or self._evicts(action)
+            if may_have_evicted and self._takes_back(action):
+                return True
+        return False
+
+    def _takes_back(self, action: ActionOption) -> bool:
+        if action.name == "backfill" and action.name in self.known_actions:
+            return str(action.arguments.get("strategy", "best-effort")) != "best-effort"
+        if action.name == "reserve" and action.name in self.known_actions:
+            return _is_true(action.arguments.get("inOrder", False))
+        return action.name not in self.known_actions
+
+    def _evicts(self, action: ActionOption) -> bool:
+        if action.name == "allocate" and action.name in self.known_actions:
+            return _is_true(action.arguments.get("evictBackfill", False))
+        return action.name in ("preempt", "reclaim") or action.name not in self.known_actions
 
     @property
     def undoes(self) -> bool:

@@ -146,7 +146,7 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             and (
                 (cycle.is_new(task.uid) and cycle.after[task.uid].status in PLACED)
                 # What was placed and undone may have filled the queue for a while.
-                or (cycle.policy.undoes and cycle.after[task.uid].status is TaskStatus.PENDING)
+                or (cycle.policy.undoes and cycle.was_waiting(task.uid))
             )
         ),
     )

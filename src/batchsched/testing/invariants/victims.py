@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from batchsched.model import JobInfo, TaskInfo
 from batchsched.result import Eviction
-from batchsched.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, shown, sub, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import PLACED, Cycle
@@ -99,8 +98,7 @@ def _may_be_charged(cycle: Cycle, queue: str) -> Amounts:
         place = cycle.after[uid]
         if job.queue != queue or cycle.tasks[uid].is_backfill:
             return False
-        was_waiting = cycle.before(uid).status in (TaskStatus.PENDING, TaskStatus.RESERVED)
-        return was_waiting and (place.status in PLACED or cycle.policy.takes_back)
+        return cycle.was_waiting(uid) and (place.status in PLACED or cycle.policy.takes_back)
 
     return total(
         cycle.resreq[task.uid]
