@@ -184,6 +184,52 @@ class TestReasons:
         said = "its job is ready: 1 of 1"
         expect(check_reasons, snapshot, policy("allocate"), doctor, said)
 
+    @pytest.mark.parametrize(
+        ("request_", "more", "said"),
+        [
+            ("2C1G", {}, "no node is large enough"),
+            ("1C1G", {"node_selector": {"disk": "ssd"}}, "all nodes refuse it: NodeSelectorMis"),
+            ("1C1G", {}, "no action undoes what it placed"),
+        ],
+    )
+    def test_a_task_that_never_had_a_place(
+        self, request_: str, more: Mapping[str, object], said: str
+    ) -> None:
+        running = job("r", "1C1G@n1")
+        snapshot = cluster([node("n1", "1C1G")], running, job("b", request_, request_))
+        snapshot = with_task(snapshot, "b-1", **more)
+        doctor = self.because(WhyPending.GANG_INCOMPLETE)
+        expect(check_reasons, snapshot, policy("allocate"), doctor, said)
+
+    def test_a_gang_of_one(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("b", "1C1G"))
+        doctor = self.because(WhyPending.GANG_INCOMPLETE)
+        said = "its job needs one task only"
+        expect(check_reasons, snapshot, policy("preempt"), doctor, said)
+
+    def test_a_gang_that_does_not_wait_for_its_tasks(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("b", "1C1G", "1C1G"))
+        gang = {"name": "gang", "enableJobReady": False}
+        config = policy("preempt", plugins=[gang, "predicates"])
+        doctor = self.because(WhyPending.GANG_INCOMPLETE)
+        expect(check_reasons, snapshot, config, doctor, "every job is ready")
+
+    def test_a_gang_that_no_node_can_take(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("b", "1C1G", "1C1G"))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            wrong = evolve(result.pending["b-1"], why=WhyPending.GANG_INCOMPLETE)
+            return evolve(result, pending={**result.pending, "b-1": wrong})
+
+        config = policy("allocate", plugins=["gang", "predicates"])
+        expect(check_reasons, snapshot, config, doctor, "no node could take it")
+
+    def test_what_asks_for_nothing_keeps_its_place(self) -> None:
+        snapshot = cluster([node("n1", "1C1G", max_tasks=1)], job("r", "@n1"), job("b", "", ""))
+        doctor = self.because(WhyPending.GANG_INCOMPLETE)
+        said = "it asks for nothing, and what asks for nothing keeps its place"
+        expect(check_reasons, snapshot, policy("preempt", "backfill"), doctor, said)
+
     def test_who_was_before_it(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("b", "2C1G", "1C1G", "2C1G", minimum=1))
 

@@ -169,6 +169,13 @@ class Policy:
             for action in self.config.actions
         )
 
+    @property
+    def discards_unready(self) -> bool:
+        """Whether allocate undoes turns that leave their job unready."""
+        return any(
+            action.arguments.get("unready", "hold") != "hold" for action in self.actions("allocate")
+        )
+
     def backfill_strategies(self) -> set[str]:
         """Return the strategies of all configured backfill actions."""
         return {
