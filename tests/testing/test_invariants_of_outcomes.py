@@ -100,6 +100,50 @@ class TestOutcomes:
         doctor = self.wrong_job(condition=None)
         expect(check_outcomes, ONE_WAITS, policy("allocate"), doctor, said)
 
+    @pytest.mark.parametrize(
+        ("before", "after", "said"),
+        [
+            ("0 of", "7 of", "0 are ready, but its condition says: 7 of the 1 tasks"),
+            ("the 1", "the 9", "0 are ready, but its condition says: 0 of the 9 tasks"),
+            ("0/1", "0/9", "says what is so for none of its tasks: 0/9 nodes are available"),
+            ("1 insufficient cpu", "1 insufficient gpu", "says what is so for none of its tasks:"),
+            (
+                "; 0/1 nodes are available: 1 insufficient cpu, 1 insufficient memory",
+                "",
+                "its condition does not say why no node took 'b-1'",
+            ),
+        ],
+    )
+    def test_the_counts_of_a_condition(self, before: str, after: str, said: str) -> None:
+        config = policy("allocate", plugins=["gang", "predicates"])
+        result = Scheduler(config).schedule(ONE_WAITS)
+        condition = result.jobs["default/b"].condition
+        assert condition is not None
+        assert before in condition.message
+        message = condition.message.replace(before, after)
+        doctor = self.wrong_job(condition=evolve(condition, message=message))
+        expect(check_outcomes, ONE_WAITS, config, doctor, said)
+
+    def test_the_counts_of_a_job_that_is_left_out(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", minimum=2))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            condition = evolve(result.left_out["default/b"], message="1 of the 3 tasks can start")
+            return evolve(result, left_out={"default/b": condition})
+
+        said = "needs 2 tasks, and 1 can ever start, but its condition says: 1 of the 3"
+        expect(check_outcomes, snapshot, policy("allocate"), doctor, said)
+
+    def test_the_queue_of_a_job_that_is_left_out(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", queue="gone"))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            condition = evolve(result.left_out["default/b"], message="queue 'q' is not there")
+            return evolve(result, left_out={"default/b": condition})
+
+        said = "was left out for queue 'gone', but: queue 'q' is not there"
+        expect(check_outcomes, snapshot, policy("allocate"), doctor, said)
+
     def test_a_valid_job_is_left_out(self) -> None:
         condition = JobCondition(ConditionReason.NOT_ENOUGH_TASKS, "so they say")
 

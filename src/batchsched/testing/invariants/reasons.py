@@ -11,7 +11,7 @@ from batchsched.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import PLACED, Cycle
-from batchsched.testing.invariants.judging import refusal_by_description, tally
+from batchsched.testing.invariants.judging import recount, refusal_by_description
 from batchsched.testing.invariants.shares import certainly_has_less, deserved
 
 __all__ = ["check_reasons"]
@@ -39,13 +39,12 @@ def check_reasons(cycle: Cycle) -> Iterator[str]:
 
 
 def _tally(cycle: Cycle, task: TaskInfo, given: NodeTally) -> Iterator[str]:
-    available, unfit = tally(cycle, task)
-    if given.total != len(cycle.nodes):
-        yield f"there are {len(cycle.nodes)} nodes"
-    if given.available != available:
-        yield f"{available} nodes are available"
-    if Counter(given.unfit) != unfit:
-        counted = NodeTally(len(cycle.nodes), available, dict(unfit))
+    counted = recount(cycle, task)
+    if given.total != counted.total:
+        yield f"there are {counted.total} nodes"
+    if given.available != counted.available:
+        yield f"{counted.available} nodes are available"
+    if Counter(given.unfit) != Counter(counted.unfit):
         yield f"counted again it is: {counted}"
 
 
