@@ -155,6 +155,37 @@ def test_an_eviction_that_could_have_been_spared() -> None:
     expect(check_sparing, snapshot, config, lambda r: evicted(r, kept, "w-1"), said)
 
 
+class TestSparingWhereQueuesHaveShares:
+    """A queue that has less than it deserves takes what is idle, too; another one does not."""
+
+    def doctor(self, result: CycleResult) -> CycleResult:
+        return placed(evicted(result, "r-1", "w-1"), "w-1", S.PIPELINED, "n1")
+
+    def test_a_queue_that_has_less(self) -> None:
+        snapshot = cluster(
+            [node("n1", "4C4G")],
+            job("r", "0.5C0.5G@n1", minimum=0),
+            job("w", "1C1G", "1C1G", priority=1, minimum=1),
+        )
+        said = "task 'r-1' is evicted from 'n1' by preempt for 'w-1', which would have fitted there"
+        expect(check_sparing, snapshot, policy("preempt"), self.doctor, said)
+
+    def test_a_queue_that_may_have_had_all(self) -> None:
+        snapshot = cluster(
+            [node("n1", "4C4G")],
+            job("r", "0.5C0.5G@n1", "1.5C1.5G", minimum=0),
+            job("w", "1C1G", priority=1),
+            job("o", "9C9G", queue="q2"),
+            queues=["q", "q2"],
+        )
+        config = policy("preempt")
+        result = self.doctor(Scheduler(config).schedule(snapshot))
+        # If r-2 came before w-1, the queue had the half that it deserves, and could only swap.
+        check_sparing(snapshot, placed(result, "r-2", S.BINDING, "n1"), config)
+        with pytest.raises(InvariantViolation, match="'w-1', which would have fitted there"):
+            check_sparing(snapshot, placed(result, "r-2", S.PENDING), config)
+
+
 class TestSparingWhereBackfillTakesBack:
     """Only what is taken back after an eviction may have stood in the way at that time."""
 

@@ -9,6 +9,7 @@ from batchsched.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, sub, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.shares import certainly_has_less, deserved, may_be_charged
 
 __all__ = ["check_claims", "check_sparing"]
 
@@ -83,7 +84,9 @@ def check_sparing(cycle: Cycle) -> Iterator[str]:
     For each claimant: without any one of its victims there would not have been enough room
     on the node. What was there at the time is not known, but that there was at least so much:
     what is there in the end, with the claimant's own promise, without what was evicted later
-    and what may have been taken back later.
+    and what may have been taken back later. Where proportion is configured, preempt may place a
+    task beside its victims only if its queue has less than it deserves; that counts if it is so
+    even with all that the queue can have been given by then.
     """
     if not cycle.policy.knows_actions:
         return  # who knows what came and went
@@ -91,21 +94,21 @@ def check_sparing(cycle: Cycle) -> Iterator[str]:
     for position, eviction in enumerate(cycle.result.evictions):
         by_claimant.setdefault(eviction.for_task_uid, []).append(position)
     for claimant, positions in by_claimant.items():
-        victims = [cycle.result.evictions[position] for position in positions]
         if claimant in cycle.job_of and cycle.after[claimant].node_name in cycle.nodes:
-            yield from _spared(cycle, claimant, victims, last=positions[-1])
+            yield from _spared(cycle, claimant, positions)
 
 
-def _spared(
-    cycle: Cycle, claimant: str, victims: Sequence[Eviction], *, last: int
-) -> Iterator[str]:
+def _spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[str]:
+    evictions = cycle.result.evictions
+    victims = [evictions[position] for position in positions]
+    before = evictions[: positions[0]]
     node_name = cycle.after[claimant].node_name
     assert node_name is not None
     accounts = cycle.accounts[node_name]
     request = cycle.start_request[claimant]
     later = [
         eviction.task_uid
-        for eviction in cycle.result.evictions[last + 1 :]
+        for eviction in evictions[positions[-1] + 1 :]
         if eviction.node_name == node_name and eviction.task_uid in cycle.job_of
     ]
     for_good = [uid for uid in later if not cycle.after[uid].is_backfill]
@@ -123,7 +126,7 @@ def _spared(
         if (
             fits(request, sub(future, share))
             and fits(request, sub(eventual, {} if cycle.after[uid].is_backfill else share))
-            and (_may_grow(cycle, victim) or fits(request, others))
+            and (_may_grow(cycle, victim, before) or fits(request, others))
         ):
             yield (
                 f"task {uid!r} is evicted from {node_name!r} by {victim.action} for "
@@ -157,10 +160,35 @@ def _held(cycle: Cycle, uids: Sequence[str]) -> Amounts:
     return total(cycle.resreq[uid] for uid in uids if uid in cycle.resreq)
 
 
-def _may_grow(cycle: Cycle, eviction: Eviction) -> bool:
-    """Return whether the claimant certainly could take idle resources, too."""
+def _may_grow(cycle: Cycle, eviction: Eviction, before: Sequence[Eviction]) -> bool:
+    """Return whether the claimant certainly could take idle resources, too.
+
+    `before` are the evictions before those for the claimant. Whether a queue has less than it
+    deserves is known only if it has less even with all that it may have been given by then.
+    """
     if eviction.action != "preempt":
         return True
-    if cycle.job_of[eviction.task_uid].uid == cycle.job_of[eviction.for_task_uid].uid:
+    mine = cycle.job_of[eviction.for_task_uid]
+    if cycle.job_of[eviction.task_uid].uid == mine.uid or not cycle.policy.knows_plugins:
         return False
-    return not cycle.policy.has("proportion") and cycle.policy.knows_plugins
+    if not cycle.policy.has("proportion"):
+        return True
+    share = deserved(cycle).get(mine.queue)
+    most = add(cycle.charged_before(mine.queue), may_be_charged(cycle, mine.queue))
+    claimant = eviction.for_task_uid
+    if not cycle.tasks[claimant].is_backfill:
+        most = sub(most, cycle.resreq[claimant])  # it had no place yet
+    return share is not None and certainly_has_less(
+        share, sub(most, _held(cycle, _charged(cycle, mine.queue, before)))
+    )
+
+
+def _charged(cycle: Cycle, queue: str, evictions: Sequence[Eviction]) -> list[str]:
+    """Return those of the evicted tasks that the queue was charged for until then."""
+    return [
+        eviction.task_uid
+        for eviction in evictions
+        if eviction.task_uid in cycle.job_of
+        and cycle.job_of[eviction.task_uid].queue == queue
+        and not cycle.tasks[eviction.task_uid].is_backfill
+    ]

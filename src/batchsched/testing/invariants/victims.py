@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from batchsched.model import JobInfo, TaskInfo
+from batchsched.model import TaskInfo
 from batchsched.result import Eviction
-from batchsched.testing.invariants.amounts import Amounts, add, shown, sub, total
+from batchsched.testing.invariants.amounts import Amounts, add, shown, sub
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import PLACED, Cycle
-from batchsched.testing.invariants.shares import certainly_has_less, deserved
+from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.shares import certainly_has_less, deserved, may_be_charged
 
 __all__ = ["check_protection"]
 
@@ -79,7 +79,7 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
         if name not in shares:
             continue  # that its queue is not there is for others to say
         if name not in upper:
-            upper[name] = add(cycle.charged_before(name), _may_be_charged(cycle, name))
+            upper[name] = add(cycle.charged_before(name), may_be_charged(cycle, name))
         upper[name] = sub(upper[name], cycle.resreq[eviction.task_uid])
         if eviction.action == "reclaim" and certainly_has_less(shares[name], upper[name]):
             wanted: Amounts = {
@@ -89,20 +89,3 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
                 f"task {eviction.task_uid!r} is evicted by reclaim, which leaves queue {name!r} "
                 f"with {shown(upper[name])} at most, and it deserves {shown(wanted)}"
             )
-
-
-def _may_be_charged(cycle: Cycle, queue: str) -> Amounts:
-    """Return the most that a cycle can have added to what a queue has at any time."""
-
-    def counts(job: JobInfo, uid: str) -> bool:
-        place = cycle.after[uid]
-        if job.queue != queue or cycle.tasks[uid].is_backfill:
-            return False
-        return cycle.was_waiting(uid) and (place.status in PLACED or cycle.policy.takes_back)
-
-    return total(
-        cycle.resreq[task.uid]
-        for job in cycle.snapshot.jobs
-        for task in job.tasks
-        if counts(job, task.uid)
-    )
