@@ -205,6 +205,8 @@ def _not_considered(
         if not reason.tally.available:
             yield "there is no room for it"
         return  # it was tried, and there was no room at the time
+    if not cycle.policy.knows_actions:
+        return  # an action of one's own may have taken it back
     action = "backfill" if cycle.is_best_effort(task.uid) else "allocate"
     if action == "allocate" and any(
         cycle.after[other.uid].status in (TaskStatus.RESERVED, TaskStatus.PIPELINED)
