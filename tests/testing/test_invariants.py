@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
 import pytest
+from attrs import evolve
+from clusters import cluster, job, node
 from doctoring import placed
 from expecting import ONE_WAITS
 
@@ -10,12 +16,20 @@ import batchsched
 import batchsched.constraints
 import batchsched.testing
 from batchsched import (
+    ActionOption,
+    ConfigError,
+    Eviction,
+    PendingReason,
     Scheduler,
     SchedulerConfig,
+    SnapshotError,
     TaskStatus,
+    WhyPending,
+    default_registry,
 )
 from batchsched.testing import (
     INVARIANTS,
+    Cycle,
     InvariantViolation,
     check_capacity,
     check_claims,
@@ -72,3 +86,64 @@ def test_a_law_of_ones_own() -> None:
         check_cycle(ONE_WAITS, result, invariants=[*INVARIANTS, nothing_waits])
     assert repr(nothing_waits) == "<invariant nothing_waits>"
     assert nothing_waits.__doc__ == "Nobody has to wait."
+
+
+def test_each_is_callable_alone_on_a_result_that_is_wrong_in_other_ways() -> None:
+    lost = job("lost", "1C1G@n1", queue="nowhere")
+    snapshot = cluster([node("n1", "4C4G")], lost, job("w", "1C1G"))
+    of_no_job = snapshot.jobs[0].tasks[0]
+    without = evolve(snapshot, jobs=snapshot.jobs[1:], other_tasks=[of_no_job])
+    for one in (snapshot, without):
+        sound = Scheduler().schedule(one)
+        for action in ("preempt", "reclaim", "allocate", "steal"):
+            eviction = Eviction(
+                task_uid="lost-1", node_name="n1", action=action, for_task_uid="w-1"
+            )
+            listed = evolve(sound, evictions=(eviction,))
+            overused = PendingReason(WhyPending.QUEUE_OVERUSED)
+            forgotten = evolve(listed, left_out={}, pending={"lost-1": overused})
+            moved = placed(placed(listed, "lost-1", S.RELEASING, "n1"), "w-1", S.PIPELINED, "n1")
+            for wrong in (listed, forgotten, moved):
+                for law in INVARIANTS:
+                    with suppress(InvariantViolation):
+                        law(one, wrong)
+
+
+# What is no cycle at all
+
+
+def test_what_is_no_configuration() -> None:
+    result = Scheduler().schedule(ONE_WAITS)
+    wrong: Any = {"actions": "allocate"}
+    broken = SchedulerConfig(actions="allocate")  # type: ignore[arg-type]
+    late = {"starvationThreshold": "soon"}
+    refused = SchedulerConfig(actions=[ActionOption(name="allocate", arguments=late)])
+    for law in (check_cycle, check_gangs):
+        with pytest.raises(ConfigError, match="is no SchedulerConfig; use"):
+            law(ONE_WAITS, result, wrong)
+        with pytest.raises(ConfigError, match="use ActionOption"):
+            law(ONE_WAITS, result, broken)
+        with pytest.raises(ConfigError, match="starvationThreshold"):
+            law(ONE_WAITS, result, refused)
+
+
+def test_what_is_no_snapshot_result_or_registry() -> None:
+    result = Scheduler().schedule(ONE_WAITS)
+    nothing: Any = None
+    for law in (check_cycle, check_gangs):
+        with pytest.raises(SnapshotError, match="None is no Snapshot; give the one that was"):
+            law(nothing, result)
+        with pytest.raises(TypeError, match="None is no CycleResult; give what schedule"):
+            law(ONE_WAITS, nothing)
+        with pytest.raises(TypeError, match="is no Registry; give the one"):
+            law(ONE_WAITS, result, registry=default_registry)  # type: ignore[arg-type]
+
+
+def test_a_law_of_ones_own_that_was_not_made_an_invariant() -> None:
+    def nothing_waits(cycle: Cycle) -> Iterator[str]:
+        yield from cycle.result.pending
+
+    result = Scheduler().schedule(ONE_WAITS)
+    laws: Any = [*INVARIANTS, nothing_waits]
+    with pytest.raises(TypeError, match="nothing_waits is no invariant; write @invariant above"):
+        check_cycle(ONE_WAITS, result, invariants=laws)

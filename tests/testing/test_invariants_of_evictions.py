@@ -16,6 +16,7 @@ from batchsched import (
 from batchsched.testing import (
     InvariantViolation,
     check_claims,
+    check_cycle,
     check_protection,
     check_sparing,
     check_swaps,
@@ -152,6 +153,81 @@ def test_an_eviction_that_could_have_been_spared() -> None:
     (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
     said = "by preempt for 'w-1', which would have fitted there without that"
     expect(check_sparing, snapshot, config, lambda r: evicted(r, kept, "w-1"), said)
+
+
+class TestSparingWhereQueuesHaveShares:
+    """A queue that has less than it deserves takes what is idle, too; another one does not."""
+
+    def doctor(self, result: CycleResult) -> CycleResult:
+        return placed(evicted(result, "r-1", "w-1"), "w-1", S.PIPELINED, "n1")
+
+    def test_a_queue_that_has_less(self) -> None:
+        snapshot = cluster(
+            [node("n1", "4C4G")],
+            job("r", "0.5C0.5G@n1", minimum=0),
+            job("w", "1C1G", "1C1G", priority=1, minimum=1),
+        )
+        said = "task 'r-1' is evicted from 'n1' by preempt for 'w-1', which would have fitted there"
+        expect(check_sparing, snapshot, policy("preempt"), self.doctor, said)
+
+    def test_a_queue_that_may_have_had_all(self) -> None:
+        snapshot = cluster(
+            [node("n1", "4C4G")],
+            job("r", "0.5C0.5G@n1", "1.5C1.5G", minimum=0),
+            job("w", "1C1G", priority=1),
+            job("o", "9C9G", queue="q2"),
+            queues=["q", "q2"],
+        )
+        config = policy("preempt")
+        result = self.doctor(Scheduler(config).schedule(snapshot))
+        # If r-2 came before w-1, the queue had the half that it deserves, and could only swap.
+        check_sparing(snapshot, placed(result, "r-2", S.BINDING, "n1"), config)
+        with pytest.raises(InvariantViolation, match="'w-1', which would have fitted there"):
+            check_sparing(snapshot, placed(result, "r-2", S.PENDING), config)
+
+
+class TestSparingWhereBackfillTakesBack:
+    """Only what is taken back after an eviction may have stood in the way at that time."""
+
+    SNAPSHOT = cluster(
+        [node("n1", "2C2G")],
+        job("r", "1C1G@n1", "1C1G@n1", minimum=0),
+        job("w", "1C1G", priority=1),
+    )
+
+    @pytest.mark.parametrize("strategy", ["release", "displace"])
+    def test_before_the_eviction(self, strategy: str) -> None:
+        backfill = {"name": "backfill", "arguments": {"strategy": strategy}}
+        config = policy("allocate", backfill, "preempt", plugins=["priority", "gang", "predicates"])
+        result = Scheduler(config).schedule(self.SNAPSHOT)
+        assert len(result.evictions) == 1
+        (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
+        said = "by preempt for 'w-1', which would have fitted there without that"
+        expect(check_sparing, self.SNAPSHOT, config, lambda r: evicted(r, kept, "w-1"), said)
+
+    def test_after_the_eviction(self) -> None:
+        """g-1 holds what w-1 would have fitted in, and gives it back when it is too late."""
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("r", "1C1G@n1", minimum=0),
+            job("g", "1C1G", "9C9G"),
+            job("w", "1C1G", priority=1, creation_time=5),
+        )
+        release = {"name": "backfill", "arguments": {"strategy": "release"}}
+        plugins = ["gang", {"name": "priority", "enableJobOrder": False}, "predicates"]
+        config = policy("allocate", "preempt", release, plugins=plugins)
+        result = Scheduler(config).schedule(snapshot)
+        assert [eviction.task_uid for eviction in result.evictions] == ["r-1"]
+        assert result.tasks["g-1"].status is S.PENDING
+        check_cycle(snapshot, result, config)
+
+    def test_more_room_than_can_have_been_taken_back(self) -> None:
+        backfill = {"name": "backfill", "arguments": {"strategy": "release"}}
+        config = policy("preempt", backfill, plugins=["priority", "gang", "predicates"])
+        result = Scheduler(config).schedule(self.SNAPSHOT)
+        (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
+        said = "by preempt for 'w-1', which would have fitted there without that"
+        expect(check_sparing, self.SNAPSHOT, config, lambda r: evicted(r, kept, "w-1"), said)
 
 
 class TestSwaps:

@@ -27,7 +27,7 @@ from batchsched.reasons import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.states import TaskState
+from batchsched.states import QueueState, TaskState
 from batchsched.testing import (
     InvariantViolation,
     check_cycle,
@@ -99,6 +99,50 @@ class TestOutcomes:
         said = "needs 1 tasks, and 0 are ready, but its condition is None"
         doctor = self.wrong_job(condition=None)
         expect(check_outcomes, ONE_WAITS, policy("allocate"), doctor, said)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "said"),
+        [
+            ("0 of", "7 of", "0 are ready, but its condition says: 7 of the 1 tasks"),
+            ("the 1", "the 9", "0 are ready, but its condition says: 0 of the 9 tasks"),
+            ("0/1", "0/9", "says what is so for none of its tasks: 0/9 nodes are available"),
+            ("1 insufficient cpu", "1 insufficient gpu", "says what is so for none of its tasks:"),
+            (
+                "; 0/1 nodes are available: 1 insufficient cpu, 1 insufficient memory",
+                "",
+                "its condition does not say why no node took 'b-1'",
+            ),
+        ],
+    )
+    def test_the_counts_of_a_condition(self, before: str, after: str, said: str) -> None:
+        config = policy("allocate", plugins=["gang", "predicates"])
+        result = Scheduler(config).schedule(ONE_WAITS)
+        condition = result.jobs["default/b"].condition
+        assert condition is not None
+        assert before in condition.message
+        message = condition.message.replace(before, after)
+        doctor = self.wrong_job(condition=evolve(condition, message=message))
+        expect(check_outcomes, ONE_WAITS, config, doctor, said)
+
+    def test_the_counts_of_a_job_that_is_left_out(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", minimum=2))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            condition = evolve(result.left_out["default/b"], message="1 of the 3 tasks can start")
+            return evolve(result, left_out={"default/b": condition})
+
+        said = "needs 2 tasks, and 1 can ever start, but its condition says: 1 of the 3"
+        expect(check_outcomes, snapshot, policy("allocate"), doctor, said)
+
+    def test_the_queue_of_a_job_that_is_left_out(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", queue="gone"))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            condition = evolve(result.left_out["default/b"], message="queue 'q' is not there")
+            return evolve(result, left_out={"default/b": condition})
+
+        said = "was left out for queue 'gone', but: queue 'q' is not there"
+        expect(check_outcomes, snapshot, policy("allocate"), doctor, said)
 
     def test_a_valid_job_is_left_out(self) -> None:
         condition = JobCondition(ConditionReason.NOT_ENOUGH_TASKS, "so they say")
@@ -184,6 +228,52 @@ class TestReasons:
         said = "its job is ready: 1 of 1"
         expect(check_reasons, snapshot, policy("allocate"), doctor, said)
 
+    @pytest.mark.parametrize(
+        ("request_", "more", "said"),
+        [
+            ("2C1G", {}, "no node is large enough"),
+            ("1C1G", {"node_selector": {"disk": "ssd"}}, "all nodes refuse it: NodeSelectorMis"),
+            ("1C1G", {}, "no action undoes what it placed"),
+        ],
+    )
+    def test_a_task_that_never_had_a_place(
+        self, request_: str, more: Mapping[str, object], said: str
+    ) -> None:
+        running = job("r", "1C1G@n1")
+        snapshot = cluster([node("n1", "1C1G")], running, job("b", request_, request_))
+        snapshot = with_task(snapshot, "b-1", **more)
+        doctor = self.because(WhyPending.GANG_INCOMPLETE)
+        expect(check_reasons, snapshot, policy("allocate"), doctor, said)
+
+    def test_a_gang_of_one(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("b", "1C1G"))
+        doctor = self.because(WhyPending.GANG_INCOMPLETE)
+        said = "its job needs one task only"
+        expect(check_reasons, snapshot, policy("preempt"), doctor, said)
+
+    def test_a_gang_that_does_not_wait_for_its_tasks(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("b", "1C1G", "1C1G"))
+        gang = {"name": "gang", "enableJobReady": False}
+        config = policy("preempt", plugins=[gang, "predicates"])
+        doctor = self.because(WhyPending.GANG_INCOMPLETE)
+        expect(check_reasons, snapshot, config, doctor, "every job is ready")
+
+    def test_a_gang_that_no_node_can_take(self) -> None:
+        snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("b", "1C1G", "1C1G"))
+
+        def doctor(result: CycleResult) -> CycleResult:
+            wrong = evolve(result.pending["b-1"], why=WhyPending.GANG_INCOMPLETE)
+            return evolve(result, pending={**result.pending, "b-1": wrong})
+
+        config = policy("allocate", plugins=["gang", "predicates"])
+        expect(check_reasons, snapshot, config, doctor, "no node could take it")
+
+    def test_what_asks_for_nothing_keeps_its_place(self) -> None:
+        snapshot = cluster([node("n1", "1C1G", max_tasks=1)], job("r", "@n1"), job("b", "", ""))
+        doctor = self.because(WhyPending.GANG_INCOMPLETE)
+        said = "it asks for nothing, and what asks for nothing keeps its place"
+        expect(check_reasons, snapshot, policy("preempt", "backfill"), doctor, said)
+
     def test_who_was_before_it(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("b", "2C1G", "1C1G", "2C1G", minimum=1))
 
@@ -200,7 +290,7 @@ class TestReasons:
 class TestPermutation:
     def test_another_result(self) -> None:
         snapshot = cluster([node("n1", "1C1G"), node("n2", "1C1G")], job("a", "1C1G"))
-        said = "given in reverse order, binds is [{'task_uid': 'a-1', 'node_name': 'n1'"
+        said = "scheduled again, binds is [{'task_uid': 'a-1', 'node_name': 'n1'"
         expect(check_permutation, snapshot, policy("allocate"), bind("a-1", "n2"), said)
 
     def test_a_plugin_that_follows_the_order_in_which_labels_are_given(self) -> None:
@@ -222,3 +312,26 @@ class TestPermutation:
         result = Scheduler(config, registry).schedule(snapshot)
         with pytest.raises(InvariantViolation, match="given in reverse order, binds is"):
             check_cycle(snapshot, result, config, registry=registry)
+
+    def test_a_plugin_that_decides_otherwise_each_time(self) -> None:
+        class Fickle:
+            def __init__(self) -> None:
+                self._cycles = 0
+
+            def open(self, _view: object, /) -> object:
+                self._cycles += 1
+                return self
+
+            def overused(self, _queue: QueueState, /) -> bool:
+                return self._cycles > 1
+
+        fickle = Fickle()
+        registry = default_registry()
+        registry.register_plugin("fickle", lambda _: fickle)
+        config = SchedulerConfig.from_mapping(
+            {"actions": "allocate", "tiers": [{"plugins": ["fickle"]}]}, registry=registry
+        )
+        snapshot = cluster([node("n1", "1C1G")], job("a", "1C1G"))
+        result = Scheduler(config, registry).schedule(snapshot)
+        with pytest.raises(InvariantViolation, match="scheduled again, binds is"):
+            check_permutation(snapshot, result, config, registry=registry)

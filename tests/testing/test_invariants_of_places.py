@@ -9,11 +9,18 @@ from doctoring import evicted, placed
 from expecting import GANG, ONE_WAITS, RUNNING, Doctor, bind, expect, policy, with_task
 
 from batchsched import (
+    ConditionReason,
     CycleResult,
     HostPort,
+    JobCondition,
     LabelSelector,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Operator,
     PodAffinity,
     PodAffinityTerm,
+    Requirement,
+    Scheduler,
     Taint,
     TaintEffect,
     TaskStatus,
@@ -21,6 +28,7 @@ from batchsched import (
 from batchsched.result import Promise
 from batchsched.testing import (
     check_capacity,
+    check_cycle,
     check_decisions,
     check_gangs,
     check_placements,
@@ -38,6 +46,16 @@ class TestDecisions:
             (
                 lambda r: evolve(r, jobs={"default/a": r.jobs["default/a"]}),
                 "job 'default/b' must be either in the session or left out",
+            ),
+            (
+                lambda r: evolve(r, jobs={**r.jobs, "default/ghost": r.jobs["default/a"]}),
+                "job 'default/ghost' has an outcome or was left out, and is not in the snapshot",
+            ),
+            (
+                lambda r: evolve(
+                    r, left_out={"x/ghost": JobCondition(ConditionReason.QUEUE_UNKNOWN, "none")}
+                ),
+                "job 'x/ghost' has an outcome or was left out, and is not in the snapshot",
             ),
             (
                 lambda r: evolve(r, tasks={"a-1": r.tasks["a-1"]}),
@@ -69,6 +87,28 @@ class TestDecisions:
     )
     def test_placements(self, doctor: Doctor, said: str) -> None:
         expect(check_decisions, ONE_WAITS, policy("allocate"), doctor, said)
+
+    @pytest.mark.parametrize("strategy", ["best-effort", "displace"])
+    def test_a_mark_that_nobody_sets(self, strategy: str) -> None:
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "a-1", S.BINDING, "n1", is_backfill=True)
+
+        config = policy("allocate", {"name": "backfill", "arguments": {"strategy": strategy}})
+        said = "task 'a-1' was Pending and is Binding, and is marked as backfill now"
+        expect(check_decisions, ONE_WAITS, config, doctor, said)
+
+    def test_a_mark_on_a_promise(self) -> None:
+        def doctor(result: CycleResult) -> CycleResult:
+            return placed(result, "b-1", S.PIPELINED, "n1", is_backfill=True)
+
+        config = policy("allocate", {"name": "backfill", "arguments": {"strategy": "release"}})
+        said = "task 'b-1' was Pending and is Pipelined, and is marked as backfill now"
+        expect(check_decisions, ONE_WAITS, config, doctor, said)
+
+    def test_a_mark_that_is_lost(self) -> None:
+        snapshot = with_task(ONE_WAITS, "a-1", is_backfill=True)
+        said = "task 'a-1' was Pending and is Binding, and has lost its mark as backfill"
+        expect(check_decisions, snapshot, policy("allocate"), bind("a-1"), said)
 
     @pytest.mark.parametrize(
         ("doctor", "said"),
@@ -130,6 +170,12 @@ class TestCapacity:
         expect(check_capacity, snapshot, policy("allocate"), doctor, said)
 
 
+def on_node(name: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_fields=(Requirement(key="metadata.name", operator=Operator.IN, values=(name,)),)
+    )
+
+
 def near(app: str, key: str) -> PodAffinity:
     selector = LabelSelector(match_labels={"app": app})
     return PodAffinity(required=(PodAffinityTerm(selector=selector, topology_key=key),))
@@ -177,6 +223,53 @@ class TestPlacements:
         snapshot = with_task(snapshot, "a-1", pod_affinity=near("db", "zone"))
         said = "no task that it must be near, by zone, can have been there"
         expect(check_placements, snapshot, policy("allocate"), bind("a-1"), said)
+
+    def test_the_task_to_be_near_was_taken_back_and_placed_elsewhere(self) -> None:
+        """g-1 is on n1 until w-1 has come there; then z starts in its place."""
+        nodes = [node("n1", "4C4G", labels={"zone": "z1"}), node("n2", "2C2G")]
+        snapshot = cluster(
+            nodes,
+            job("r", "2C2G@n2", minimum=0),
+            job("g", "2C2G", "9C9G"),
+            job("w", "2C2G"),
+            job("z", "2C2G"),
+        )
+        snapshot = with_task(snapshot, "r-1", status=S.RELEASING)
+        snapshot = with_task(snapshot, "g-1", labels={"app": "db"})
+        snapshot = with_task(snapshot, "w-1", pod_affinity=near("db", "zone"))
+        snapshot = with_task(snapshot, "z-1", node_affinity=NodeAffinity(required=(on_node("n1"),)))
+        release = {"name": "backfill", "arguments": {"strategy": "release"}}
+        config = policy("allocate", release, "allocate", plugins=["gang", "predicates"])
+        result = Scheduler(config).schedule(snapshot)
+        assert result.tasks["w-1"].status is S.BINDING
+        assert result.tasks["g-1"].node_name == "n2"
+        check_cycle(snapshot, result, config)
+
+    def test_the_task_to_be_near_was_taken_back_for_a_reservation(self) -> None:
+        """s-1 is on n1 until w-1 has come there; then n1 is reserved for k-1."""
+        nodes = [node(f"n{n}", "4C4G", labels={"zone": f"z{n}"}) for n in (1, 2, 3)]
+        sizes = ["0.1C0.1G", "3C3G", "3C3G"]
+        running = [job(f"r{n}", f"{size}@n{n}") for n, size in enumerate(sizes, start=1)]
+        snapshot = cluster(
+            nodes,
+            *running,
+            job("k", "4C4G", priority=10),
+            job("s", "2C2G", "4C4G"),
+            job("w", "0.1C0.1G"),
+            now=100,
+        )
+        snapshot = with_task(snapshot, "s-1", labels={"app": "db"})
+        snapshot = with_task(snapshot, "w-1", pod_affinity=near("db", "zone"))
+        arguments = {"starvingJobTimeThreshold": 10, "reservedNodePercent": 100, "inOrder": True}
+        config = policy(
+            "allocate",
+            {"name": "reserve", "arguments": arguments},
+            plugins=["priority", "gang", "predicates", "nodeorder"],
+        )
+        result = Scheduler(config).schedule(snapshot)
+        assert result.tasks["w-1"].node_name == "n1"
+        assert result.tasks["s-1"].node_name == "n2"
+        check_cycle(snapshot, result, config)
 
 
 class TestGangs:

@@ -15,7 +15,7 @@ from batchsched.registry import Registry
 from batchsched.result import CycleResult
 from batchsched.snapshot import Snapshot
 from batchsched.testing.invariants.agreement import check_reference
-from batchsched.testing.invariants.base import Invariant, invariant
+from batchsched.testing.invariants.base import Invariant, expect_invariant, invariant
 from batchsched.testing.invariants.capacity import check_capacity
 from batchsched.testing.invariants.claims import check_claims, check_sparing
 from batchsched.testing.invariants.cycle import Cycle
@@ -88,6 +88,9 @@ def check_cycle(
 
     Raises:
         InvariantViolation: the first thing that is wrong.
+        SnapshotError: `snapshot` is no snapshot.
+        ConfigError: `config` is no configuration, or one that cannot be used.
+        TypeError: `result`, `registry` or one of `invariants` is not what it should be.
 
     >>> from batchsched import NodeInfo, Resource, schedule
     >>> snapshot = Snapshot(nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))])
@@ -95,5 +98,8 @@ def check_cycle(
 
     """
     cycle = Cycle(snapshot, result, SchedulerConfig() if config is None else config, registry)
-    for law in invariants:
+    laws = list(invariants)
+    for law in laws:
+        expect_invariant(law)
+    for law in laws:
         law.check(cycle)

@@ -12,7 +12,7 @@ from batchsched.snapshot import Snapshot
 from batchsched.testing.invariants.cycle import Cycle
 from batchsched.testing.invariants.violation import InvariantViolation
 
-__all__ = ["Invariant", "invariant"]
+__all__ = ["Invariant", "expect_invariant", "invariant"]
 
 
 class Invariant:
@@ -43,6 +43,9 @@ class Invariant:
 
         Raises:
             InvariantViolation: the first thing that is wrong.
+            SnapshotError: `snapshot` is no snapshot.
+            ConfigError: `config` is no configuration, or one that cannot be used.
+            TypeError: `result` or `registry` is not what it should be.
 
         """
         used = SchedulerConfig() if config is None else config
@@ -78,3 +81,15 @@ class Invariant:
 def invariant(find: Callable[[Cycle], Iterator[str]]) -> Invariant:
     """Make an invariant of a function that yields what is wrong."""
     return Invariant(find)
+
+
+def expect_invariant(law: object) -> None:
+    """Raise unless something is an invariant.
+
+    Raises:
+        TypeError: it is none.
+
+    """
+    if not isinstance(law, Invariant):
+        name = getattr(law, "__name__", repr(law))
+        raise TypeError(f"{name} is no invariant; write @invariant above its definition")

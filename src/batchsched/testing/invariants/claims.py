@@ -9,6 +9,7 @@ from batchsched.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, sub, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.shares import certainly_has_less, deserved, may_be_charged
 
 __all__ = ["check_claims", "check_sparing"]
 
@@ -19,30 +20,41 @@ def check_claims(cycle: Cycle) -> Iterator[str]:
 
     The claimant asks for something and is Pipelined on the victim's node; both belong to jobs
     of the session, and stand to each other as the action demands: of the same queue for
-    preempt, of different ones for reclaim, and a backfill task for allocate. Other actions
-    evict nobody.
+    preempt, of different ones for reclaim, and a backfill task for allocate. Other actions of
+    the specification evict nobody. Actions of one's own may evict whom they like in the session,
+    and let the claimant wait.
     """
     configured = {action.name for action in cycle.config.actions}
     for eviction in cycle.result.evictions:
-        victim, claimant = eviction.task_uid, eviction.for_task_uid
-        what = f"task {victim!r} is evicted from {eviction.node_name!r} by {eviction.action}"
+        where = f"from {eviction.node_name!r} by {eviction.action}"
+        what = f"task {eviction.task_uid!r} is evicted {where}"
         if eviction.action not in configured:
             yield f"{what}, which is not configured"
-        if victim not in cycle.result.tasks:
+        if not _is_of_session(cycle, eviction.task_uid):
             yield f"{what}, but it belongs to no job of the session"
-            continue
-        if claimant not in cycle.result.tasks:
-            yield f"{what} for {claimant!r}, which belongs to no job of the session"
-            continue
-        place = cycle.after[claimant]
-        if place.status is not TaskStatus.PIPELINED or place.node_name != eviction.node_name:
-            yield (
-                f"{what} for {claimant!r}, which is {place.status.value} on "
-                f"{place.node_name!r} afterwards"
-            )
-        if cycle.is_best_effort(claimant):
-            yield f"{what} for {claimant!r}, which asks for nothing"
-        yield from _relation(cycle, eviction, what)
+        elif eviction.action in cycle.policy.known_actions:
+            yield from _claim(cycle, eviction, what)
+
+
+def _is_of_session(cycle: Cycle, uid: str) -> bool:
+    return uid in cycle.job_of and uid in cycle.result.tasks
+
+
+def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
+    claimant = eviction.for_task_uid
+    if not _is_of_session(cycle, claimant):
+        yield f"{what} for {claimant!r}, which belongs to no job of the session"
+        return
+    place = cycle.after[claimant]
+    is_there = place.status is TaskStatus.PIPELINED and place.node_name == eviction.node_name
+    if not is_there and not cycle.policy.has_own_action_after(eviction.action):
+        yield (
+            f"{what} for {claimant!r}, which is {place.status.value} on "
+            f"{place.node_name!r} afterwards"
+        )
+    if cycle.is_best_effort(claimant):
+        yield f"{what} for {claimant!r}, which asks for nothing"
+    yield from _relation(cycle, eviction, what)
 
 
 def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
@@ -71,47 +83,50 @@ def check_sparing(cycle: Cycle) -> Iterator[str]:
 
     For each claimant: without any one of its victims there would not have been enough room
     on the node. What was there at the time is not known, but that there was at least so much:
-    what is there in the end, with the claimant's own promise, without what was evicted later.
+    what is there in the end, with the claimant's own promise, without what was evicted later
+    and what may have been taken back later. Where proportion is configured, preempt may place a
+    task beside its victims only if its queue has less than it deserves; that counts if it is so
+    even with all that the queue can have been given by then.
     """
-    if cycle.policy.takes_back:
-        return  # there may be more room in the end than there ever was before
+    if not cycle.policy.knows_actions:
+        return  # who knows what came and went
     by_claimant: dict[str, list[int]] = {}
     for position, eviction in enumerate(cycle.result.evictions):
         by_claimant.setdefault(eviction.for_task_uid, []).append(position)
     for claimant, positions in by_claimant.items():
-        victims = [cycle.result.evictions[position] for position in positions]
-        if claimant in cycle.tasks and cycle.after[claimant].node_name in cycle.nodes:
-            yield from _spared(cycle, claimant, victims, last=positions[-1])
+        if claimant in cycle.job_of and cycle.after[claimant].node_name in cycle.nodes:
+            yield from _spared(cycle, claimant, positions)
 
 
-def _spared(
-    cycle: Cycle, claimant: str, victims: Sequence[Eviction], *, last: int
-) -> Iterator[str]:
+def _spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[str]:
+    evictions = cycle.result.evictions
+    victims = [evictions[position] for position in positions]
+    before = evictions[: positions[0]]
     node_name = cycle.after[claimant].node_name
     assert node_name is not None
     accounts = cycle.accounts[node_name]
     request = cycle.start_request[claimant]
     later = [
         eviction.task_uid
-        for eviction in cycle.result.evictions[last + 1 :]
-        if eviction.node_name == node_name
+        for eviction in evictions[positions[-1] + 1 :]
+        if eviction.node_name == node_name and eviction.task_uid in cycle.job_of
     ]
-    future = sub(add(accounts.future_idle, cycle.resreq[claimant]), _held(cycle, later))
-    eventual = sub(
-        add(accounts.eventual, cycle.resreq[claimant]),
-        _held(cycle, [uid for uid in later if not cycle.after[uid].is_backfill]),
-    )
+    for_good = [uid for uid in later if not cycle.after[uid].is_backfill]
+    gone = _held(cycle, _may_have_been_there(cycle, node_name, but=claimant))
+    future = sub(accounts.future_idle, add(_held(cycle, later), gone))
+    future = add(future, cycle.resreq[claimant])
+    eventual = sub(accounts.eventual, add(_held(cycle, for_good), gone))
+    eventual = add(eventual, cycle.resreq[claimant])
     for victim in victims:
         uid = victim.task_uid
-        if victim.node_name != node_name or uid not in cycle.tasks:
+        if victim.node_name != node_name or uid not in cycle.job_of:
             continue
         share = cycle.resreq[uid]
         others = _held(cycle, [e.task_uid for e in victims if e is not victim])
-        for_good = {} if cycle.after[uid].is_backfill else share
         if (
             fits(request, sub(future, share))
-            and fits(request, sub(eventual, for_good))
-            and (_may_grow(cycle, victim) or fits(request, others))
+            and fits(request, sub(eventual, {} if cycle.after[uid].is_backfill else share))
+            and (_may_grow(cycle, victim, before) or fits(request, others))
         ):
             yield (
                 f"task {uid!r} is evicted from {node_name!r} by {victim.action} for "
@@ -119,14 +134,61 @@ def _spared(
             )
 
 
+def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]:
+    """Return the tasks that may have held more of a node than now, when tasks were evicted."""
+    if not cycle.policy.takes_back_after_evicting:
+        return []
+    return [
+        uid
+        for uid in cycle.job_of
+        if uid != but and cycle.was_waiting(uid) and not _holds_all_of_it(cycle, uid, node_name)
+    ]
+
+
+def _holds_all_of_it(cycle: Cycle, uid: str, node_name: str) -> bool:
+    """Return whether a task takes away from a node all that it can, now and in the end."""
+    after = cycle.after[uid]
+    return (
+        cycle.is_new(uid)
+        and after.node_name == node_name
+        and after.status is not TaskStatus.CONDITIONAL
+        and after.is_backfill is cycle.before(uid).is_backfill
+    )
+
+
 def _held(cycle: Cycle, uids: Sequence[str]) -> Amounts:
     return total(cycle.resreq[uid] for uid in uids if uid in cycle.resreq)
 
 
-def _may_grow(cycle: Cycle, eviction: Eviction) -> bool:
-    """Return whether the claimant certainly could take idle resources, too."""
+def _may_grow(cycle: Cycle, eviction: Eviction, before: Sequence[Eviction]) -> bool:
+    """Return whether the claimant certainly could take idle resources, too.
+
+    `before` are the evictions before those for the claimant. Whether a queue has less than it
+    deserves is known only if it has less even with all that it may have been given by then.
+    """
     if eviction.action != "preempt":
         return True
-    if cycle.job_of[eviction.task_uid].uid == cycle.job_of[eviction.for_task_uid].uid:
+    mine = cycle.job_of[eviction.for_task_uid]
+    if cycle.job_of[eviction.task_uid].uid == mine.uid or not cycle.policy.knows_plugins:
         return False
-    return not cycle.policy.has("proportion") and cycle.policy.knows_plugins
+    if not cycle.policy.has("proportion"):
+        return True
+    share = deserved(cycle).get(mine.queue)
+    most = add(cycle.charged_before(mine.queue), may_be_charged(cycle, mine.queue))
+    claimant = eviction.for_task_uid
+    if not cycle.tasks[claimant].is_backfill:
+        most = sub(most, cycle.resreq[claimant])  # it had no place yet
+    return share is not None and certainly_has_less(
+        share, sub(most, _held(cycle, _charged(cycle, mine.queue, before)))
+    )
+
+
+def _charged(cycle: Cycle, queue: str, evictions: Sequence[Eviction]) -> list[str]:
+    """Return those of the evicted tasks that the queue was charged for until then."""
+    return [
+        eviction.task_uid
+        for eviction in evictions
+        if eviction.task_uid in cycle.job_of
+        and cycle.job_of[eviction.task_uid].queue == queue
+        and not cycle.tasks[eviction.task_uid].is_backfill
+    ]

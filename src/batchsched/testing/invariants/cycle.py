@@ -10,7 +10,9 @@ from functools import cached_property
 
 from attrs import frozen
 
-from batchsched.config import SchedulerConfig
+from batchsched.config import SchedulerConfig, config_faults
+from batchsched.defaults import default_registry
+from batchsched.errors import ConfigError, Fault, SnapshotError
 from batchsched.model import JobInfo, NodeInfo, TaskInfo
 from batchsched.registry import Registry
 from batchsched.result import CycleResult
@@ -109,7 +111,14 @@ class Accounts:
 
 
 class Cycle:
-    """A snapshot, what a cycle made of it, and the configuration."""
+    """A snapshot, what a cycle made of it, and the configuration.
+
+    Raises:
+        SnapshotError: what should be a snapshot is none.
+        ConfigError: what should be a configuration is none, or cannot be used.
+        TypeError: what should be a result or a registry is none.
+
+    """
 
     def __init__(
         self,
@@ -118,11 +127,12 @@ class Cycle:
         config: SchedulerConfig,
         registry: Registry | None = None,
     ) -> None:
+        _expect(snapshot, result, config, registry)
         self.snapshot = snapshot
         self.result = result
         self.config = config
         self.registry = registry
-        self.policy = Policy(config)
+        self.policy = Policy(config) if registry is None else Policy(config, registry)
 
     @cached_property
     def nodes(self) -> dict[str, NodeInfo]:
@@ -184,6 +194,10 @@ class Cycle:
             else:
                 places[uid] = self.before(uid)
         return places
+
+    def was_waiting(self, uid: str) -> bool:
+        """Return whether a task can have been placed: no others can."""
+        return self.tasks[uid].status in (TaskStatus.PENDING, TaskStatus.RESERVED)
 
     def is_new(self, uid: str) -> bool:
         """Return whether the cycle has placed a task: given it resources, or promised some."""
@@ -264,3 +278,22 @@ class Cycle:
         """The sum of what all nodes have."""
         everything = total(of(node.allocatable) for node in self.snapshot.nodes)
         return {"cpu": 0, "memory": 0} | everything
+
+
+def _expect(snapshot: object, result: object, config: object, registry: object) -> None:
+    """Raise if something is not what it should be, as a scheduler does."""
+    if not isinstance(snapshot, Snapshot):
+        message = f"{snapshot!r} is no Snapshot; give the one that was scheduled"
+        raise SnapshotError([Fault("snapshot", message)])
+    if not isinstance(result, CycleResult):
+        raise TypeError(f"{result!r} is no CycleResult; give what schedule() returned")
+    if not isinstance(config, SchedulerConfig):
+        message = f"{config!r} is no SchedulerConfig; use SchedulerConfig.from_mapping"
+        raise ConfigError([Fault("config", message)])
+    if registry is not None and not isinstance(registry, Registry):
+        raise TypeError(f"{registry!r} is no Registry; give the one that the scheduler was given")
+    known = default_registry() if registry is None else registry
+    # Names that the registry does not have are those of plugins and actions of one's own.
+    faults = list(config_faults(config, known, unknown_names_too=False))
+    if faults:
+        raise ConfigError(faults)

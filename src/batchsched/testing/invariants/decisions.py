@@ -21,13 +21,16 @@ _FROM_WAITING = (*_MAY_BE_PLACED, *PLACED)
 def check_decisions(cycle: Cycle) -> Iterator[str]:
     """Every decision shows in the outcomes, and no task changed but by a decision.
 
-    Each job is in the session or left out; only Pending and Reserved tasks are placed, only
-    Running ones are evicted, nothing else moves, and a task is bound once.
+    Each job is in the session or left out, and no others are; only Pending and Reserved tasks
+    are placed, only Running ones are evicted, nothing else moves, and a task is bound once.
+    Only backfill's strategy `release` marks tasks as backfill.
     """
     result = cycle.result
     for uid in cycle.jobs:
         if (uid in result.jobs) == (uid in result.left_out):
             yield f"job {uid!r} must be either in the session or left out"
+    for uid in sorted({*result.jobs, *result.left_out} - cycle.jobs.keys()):
+        yield f"job {uid!r} has an outcome or was left out, and is not in the snapshot"
     expected = {t.uid for job in cycle.jobs.values() if cycle.is_in_session(job) for t in job.tasks}
     for uid in sorted(expected ^ result.tasks.keys()):
         yield f"task {uid!r} must have an outcome if, and only if, its job was in the session"
@@ -54,11 +57,23 @@ def _moves(cycle: Cycle, job: JobInfo) -> Iterator[str]:
                 yield f"{moved} on {after.node_name!r}, which is no node"
             if after.is_backfill and not before.is_backfill and after.status not in PLACED:
                 yield f"{moved}, but is marked as backfill now"
+            elif after.is_backfill is not before.is_backfill:
+                yield from _marked(cycle, task.uid, moved)
             continue
         if task.uid in evicted:
             continue
         if before != after:
             yield f"{moved} on {after.node_name!r}; it was not evicted, so it must not change"
+
+
+def _marked(cycle: Cycle, uid: str, moved: str) -> Iterator[str]:
+    after = cycle.after[uid]
+    if not after.is_backfill:
+        yield f"{moved}, and has lost its mark as backfill"
+        return
+    may_be = "release" in cycle.policy.backfill_strategies() or not cycle.policy.knows_actions
+    if not may_be or after.status not in (TaskStatus.ALLOCATED, TaskStatus.BINDING):
+        yield f"{moved}, and is marked as backfill now, which no action does to it"
 
 
 def _binds(cycle: Cycle) -> Iterator[str]:
@@ -126,7 +141,9 @@ def _promises(cycle: Cycle) -> Iterator[str]:
         if task.status is TaskStatus.RESERVED:
             promise = Promise(task_uid=uid, node_name=task.node_name or "")
             # One that was dropped may still have been placed on its node, or reserved it again.
-            if cycle.after[uid].node_name != task.node_name and promise not in dropped:
+            ended = cycle.after[uid].node_name != task.node_name
+            # What actions of one's own take back is not listed.
+            if ended and promise not in dropped and cycle.policy.knows_actions:
                 yield f"task {uid!r}: dropped_reservations must list its reservation, which ended"
             dropped.discard(promise)
     for promise in dropped:

@@ -45,15 +45,36 @@ def _counts(cycle: Cycle, job: JobInfo) -> str:
 
 
 def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction]) -> Iterator[str]:
-    # After the last eviction that gang had to allow nothing else can have made the job smaller.
-    if lost and cycle.policy.protects("gang", lost[-1].action) and not cycle.is_gang_ready(job):
+    # After the last eviction that gang had to allow the job can have become smaller only by
+    # what was taken back of it.
+    least = job.min_available - _taken_back_though_ready(cycle, job)
+    if lost and cycle.policy.protects("gang", lost[-1].action) and cycle.ready(job) < least:
         names = ", ".join(eviction.task_uid for eviction in lost)
         yield f"{_counts(cycle, job)} after {names} were evicted, which gang protects"
 
 
+def _taken_back_though_ready(cycle: Cycle, job: JobInfo) -> int:
+    """Return how many tasks of a job can have been taken back though gang calls it ready.
+
+    Of a job that is ready nothing is. But a plugin of one's own may call it not ready, and an
+    action of one's own may take back what it likes.
+    """
+    if cycle.policy.knows_plugins and cycle.policy.knows_actions:
+        return 0
+    return _taken_back(cycle, job)
+
+
+def _taken_back(cycle: Cycle, job: JobInfo) -> int:
+    """Return how many tasks of a job can have had a place, and have lost it without a trace."""
+    if not cycle.policy.takes_back:
+        return 0
+    return sum(cycle.was_waiting(task.uid) and not cycle.is_new(task.uid) for task in job.tasks)
+
+
 def _ready(cycle: Cycle, job: JobInfo, lost: list[Eviction], *, has_bind: bool) -> Iterator[str]:
-    unprotected = sum(not cycle.policy.protects("gang", eviction.action) for eviction in lost)
-    if has_bind and cycle.ready(job) + unprotected < job.min_available:
+    gone = sum(not cycle.policy.protects("gang", eviction.action) for eviction in lost)
+    gone += _taken_back_though_ready(cycle, job)
+    if has_bind and cycle.ready(job) + gone < job.min_available:
         yield f"{_counts(cycle, job)}, and a task of it is bound"
     held = cycle.count(job, TaskStatus.ALLOCATED)
     if held and cycle.is_gang_ready(job) and cycle.policy.knows_plugins:
@@ -71,6 +92,8 @@ def _complete(cycle: Cycle, evicted: dict[str, list[Eviction]]) -> Iterator[str]
             continue
         lost = len(evicted.get(claimant.uid, []))
         coming = cycle.ready(claimant) + cycle.count(claimant, TaskStatus.PIPELINED)
+        if lost:  # it was not ready then, and what it held may have been taken back as well
+            lost += _taken_back(cycle, claimant)
         if coming + lost < claimant.min_available:
             yield (
                 f"task {eviction.task_uid!r} is evicted for job {claimant.uid!r}, which needs "

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from batchsched.model import NodeInfo, TaskInfo
-from batchsched.reasons import Unfit, UnfitReason
+from batchsched.reasons import NodeTally, Unfit, UnfitReason
 from batchsched.status import TaskStatus
 from batchsched.testing.invariants.amounts import is_nothing
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.matching import accepts_node, conflict, is_tolerated, means
 
-__all__ = ["is_closed", "refusal_by_description", "tally"]
+__all__ = ["is_closed", "recount", "refusal_by_description"]
 
 
 def is_closed(cycle: Cycle, node: NodeInfo) -> bool:
@@ -110,7 +110,7 @@ def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator
         yield UnfitReason.POD_ANTI_AFFINITY
 
 
-def tally(cycle: Cycle, task: TaskInfo) -> tuple[int, Counter[Unfit]]:
+def recount(cycle: Cycle, task: TaskInfo) -> NodeTally:
     """Return how many nodes could take a task now, and what stands in the way on the others."""
     available = 0
     unfit: Counter[Unfit] = Counter()
@@ -127,4 +127,4 @@ def tally(cycle: Cycle, task: TaskInfo) -> tuple[int, Counter[Unfit]]:
             available += 1
         for name in lacking:
             unfit[Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail=name)] += 1
-    return available, unfit
+    return NodeTally(len(cycle.nodes), available, unfit)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from batchsched.model import JobInfo
-from batchsched.reasons import ConditionReason
+from batchsched.reasons import ConditionReason, JobCondition
 from batchsched.status import JobPhase, TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+from batchsched.testing.invariants.judging import recount
 
 __all__ = ["check_outcomes"]
 
@@ -17,13 +19,19 @@ _NOT_VALID = (TaskStatus.RELEASING, TaskStatus.FAILED, TaskStatus.UNKNOWN)
 
 @invariant
 def check_outcomes(cycle: Cycle) -> Iterator[str]:
-    """Jobs are left out, unschedulable, Pending, Running or Unknown as sections 4 and 9 say."""
+    """Jobs are left out, unschedulable, Pending, Running or Unknown as sections 4 and 9 say.
+
+    The condition of a job gives the right counts: of its tasks, and, if one of them was tried in
+    vain, of the nodes, as things stand at the end of the cycle.
+    """
     queues = {queue.name for queue in cycle.snapshot.queues}
     for uid, job in cycle.jobs.items():
         if job.queue not in queues:
             condition = cycle.result.left_out.get(uid)
             if condition is None or condition.reason is not ConditionReason.QUEUE_UNKNOWN:
                 yield f"job {uid!r} names queue {job.queue!r}, which is not there"
+            elif repr(job.queue) not in condition.message:
+                yield f"job {uid!r} was left out for queue {job.queue!r}, but: {condition.message}"
             continue
         yield from _validity(cycle, job)
         if cycle.is_in_session(job) and cycle.policy.knows_plugins:
@@ -43,6 +51,8 @@ def _validity(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         left_out is None or left_out.reason is not ConditionReason.NOT_ENOUGH_TASKS
     ):
         yield f"{counts}, so it is invalid, but it was not left out for that"
+    elif left_out is not None and _numbers(left_out.message) != [valid, job.min_available]:
+        yield f"{counts}, but its condition says: {left_out.message}"
 
 
 def _phase(cycle: Cycle, job: JobInfo) -> Iterator[str]:
@@ -51,11 +61,9 @@ def _phase(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     counts = f"job {job.uid!r} needs {job.min_available} tasks, and {cycle.ready(job)} are ready"
     if unschedulable != (outcome.condition is not None):
         yield f"{counts}, but its condition is {outcome.condition}"
-    elif (
-        outcome.condition is not None
-        and outcome.condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES
-    ):
-        yield f"{counts}, but its condition is {outcome.condition.reason.value}"
+    elif outcome.condition is not None:
+        for problem in _condition(cycle, job, outcome.condition):
+            yield f"{counts}, but {problem}"
     if unschedulable and cycle.count(job, TaskStatus.RUNNING):
         phase = JobPhase.UNKNOWN
     elif cycle.count(job, *OCCUPYING) >= job.min_available:
@@ -64,3 +72,28 @@ def _phase(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         phase = JobPhase.PENDING
     if outcome.phase is not phase:
         yield f"job {job.uid!r} is {outcome.phase.value}, and must be {phase.value}; {counts}"
+
+
+def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[str]:
+    if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
+        yield f"its condition is {condition.reason.value}"
+        return
+    of_tasks, _, of_nodes = condition.message.partition("; ")
+    if _numbers(of_tasks) != [cycle.ready(job), job.min_available]:
+        yield f"its condition says: {of_tasks}"
+    reasons = {task.uid: cycle.result.pending.get(task.uid) for task in job.tasks}
+    tried = [
+        task
+        for task in job.tasks
+        if (reason := reasons[task.uid]) is not None and reason.tally is not None
+    ]
+    if not of_nodes:
+        # Where gang does not decide who is ready, nodes may be counted for other tasks as well.
+        if tried and cycle.policy.has("gang", "enableJobReady"):
+            yield f"its condition does not say why no node took {tried[0].uid!r}"
+    elif not any(of_nodes == recount(cycle, task).text for task in tried):
+        yield f"its condition says what is so for none of its tasks: {of_nodes}"
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"[0-9]+", text)]

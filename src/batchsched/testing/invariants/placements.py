@@ -95,14 +95,14 @@ def _attracted(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Itera
         if uid == task.uid or not all(means(term, task, other) for term in terms):
             continue
         before, after = cycle.before(uid), cycle.after[uid]
+        if cycle.policy.takes_back and cycle.was_waiting(uid):
+            return  # it may have been anywhere for a while, wherever it is now
         stays = before.status in OCCUPYING and after.status in OCCUPYING
         for place in (before, after):
             if place.status in OCCUPYING and place.node_name in cycle.nodes:
                 possible.append(cycle.nodes[place.node_name])
                 if stays:
                     certain.append(cycle.nodes[place.node_name])
-        if after.status is TaskStatus.PENDING and cycle.policy.takes_back:
-            return  # it may have been anywhere for a while
     for term in terms:
         domain = node.labels.get(term.topology_key)
         if domain is not None and any(

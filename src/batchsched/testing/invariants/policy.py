@@ -8,6 +8,8 @@ from attrs import field, frozen
 
 from batchsched.arguments import ArgumentValue
 from batchsched.config import ActionOption, PluginOption, SchedulerConfig
+from batchsched.defaults import default_registry
+from batchsched.registry import Registry
 
 __all__ = ["Policy"]
 
@@ -17,6 +19,7 @@ _PLUGINS = frozenset(
 _ACTIONS = frozenset({"allocate", "backfill", "preempt", "reclaim", "reserve"})
 _PREEMPTABLE = frozenset({"priority", "gang", "conformance", "drf"})
 _RECLAIMABLE = frozenset({"gang", "conformance", "proportion"})
+_OURS = default_registry()
 _TRUE = ("1", "t", "true", "yes", "on")
 TWO_DAYS = 172_800.0
 
@@ -30,8 +33,14 @@ class Policy:
     """A configuration, asked the questions that invariants have."""
 
     config: SchedulerConfig
+    registry: Registry = _OURS
+    """What the names mean: under any of them there may be a plugin or action of one's own."""
     plugins: Mapping[str, tuple[int, PluginOption]] = field(init=False)
     """Name to tier and options."""
+    known_plugins: frozenset[str] = field(init=False)
+    """The names under which the registry has the plugins of the specification."""
+    known_actions: frozenset[str] = field(init=False)
+    """The names under which the registry has the actions of the specification."""
     knows_actions: bool = field(init=False)
     """Whether all actions are those of the specification."""
     knows_plugins: bool = field(init=False)
@@ -43,14 +52,29 @@ class Policy:
             for position, tier in enumerate(self.config.tiers)
             for plugin in tier.plugins
         }
+        known_plugins = frozenset(
+            name
+            for name in _PLUGINS
+            if self.registry.plugin_factory(name) == _OURS.plugin_factory(name)
+        )
+        known_actions = frozenset(
+            name
+            for name in _ACTIONS
+            if self.registry.action_factory(name) == _OURS.action_factory(name)
+        )
         names = {action.name for action in self.config.actions}
         object.__setattr__(self, "plugins", plugins)
-        object.__setattr__(self, "knows_actions", names <= _ACTIONS)
-        object.__setattr__(self, "knows_plugins", plugins.keys() <= _PLUGINS)
+        object.__setattr__(self, "known_plugins", known_plugins)
+        object.__setattr__(self, "known_actions", known_actions)
+        object.__setattr__(self, "knows_actions", names <= known_actions)
+        object.__setattr__(self, "knows_plugins", plugins.keys() <= known_plugins)
 
     def has(self, plugin: str, flag: str | None = None) -> bool:
-        """Return whether a plugin is configured, with one of its extension points on."""
-        if plugin not in self.plugins:
+        """Return whether a plugin is configured, with one of its extension points on.
+
+        Not if it is a plugin of one's own by the name of one of the specification's.
+        """
+        if plugin not in self.plugins or plugin not in self.known_plugins:
             return False
         return flag is None or self.plugins[plugin][1].flags.get(flag, True)
 
@@ -65,11 +89,15 @@ class Policy:
             return False
         tier = self.plugins["gang"][0]
         return all(
-            name in _PLUGINS for name, (position, _) in self.plugins.items() if position < tier
+            name in self.known_plugins
+            for name, (position, _) in self.plugins.items()
+            if position < tier
         )
 
     def protects(self, plugin: str, action: str) -> bool:
         """Return whether a plugin's protections hold for evictions by an action."""
+        if action not in self.known_actions:
+            return False
         if action == "preempt":
             return plugin in _PREEMPTABLE and self.has(plugin, "enablePreemptable")
         if action == "reclaim":
@@ -88,23 +116,49 @@ class Policy:
                 plugin.name
                 for plugin in tier.plugins
                 if plugin.flags.get(flag, True)
-                and (plugin.name in with_function or plugin.name not in _PLUGINS)
+                and (plugin.name in with_function or plugin.name not in self.known_plugins)
             ]
             for tier in self.config.tiers
         ]
 
     def actions(self, name: str) -> list[ActionOption]:
-        """Return the configured actions of a name."""
+        """Return the configured actions of a name, if it is the specification's action."""
+        if name not in self.known_actions:
+            return []
         return [action for action in self.config.actions if action.name == name]
+
+    def has_own_action_after(self, name: str) -> bool:
+        """Return whether an action of one's own runs after an action of this name."""
+        names = [action.name for action in self.config.actions]
+        later = names[names.index(name) + 1 :] if name in names else names
+        return any(other not in self.known_actions for other in later)
 
     @property
     def takes_back(self) -> bool:
-        """Whether a placement may be undone without a trace: by backfill's strategies."""
-        strategies = {
-            str(action.arguments.get("strategy", "best-effort"))
-            for action in self.actions("backfill")
-        }
-        return bool(strategies - {"best-effort"}) or not self.knows_actions
+        """Whether a placement may be undone without a trace, by an action after it."""
+        return any(self._takes_back(action) for action in self.config.actions)
+
+    @property
+    def takes_back_after_evicting(self) -> bool:
+        """Whether a placement may be undone without a trace when tasks have been evicted."""
+        may_have_evicted = False
+        for action in self.config.actions:
+            may_have_evicted = may_have_evicted or self._evicts(action)
+            if may_have_evicted and self._takes_back(action):
+                return True
+        return False
+
+    def _takes_back(self, action: ActionOption) -> bool:
+        if action.name == "backfill" and action.name in self.known_actions:
+            return str(action.arguments.get("strategy", "best-effort")) != "best-effort"
+        if action.name == "reserve" and action.name in self.known_actions:
+            return _is_true(action.arguments.get("inOrder", False))
+        return action.name not in self.known_actions
+
+    def _evicts(self, action: ActionOption) -> bool:
+        if action.name == "allocate" and action.name in self.known_actions:
+            return _is_true(action.arguments.get("evictBackfill", False))
+        return action.name in ("preempt", "reclaim") or action.name not in self.known_actions
 
     @property
     def undoes(self) -> bool:
@@ -113,6 +167,13 @@ class Policy:
             action.name in ("preempt", "reclaim", "reserve")
             or action.arguments.get("unready", "hold") != "hold"
             for action in self.config.actions
+        )
+
+    @property
+    def discards_unready(self) -> bool:
+        """Whether allocate undoes turns that leave their job unready."""
+        return any(
+            action.arguments.get("unready", "hold") != "hold" for action in self.actions("allocate")
         )
 
     def backfill_strategies(self) -> set[str]:

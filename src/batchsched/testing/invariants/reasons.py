@@ -11,7 +11,7 @@ from batchsched.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import PLACED, Cycle
-from batchsched.testing.invariants.judging import tally
+from batchsched.testing.invariants.judging import recount, refusal_by_description
 from batchsched.testing.invariants.shares import certainly_has_less, deserved
 
 __all__ = ["check_reasons"]
@@ -39,13 +39,12 @@ def check_reasons(cycle: Cycle) -> Iterator[str]:
 
 
 def _tally(cycle: Cycle, task: TaskInfo, given: NodeTally) -> Iterator[str]:
-    available, unfit = tally(cycle, task)
-    if given.total != len(cycle.nodes):
-        yield f"there are {len(cycle.nodes)} nodes"
-    if given.available != available:
-        yield f"{available} nodes are available"
-    if Counter(given.unfit) != unfit:
-        counted = NodeTally(len(cycle.nodes), available, dict(unfit))
+    counted = recount(cycle, task)
+    if given.total != counted.total:
+        yield f"there are {counted.total} nodes"
+    if given.available != counted.available:
+        yield f"{counted.available} nodes are available"
+    if Counter(given.unfit) != Counter(counted.unfit):
         yield f"counted again it is: {counted}"
 
 
@@ -64,7 +63,7 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
         case WhyPending.NO_NODE:
             yield from _no_node(cycle, task, reason)
         case WhyPending.GANG_INCOMPLETE:
-            yield from _gang_incomplete(cycle, job, reason)
+            yield from _gang_incomplete(cycle, job, task, reason)
         case WhyPending.NOT_REACHED:
             yield from _not_reached(cycle, job, task, reason)
         case WhyPending.QUEUE_OVERUSED:
@@ -85,14 +84,56 @@ def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[st
         yield "a node is"
 
 
-def _gang_incomplete(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator[str]:
-    if not cycle.policy.knows_plugins:
-        return
+def _gang_incomplete(
+    cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
+) -> Iterator[str]:
+    if reason.tally is not None and not reason.tally.available:
+        yield "no node could take it"
+    if cycle.policy.knows_plugins:
+        yield from _complete(cycle, job, task, reason)
+    if cycle.policy.knows_actions:
+        yield from _never_placed(cycle, task, reason)
+
+
+def _complete(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+    """Say why a task cannot have lacked other tasks of its job."""
     missing = job.min_available - cycle.ready(job)
-    if missing <= 0:
+    if not cycle.policy.has("gang", "enableJobReady"):
+        yield "every job is ready"
+    elif missing <= 0:
         yield f"its job is ready: {cycle.ready(job)} of {job.min_available}"
     elif missing == 1 and reason.tally is not None and reason.tally.available:
         yield "its job lacks this one task only, and there is room for it"
+    elif (
+        job.min_available == 1
+        and task.status is TaskStatus.PENDING
+        # A promise does not make a job ready, and is not enough where unready turns are undone.
+        and not cycle.policy.discards_unready
+        and cycle.policy.knows_actions
+    ):
+        yield "its job needs one task only"
+
+
+def _never_placed(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+    """Say why a task can never have had a place in this cycle that it lost again."""
+    large = [
+        node
+        for node in cycle.nodes.values()
+        if fits(cycle.start_request[task.uid], of(node.allocatable))
+    ]
+    if not large:
+        yield "no node is large enough"
+    if task.status is not TaskStatus.PENDING:
+        return  # it had a reservation, whatever the node says of it now
+    refusals = [refusal_by_description(cycle, task, node) for node in large]
+    if large and all(refusals):
+        yield f"all nodes refuse it: {', '.join(why.value for why in refusals if why is not None)}"
+    if reason.tally is not None:
+        return  # it was tried in vain, and there is room now
+    if not cycle.policy.undoes:
+        yield "no action undoes what it placed"
+    elif cycle.is_best_effort(task.uid) and not cycle.policy.takes_back:
+        yield "it asks for nothing, and what asks for nothing keeps its place"
 
 
 def _not_reached(
@@ -146,11 +187,12 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             and (
                 (cycle.is_new(task.uid) and cycle.after[task.uid].status in PLACED)
                 # What was placed and undone may have filled the queue for a while.
-                or (cycle.policy.undoes and cycle.after[task.uid].status is TaskStatus.PENDING)
+                or (cycle.policy.undoes and cycle.was_waiting(task.uid))
             )
         ),
     )
-    if certainly_has_less(deserved(cycle)[job.queue], most):
+    share = deserved(cycle).get(job.queue)
+    if share is not None and certainly_has_less(share, most):
         yield "its queue never had all that it deserves"
 
 
@@ -163,6 +205,8 @@ def _not_considered(
         if not reason.tally.available:
             yield "there is no room for it"
         return  # it was tried, and there was no room at the time
+    if not cycle.policy.knows_actions:
+        return  # an action of one's own may have taken it back
     action = "backfill" if cycle.is_best_effort(task.uid) else "allocate"
     if action == "allocate" and any(
         cycle.after[other.uid].status in (TaskStatus.RESERVED, TaskStatus.PIPELINED)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from batchsched.model import JobInfo
 from batchsched.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, Number, add, total
-from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, Cycle
 
-__all__ = ["certainly_has_all", "certainly_has_less", "deserved"]
+__all__ = ["certainly_has_all", "certainly_has_less", "deserved", "may_be_charged"]
 
 _EPS = 0.1
 _WANTING = (TaskStatus.PENDING, TaskStatus.RESERVED)
@@ -75,4 +76,20 @@ def certainly_has_less(share: dict[str, float], allocated: Amounts) -> bool:
     return any(
         amount - float(allocated.get(name, 0)) >= _EPS + _tolerance(amount)
         for name, amount in share.items()
+    )
+
+
+def may_be_charged(cycle: Cycle, queue: str) -> Amounts:
+    """Return the most that a cycle can have added to what a queue has at any time."""
+
+    def counts(job: JobInfo, uid: str) -> bool:
+        if job.queue != queue or cycle.tasks[uid].is_backfill or not cycle.was_waiting(uid):
+            return False
+        return cycle.after[uid].status in PLACED or cycle.policy.takes_back
+
+    return total(
+        cycle.resreq[task.uid]
+        for job in cycle.snapshot.jobs
+        for task in job.tasks
+        if counts(job, task.uid)
     )

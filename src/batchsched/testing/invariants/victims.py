@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from batchsched.model import JobInfo, TaskInfo
+from batchsched.model import TaskInfo
 from batchsched.result import Eviction
-from batchsched.status import TaskStatus
-from batchsched.testing.invariants.amounts import Amounts, add, shown, sub, total
+from batchsched.testing.invariants.amounts import Amounts, add, shown, sub
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import PLACED, Cycle
-from batchsched.testing.invariants.shares import certainly_has_less, deserved
+from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.shares import certainly_has_less, deserved, may_be_charged
 
 __all__ = ["check_protection"]
 
@@ -55,14 +54,16 @@ def _protected(
     rank, against, kind = _rank(cycle, victim, claimant)
     if rank > against and cycle.policy.protects("priority", action):
         yield f"{what}, but its {kind} has priority {rank}, and the claimant's {against}"
-    if action not in ("preempt", "reclaim"):
+    policy = cycle.policy
+    if action not in ("preempt", "reclaim") or action not in policy.known_actions:
         return
-    for tier in cycle.policy.tiers_asked(action):
+    for tier in policy.tiers_asked(action):
         # gang, drf, proportion and plugins of one's own may call anybody a victim.
-        if tier and all(
-            (name != "conformance" or not is_critical) and (name != "priority" or rank < against)
-            for name in tier
-        ):
+        refuse = {
+            *(["conformance"] if is_critical else []),
+            *(["priority"] if rank >= against else []),
+        }
+        if tier and not refuse & policy.known_plugins & set(tier):
             return
     yield f"{what}, but no tier's plugins can have called it a victim"
 
@@ -75,8 +76,10 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
         if job is None or cycle.after[eviction.task_uid].is_backfill:
             continue
         name = job.queue
+        if name not in shares:
+            continue  # that its queue is not there is for others to say
         if name not in upper:
-            upper[name] = add(cycle.charged_before(name), _may_be_charged(cycle, name))
+            upper[name] = add(cycle.charged_before(name), may_be_charged(cycle, name))
         upper[name] = sub(upper[name], cycle.resreq[eviction.task_uid])
         if eviction.action == "reclaim" and certainly_has_less(shares[name], upper[name]):
             wanted: Amounts = {
@@ -86,21 +89,3 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
                 f"task {eviction.task_uid!r} is evicted by reclaim, which leaves queue {name!r} "
                 f"with {shown(upper[name])} at most, and it deserves {shown(wanted)}"
             )
-
-
-def _may_be_charged(cycle: Cycle, queue: str) -> Amounts:
-    """Return the most that a cycle can have added to what a queue has at any time."""
-
-    def counts(job: JobInfo, uid: str) -> bool:
-        place = cycle.after[uid]
-        if job.queue != queue or cycle.tasks[uid].is_backfill:
-            return False
-        was_waiting = cycle.before(uid).status in (TaskStatus.PENDING, TaskStatus.RESERVED)
-        return was_waiting and (place.status in PLACED or cycle.policy.takes_back)
-
-    return total(
-        cycle.resreq[task.uid]
-        for job in cycle.snapshot.jobs
-        for task in job.tasks
-        if counts(job, task.uid)
-    )
