@@ -121,7 +121,7 @@ def test_what_is_no_configuration() -> None:
     for law in (check_cycle, check_gangs):
         with pytest.raises(ConfigError, match="is no SchedulerConfig; use"):
             law(ONE_WAITS, result, wrong)
-        with pytest.raises(ConfigError, match="use ActionOption"):
+        with pytest.raises(ConfigError, match="is no collection of ActionOption"):
             law(ONE_WAITS, result, broken)
         with pytest.raises(ConfigError, match="starvationThreshold"):
             law(ONE_WAITS, result, refused)

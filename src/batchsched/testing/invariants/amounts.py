@@ -18,6 +18,7 @@ __all__ = [
     "exact",
     "fits",
     "is_nothing",
+    "larger_of",
     "of",
     "shown",
     "sub",
@@ -54,6 +55,11 @@ def add(left: Amounts, right: Amounts) -> Amounts:
     for name, amount in right.items():
         result[name] = result.get(name, 0) + amount
     return result
+
+
+def larger_of(left: Amounts, right: Amounts) -> Amounts:
+    """Return the larger amount of both in each dimension."""
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in left | right}
 
 
 def sub(left: Amounts, right: Amounts) -> Amounts:

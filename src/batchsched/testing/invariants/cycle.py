@@ -10,7 +10,8 @@ from functools import cached_property
 
 from attrs import frozen
 
-from batchsched.config import SchedulerConfig, config_faults
+from batchsched.config import SchedulerConfig
+from batchsched.config_checks import config_faults
 from batchsched.defaults import default_registry
 from batchsched.errors import ConfigError, Fault, SnapshotError
 from batchsched.model import JobInfo, NodeInfo, TaskInfo
@@ -23,6 +24,7 @@ from batchsched.testing.invariants.amounts import (
     add,
     fits,
     is_nothing,
+    larger_of,
     of,
     sub,
     total,
@@ -164,7 +166,11 @@ class Cycle:
     def start_request(self) -> dict[str, Amounts]:
         """Task UID to what the task needs to start."""
         return {
-            uid: of(task.resreq if task.init_resreq is None else task.init_resreq)
+            uid: (
+                self.resreq[uid]
+                if task.init_resreq is None
+                else larger_of(self.resreq[uid], of(task.init_resreq))
+            )
             for uid, task in self.tasks.items()
         }
 
@@ -294,6 +300,6 @@ def _expect(snapshot: object, result: object, config: object, registry: object) 
         raise TypeError(f"{registry!r} is no Registry; give the one that the scheduler was given")
     known = default_registry() if registry is None else registry
     # Names that the registry does not have are those of plugins and actions of one's own.
-    faults = list(config_faults(config, known, unknown_names_too=False))
+    faults = config_faults(config.actions, config.tiers, known, names_too=False)
     if faults:
         raise ConfigError(faults)
