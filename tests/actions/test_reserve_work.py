@@ -64,3 +64,22 @@ def test_it_reserves_what_the_plain_loop_reserves(
     expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
     with patch.object(reservable_module, "MOST_KINDS", most_kinds):
         assert Scheduler(config).schedule(snapshot) == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(2, ["n2", "n3"]), (3, [])])
+def test_what_is_promised_to_another_job_is_not_reserved_for_any_task_of_a_kind(
+    size: int, expected: list[str]
+) -> None:
+    """The first task of a kind is asked of all nodes; the others are asked of those in order."""
+    snapshot = cluster(
+        [node(f"n{i}", "2C2G") for i in (1, 2, 3)],
+        job("low", "2C2G@n1", priority=0, minimum=0),
+        job("full", "2C2G@n2", "2C2G@n3", priority=50),
+        job("high", "2C2G", priority=20),
+        job("gang", *["2C2G"] * size, priority=0),
+        now=1e6,
+    )
+    reserve = action("reserve", starvingJobTimeThreshold=100, reservedNodePercent=100)
+    result = scheduler("preempt", reserve, without=["drf", "proportion"]).schedule(snapshot)
+    assert [promise.task_uid for promise in result.pipelined] == ["high-1"]
+    assert sorted(promise.node_name for promise in result.reserved) == expected
