@@ -8,11 +8,12 @@ about a node costs a look-up for each term that concerns the task.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from batchsched.constraints import LabelSelector, PodAffinityTerm
+from batchsched.constraints import LabelSelector, Operator, PodAffinityTerm
 from batchsched.model import TaskInfo
 from batchsched.reasons import UnfitReason
 from batchsched.states import NodeState, TaskState
@@ -101,6 +102,31 @@ class _Meaning:
             and self.selector.matches(task.labels)
         )
 
+    def needs(self) -> Iterator[list[_Need]]:
+        """Yield lists of which a task that is meant has one, and one only."""
+        selector = self.selector
+        if selector is None:
+            yield []
+            return
+        namespaces = sorted(self.namespaces)
+        yield [(namespace, ()) for namespace in namespaces]
+        for label in selector.match_labels.items():
+            yield [(namespace, label) for namespace in namespaces]
+        for requirement in selector.match_expressions:
+            if requirement.operator is Operator.IN:
+                labels = [(requirement.key, value) for value in dict.fromkeys(requirement.values)]
+                yield [(namespace, label) for namespace in namespaces for label in labels]
+
+
+_Need = tuple[str, tuple[str, ...]]
+"""A namespace, and a label or nothing more."""
+
+
+def _needs_met(info: TaskInfo) -> Iterator[_Need]:
+    yield info.namespace, ()
+    for label in info.labels.items():
+        yield info.namespace, label
+
 
 def _meaning(term: PodAffinityTerm, own_namespace: str) -> _Meaning:
     return _Meaning(frozenset(term.namespaces or (own_namespace,)), term.selector)
@@ -150,7 +176,8 @@ class AffinityProfile:
 class PodAffinityIndex:
     """Counts, per topology domain, the occupying tasks that attract or repel others.
 
-    O(distinct tasks x distinct terms) to make; a task that comes or goes costs
+    O(tasks and their terms) to make, and for each distinct task the terms that may mean it:
+    those that ask for a label that it has, or for none. A task that comes or goes costs
     O(terms that concern it).
     """
 
@@ -175,8 +202,7 @@ class PodAffinityIndex:
             examples.setdefault(self.task_key(task), task.info)
         for key, info in examples.items():
             self._profiles[key] = self._own_terms(info)
-        for key, info in examples.items():
-            self._meet_others(info, self._profiles[key])
+        self._introduce(examples)
         for task in all_tasks:
             if task.status.occupies and task.node is not None:
                 self.occupy(task, task.node, 1)
@@ -263,13 +289,59 @@ class PodAffinityIndex:
             self._carried[carried] = self._count_by(key)
         profile.counted.append((self._carried[carried], amount))
 
-    def _meet_others(self, info: TaskInfo, profile: AffinityProfile) -> None:
+    def _introduce(self, examples: Mapping[Hashable, TaskInfo]) -> None:
+        """Let every profile know of the terms that mean its tasks, whoever has them."""
+        met = Counter(need for info in examples.values() for need in _needs_met(info))
+        terms = _TermsByNeed(met)
         for (together, _), count in self._meant.items():
-            if all(meaning.means(info) for meaning in together):
-                profile.counted.append((count, 1))
+            terms.add(_Term(together, "", count))
         for (how, meaning, _), count in self._carried.items():
-            if meaning.means(info):
-                if how == "repels":
-                    profile.repelling.append(count)
+            terms.add(_Term(frozenset([meaning]), how, count))
+        for key, info in examples.items():
+            profile = self._profiles[key]
+            for term in terms.that_mean(info):
+                if not term.carried:
+                    profile.counted.append((term.count, 1))
+                elif term.carried == "repels":
+                    profile.repelling.append(term.count)
                 else:
-                    profile.attracting.append((count, 1))
+                    profile.attracting.append((term.count, 1))
+
+
+@frozen
+class _Term:
+    """A term, or several of one task, and what is counted for it."""
+
+    together: frozenset[_Meaning]
+    """Whom it means: the tasks that all of these mean."""
+    carried: str
+    """How it is carried, if those who carry it are counted; empty: those whom it means are."""
+    count: DomainCount
+
+
+class _TermsByNeed:
+    """Terms by something that a task must have for them to mean it.
+
+    Mostly each job has a label of its own and terms about that. To try every term on every
+    task would then cost jobs x jobs, and nearly all in vain.
+    """
+
+    def __init__(self, met: Mapping[_Need, int]) -> None:
+        self._met = met
+        self._terms: dict[_Need, list[_Term]] = {}
+
+    def add(self, term: _Term) -> None:
+        """Keep a term by that need which the fewest tasks meet."""
+        needs = min(
+            (needs for meaning in term.together for needs in meaning.needs()),
+            key=lambda needs: (sum(self._met.get(need, 0) for need in needs), needs),
+        )
+        for need in needs:
+            self._terms.setdefault(need, []).append(term)
+
+    def that_mean(self, info: TaskInfo) -> Iterator[_Term]:
+        """Yield the terms that mean a task."""
+        for need in _needs_met(info):
+            for term in self._terms.get(need, ()):
+                if all(meaning.means(info) for meaning in term.together):
+                    yield term

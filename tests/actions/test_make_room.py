@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import cast
+from unittest.mock import patch
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 from books import Saying, dump, opened
 from clusters import cluster, job, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchsched import JobInfo, Queue, Snapshot, TaskStatus
+from batchsched.actions import make_room as make_room_module
 from batchsched.actions.claims import Among, make_room_among
-from batchsched.actions.make_room import Room, make_room, running_tasks, spare, take_until
+from batchsched.actions.make_room import Freed, Room, make_room, running_tasks, spare, take_until
 from batchsched.actions.preempt import PreemptAction
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain import PlainPlacement
@@ -26,57 +29,94 @@ from batchsched.vectors import fits, plus
 
 PLUGINS = ("priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder")
 AMOUNTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6)
+WANTED = st.tuples(st.integers(0, 8), st.integers(0, 8))
+Amount = tuple[int, int]
 
 
-def enough_for(wanted: tuple[int, int]) -> Callable[[Sequence[tuple[int, int]]], bool]:
-    return lambda taken: all(sum(of[d] for of in taken) >= wanted[d] for d in (0, 1))
+@frozen(eq=False)
+class Victim:
+    """What sparing reads of a task."""
+
+    resreq: Amount
+    is_backfill: bool = False
+
+
+def victims_of_amounts(amounts: Sequence[Amount]) -> list[TaskState]:
+    return cast("list[TaskState]", [Victim(of) for of in amounts])
+
+
+def is_enough(taken: Sequence[TaskState], wanted: Amount) -> bool:
+    """By counting everything anew."""
+    return all(sum(of.resreq[d] for of in taken) >= wanted[d] for d in (0, 1))
+
+
+def taken_until(amounts: Sequence[Amount], wanted: Amount) -> list[TaskState] | None:
+    return take_until(victims_of_amounts(amounts), lambda freed: freed.covers(wanted))
 
 
 # Sparing
 
 
-@given(AMOUNTS, st.tuples(st.integers(0, 8), st.integers(0, 8)))
+@given(AMOUNTS, WANTED)
 def test_no_proper_subset_of_what_is_taken_would_do(amounts, wanted) -> None:
-    is_enough = enough_for(wanted)
-    chosen = take_until(amounts, is_enough)
+    chosen = taken_until(amounts, wanted)
     if chosen is None:
-        assert not is_enough(amounts)
+        assert not is_enough(victims_of_amounts(amounts), wanted)
         return
-    assert is_enough(chosen)
+    assert is_enough(chosen, wanted)
     for size in range(len(chosen)):
         for subset in combinations(chosen, size):
-            assert not is_enough(subset)
+            assert not is_enough(subset, wanted)
 
 
-@given(AMOUNTS, st.tuples(st.integers(0, 8), st.integers(0, 8)))
+@given(AMOUNTS, WANTED)
 def test_what_is_taken_are_the_first_in_their_order(amounts, wanted) -> None:
-    is_enough = enough_for(wanted)
-    numbered = list(enumerate(amounts))
-
-    def on_numbered(taken: Sequence[tuple[int, tuple[int, int]]]) -> bool:
-        return is_enough([amount for _, amount in taken])
-
-    chosen = take_until(numbered, on_numbered)
+    victims = victims_of_amounts(amounts)
+    chosen = take_until(victims, lambda freed: freed.covers(wanted))
     if chosen is None:
         return
-    assert chosen == sorted(chosen)
-    shortest = next(n for n in range(len(amounts) + 1) if is_enough(amounts[:n]))
-    assert all(position < shortest for position, _ in chosen)
+    positions = [victims.index(victim) for victim in chosen]
+    assert positions == sorted(positions)
+    shortest = next(n for n in range(len(victims) + 1) if is_enough(victims[:n], wanted))
+    assert all(position < shortest for position in positions)
 
 
-@given(AMOUNTS, st.tuples(st.integers(0, 8), st.integers(0, 8)))
+@given(AMOUNTS, WANTED)
 def test_sparing_goes_from_the_last_taken_to_the_first(amounts, wanted) -> None:
-    is_enough = enough_for(wanted)
-    kept = list(range(len(amounts)))
-    for position in reversed(range(len(amounts))):
-        without = [other for other in kept if other != position]
-        if is_enough([amounts[other] for other in without]):
+    victims = victims_of_amounts(amounts)
+    kept = victims
+    for victim in reversed(victims):
+        without = [other for other in kept if other is not victim]
+        if is_enough(without, wanted):
             kept = without
-    if is_enough(amounts):
-        found = spare(
-            list(range(len(amounts))), lambda taken: is_enough([amounts[i] for i in taken])
-        )
-        assert found == kept
+    if is_enough(victims, wanted):
+        assert spare(victims, lambda freed: freed.covers(wanted)) == kept
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=6), st.data())
+def test_what_is_freed_is_what_the_victims_hold(held, data) -> None:
+    victims = [cast("TaskState", Victim((of, 2 * of), is_backfill=mark)) for of, mark in held]
+    freed = Freed(victims)
+    added = Freed()
+    for victim in victims:
+        added.add(victim)
+    gone = data.draw(st.sets(st.sampled_from(victims))) if victims else set()
+    for victim in gone:
+        freed.remove(victim)
+        added.remove(victim)
+    everything = sum(
+        of for (of, _), victim in zip(held, victims, strict=True) if victim not in gone
+    )
+    for_good = sum(
+        of
+        for (of, mark), victim in zip(held, victims, strict=True)
+        if victim not in gone and not mark
+    )
+    for total in (freed, added):
+        assert total.covers((everything, 2 * everything))
+        assert not total.covers((everything + 1, 0))
+        assert total.covers_for_good((for_good, 2 * for_good))
+        assert not total.covers_for_good((0, 2 * for_good + 1))
 
 
 @pytest.mark.parametrize(
@@ -91,9 +131,25 @@ def test_sparing_goes_from_the_last_taken_to_the_first(amounts, wanted) -> None:
     ],
 )
 def test_victims_by_example(amounts: list[int], wanted: int, expected: list[int] | None) -> None:
-    given_amounts = [(amount, 9) for amount in amounts]
-    found = take_until(given_amounts, enough_for((wanted, 0)))
-    assert found == (None if expected is None else [(amount, 9) for amount in expected])
+    found = taken_until([(amount, 9) for amount in amounts], (wanted, 0))
+    assert (found if found is None else [victim.resreq[0] for victim in found]) == expected
+
+
+def test_each_victim_is_asked_for_twice_at_most() -> None:
+    """Once when it is taken, and once when it might be spared."""
+    for wanted in (200, 120, 1):
+        asked: list[Freed] = []
+
+        def is_enough(freed: Freed, wanted: int = wanted, asked: list[Freed] = asked) -> bool:
+            asked.append(freed)
+            return freed.covers((wanted, 0))
+
+        victims = victims_of_amounts([(1, 1)] * 200)
+        with patch.object(make_room_module, "_sum_of", wraps=make_room_module._sum_of) as sums:
+            found = take_until(victims, is_enough)
+        assert found == victims[:wanted]
+        assert len(asked) == 2 * wanted + 1
+        assert sums.call_count <= 2
 
 
 # Room on a node

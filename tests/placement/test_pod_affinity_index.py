@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest.mock import patch
 
+import pytest
 from attrs import evolve
 from books import opened
 from clusters import cluster, job, node
@@ -20,6 +22,7 @@ from batchsched import (
     UnfitReason,
     WeightedPodTerm,
 )
+from batchsched.constraints import Operator, Requirement
 from batchsched.model import TaskInfo
 from batchsched.pod_affinity_index import PodAffinityIndex
 from batchsched.session import Session
@@ -325,3 +328,53 @@ def test_the_last_of_its_kind_that_goes_opens_all_nodes_and_the_first_closes_the
             assert accepted(session, "t-1") == ["n1", "n2", "n3", "n4"]
             statement.allocate(session.task("u-1"), session.node("n3"))
             assert accepted(session, "t-1") == ["n3"]
+
+
+# What it costs
+
+
+def matches_to_open(
+    count: int, selector: Callable[[str], LabelSelector], **more: Callable[[int], object]
+) -> int:
+    """How often a selector is matched with a task's labels, if each task repels its own kind."""
+    tasks = {
+        f"t{number}": {
+            "labels": {"all": "alike", "app": f"a{number}"},
+            "pod_anti_affinity": PodAffinity(
+                required=[PodAffinityTerm(selector=selector(f"a{number}"), topology_key="zone")]
+            ),
+            **{name: value(number) for name, value in more.items()},
+        }
+        for number in range(count)
+    }
+    with patch.object(LabelSelector, "matches", autospec=True) as matches:
+        matches.side_effect = MATCHES
+        of_tasks(**tasks)
+    return matches.call_count
+
+
+MATCHES = LabelSelector.matches
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        lambda app: LabelSelector(match_labels={"all": "alike", "app": app}),
+        lambda app: LabelSelector(
+            match_labels={"all": "alike"},
+            match_expressions=[
+                Requirement(key="all", operator=Operator.EXISTS),
+                Requirement(key="app", operator=Operator.IN, values=(app, "none", app)),
+            ],
+        ),
+    ],
+)
+def test_terms_about_labels_of_ones_own_are_matched_with_ones_own_tasks(selector) -> None:
+    # For each task: whom its term means, and who has a term that means it.
+    assert matches_to_open(40, selector) == 2 * 40
+
+
+def test_terms_in_namespaces_of_ones_own_are_matched_with_ones_own_tasks() -> None:
+    for selector in (LabelSelector(), LabelSelector(match_labels={"all": "alike"})):
+        calls = matches_to_open(40, lambda _, s=selector: s, namespace=lambda n: f"team{n}")
+        assert calls == 2 * 40

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import INVARIANTS, check_cycle, check_reasons, configs, snapshots
+from batchsched.testing import check_cycle, check_reasons, configs, snapshots
 
 EVERY = 10  # A sample keeps the tests short; tests/testing/all_goldens.py checks all.
 of_each_file = pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from batchsched.session import Session
 from batchsched.statement import Statement
 from batchsched.states import NodeState, TaskState
 from batchsched.status import TaskStatus
-from batchsched.vectors import Vector, fits, minus
+from batchsched.vectors import Vector, fits, is_empty, minus, plus
 
-__all__ = ["Room", "evict_for", "make_room", "running_tasks", "spare", "take_until"]
+__all__ = ["Freed", "Room", "evict_for", "make_room", "running_tasks", "spare", "take_until"]
 
 VictimsFunction = Callable[[TaskState, Sequence[TaskState]], list[TaskState]]
 """From a claimant and candidates in victim order, the candidates that may be evicted."""
@@ -72,6 +72,46 @@ def evict_for(
     statement.pipeline(task, node)
 
 
+class Freed:
+    """What some victims hold together, kept up to date as victims come and go."""
+
+    __slots__ = ("_all", "_for_good")
+
+    def __init__(self, victims: Sequence[TaskState] = ()) -> None:
+        self._all = _sum_of(victims)
+        for_good = [victim for victim in victims if not victim.is_backfill]
+        self._for_good = self._all if len(for_good) == len(victims) else _sum_of(for_good)
+
+    def add(self, victim: TaskState) -> None:
+        """Count one more victim. O(dimensions)."""
+        amounts = victim.resreq
+        self._all = plus(self._all, amounts) if self._all else amounts
+        if not victim.is_backfill:
+            self._for_good = plus(self._for_good, amounts) if self._for_good else amounts
+
+    def remove(self, victim: TaskState) -> None:
+        """Count a victim no more. O(dimensions)."""
+        self._all = minus(self._all, victim.resreq)
+        if not victim.is_backfill:
+            self._for_good = minus(self._for_good, victim.resreq)
+
+    def covers(self, missing: Vector) -> bool:
+        """Return whether the victims hold what is missing."""
+        return fits(missing, self._all) if self._all else is_empty(missing)
+
+    def covers_for_good(self, missing: Vector) -> bool:
+        """Return whether those hold it that are not marked as backfill.
+
+        What a backfill task holds counts in a node's `accessible` and `eventual` already.
+        """
+        return fits(missing, self._for_good) if self._for_good else is_empty(missing)
+
+
+def _sum_of(victims: Sequence[TaskState]) -> Vector:
+    """Return what victims hold together; an empty tuple if there are none."""
+    return tuple(map(sum, zip(*[victim.resreq for victim in victims], strict=True)))
+
+
 class Room:
     """What a request needs on a node beyond what is there, and whether victims give it."""
 
@@ -90,22 +130,17 @@ class Room:
             and (self._missing_for_good is self._missing or fits(self._missing_for_good, freed))
         )
 
-    def is_enough_with(self, victims: Sequence[TaskState]) -> bool:
-        """Return whether there is room once `victims` are gone. O(victims x dimensions)."""
-        freed = _sum_of([victim.resreq for victim in victims], self._missing)
-        if not fits(self._missing, freed):
-            return False
-        if self._request is not None and not fits(self._request, freed):
-            return False
-        # What a backfill task holds is part of `eventual` already.
-        for_good = [victim.resreq for victim in victims if not victim.is_backfill]
-        if len(for_good) < len(victims):
-            freed = _sum_of(for_good, self._missing)
-        return fits(self._missing_for_good, freed)
+    def is_enough_with(self, victims: Sequence[TaskState] | Freed) -> bool:
+        """Return whether there is room once `victims` are gone.
 
-
-def _sum_of(vectors: list[Vector], like: Vector) -> Vector:
-    return tuple(map(sum, zip(*vectors, strict=True))) if vectors else (0,) * len(like)
+        O(victims x dimensions); O(dimensions) if what they hold is known.
+        """
+        freed = victims if isinstance(victims, Freed) else Freed(victims)
+        return (
+            freed.covers(self._missing)
+            and (self._request is None or freed.covers(self._request))
+            and freed.covers_for_good(self._missing_for_good)
+        )
 
 
 def running_tasks(node: NodeState, is_candidate: Callable[[TaskState], bool]) -> list[TaskState]:
@@ -118,29 +153,32 @@ def running_tasks(node: NodeState, is_candidate: Callable[[TaskState], bool]) ->
 
 
 def take_until(
-    victims: Sequence[TaskState], is_enough: Callable[[Sequence[TaskState]], bool]
+    victims: Iterable[TaskState], is_enough: Callable[[Freed], bool]
 ) -> list[TaskState] | None:
     """Return the first victims that are enough, without those that can be spared.
 
-    None if all of them are not enough. O(victims ** 2 x dimensions) at worst.
+    None if all of them are not enough. O(victims x dimensions).
     """
     taken: list[TaskState] = []
+    freed = Freed()
     remaining = iter(victims)
-    while not is_enough(taken):
+    while not is_enough(freed):
         victim = next(remaining, None)
         if victim is None:
             return None
         taken.append(victim)
+        freed.add(victim)
     return spare(taken, is_enough)
 
 
-def spare(
-    taken: list[TaskState], is_enough: Callable[[Sequence[TaskState]], bool]
-) -> list[TaskState]:
+def spare(taken: Sequence[TaskState], is_enough: Callable[[Freed], bool]) -> list[TaskState]:
     """Drop, from the last taken to the first, every victim without whom it is still enough."""
-    kept = list(taken)
-    for position in reversed(range(len(kept))):
-        without = kept[:position] + kept[position + 1 :]
-        if is_enough(without):
-            kept = without
+    freed = Freed(taken)
+    kept: list[TaskState] = []
+    for victim in reversed(taken):
+        freed.remove(victim)
+        if not is_enough(freed):
+            freed.add(victim)
+            kept.append(victim)
+    kept.reverse()
     return kept

@@ -5,14 +5,12 @@ Specification: section 10, conditional placement.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from batchsched.actions.make_room import running_tasks, take_until
 from batchsched.session import Session
 from batchsched.statement import Statement
 from batchsched.states import JobState, NodeState, TaskState
 from batchsched.status import TaskStatus
-from batchsched.vectors import fits, plus
+from batchsched.vectors import fits, minus
 
 __all__ = ["make_promises_real"]
 
@@ -48,14 +46,12 @@ def _evict_backfill(
         owner = other.job
         return other.is_backfill and owner is not None and owner.in_session and not owner.has_bind
 
-    def is_enough(taken: Sequence[TaskState]) -> bool:
-        future = node.future_idle
-        for victim in taken:
-            future = plus(future, victim.resreq)
-        return fits(task.init_resreq, future) and fits(task.init_resreq, node.eventual)
-
+    # What backfill tasks hold is part of `eventual` already: evicting them changes nothing there.
+    if not fits(task.init_resreq, node.eventual):
+        return False
+    missing = minus(task.init_resreq, node.future_idle)
     candidates = session.in_victim_order(running_tasks(node, is_candidate))
-    chosen = take_until(candidates, is_enough)
+    chosen = take_until(candidates, lambda freed: freed.covers(missing))
     if chosen is None:
         return False
     for victim in chosen:

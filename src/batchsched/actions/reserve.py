@@ -12,6 +12,7 @@ from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
 from batchsched.actions.ladder import place_now
+from batchsched.actions.reservable import ReservableNodes
 from batchsched.actions.reservations import (
     can_hold_reservation,
     can_keep_for_one_job,
@@ -65,6 +66,7 @@ class ReserveAction:
         """Go through all jobs that wait, in job order; reserve for those that starve."""
         limit = ceil(self.reserved_node_percent * len(session.nodes) / 100)
         waiting = session.live_jobs(job for job in session.jobs.values() if has_task_to_place(job))
+        reservable = ReservableNodes(session)
         while waiting:
             job = waiting.pop()
             queue = job.queue
@@ -74,33 +76,44 @@ class ReserveAction:
                 and queue.name not in session.overused_at_open
             ):
                 if (
-                    not self._try_to_reserve(session, job, limit)
+                    not self._try_to_reserve(session, job, limit, reservable)
                     and self.in_order
-                    and self._waits_for_other_reservations(session, job, limit)
+                    and self._waits_for_other_reservations(session, job, limit, reservable)
                 ):
                     return
             elif not session.overused(queue) and _could_be_scheduled(session, job):
                 return
 
-    def _try_to_reserve(self, session: Session, job: JobState, limit: int) -> bool:
+    def _try_to_reserve(
+        self, session: Session, job: JobState, limit: int, reservable: ReservableNodes
+    ) -> bool:
         """Reserve for a starving job all that it needs to start, or nothing."""
         with session.statement() as statement:
-            if self._reserve(session, statement, job, limit):
+            if self._reserve(session, statement, job, limit, reservable):
                 statement.commit()
                 return True
             session.note_undone(statement)
         return False
 
-    def _waits_for_other_reservations(self, session: Session, job: JobState, limit: int) -> bool:
+    def _waits_for_other_reservations(
+        self, session: Session, job: JobState, limit: int, reservable: ReservableNodes
+    ) -> bool:
         """Return whether the job could be reserved for if no other job had reservations."""
         with session.statement() as statement:
             for other in session.jobs.values():
                 if other is not job:
                     for task in other.having(TaskStatus.RESERVED):
                         statement.take_back(task)
-            return len(statement) > 0 and self._reserve(session, statement, job, limit)
+            return len(statement) > 0 and self._reserve(session, statement, job, limit, reservable)
 
-    def _reserve(self, session: Session, statement: Statement, job: JobState, limit: int) -> bool:
+    def _reserve(
+        self,
+        session: Session,
+        statement: Statement,
+        job: JobState,
+        limit: int,
+        reservable: ReservableNodes,
+    ) -> bool:
         if self.in_order:
             for task in job.having(TaskStatus.ALLOCATED):
                 if task.node is not None and task.node.reserved_tasks:
@@ -109,34 +122,51 @@ class ReserveAction:
         for task in tasks_to_place(session, job):
             if session.job_ready(job) or session.job_condition_ready(job):
                 break
-            self._allocate_or_reserve(session, statement, task, limit)
+            self._allocate_or_reserve(session, statement, task, limit, reservable)
         return session.job_ready(job) or session.job_condition_ready(job)
 
     def _allocate_or_reserve(
-        self, session: Session, statement: Statement, task: TaskState, limit: int
+        self,
+        session: Session,
+        statement: Statement,
+        task: TaskState,
+        limit: int,
+        reservable: ReservableNodes,
     ) -> None:
+        # What nodes can be kept for one job alone depends on more than the node and the task.
+        is_known = not self.in_order and reservable.knows(task)
+        nodes = [] if is_known else self._possible(session, task)
+        if is_known:
+            node = reservable.most_room_now(task)
+        else:
+            node = _most_room(
+                session,
+                task,
+                nodes,
+                lambda n: not n.reserved_tasks and n.fits_now(task.init_resreq),
+            )
+        if node is not None:
+            statement.allocate(task, node)
+            return
+        is_full = reservable.count_reserved() >= limit
+        if is_known:
+            node = reservable.most_room(task, only_reserved=is_full)
+        else:
+            node = _most_room(session, task, nodes, lambda n: bool(n.reserved_tasks) or not is_full)
+        if node is not None:
+            statement.reserve(task, node)
+        else:
+            session.unplaced[task.uid] = task
+
+    def _possible(self, session: Session, task: TaskState) -> list[NodeState]:
         can_hold = can_keep_for_one_job if self.in_order else can_hold_reservation
-        nodes = [
+        return [
             node
             for node in session.nodes
             if can_hold(session, task, node)
             and not promised_to_others(task, node)
             and session.placement.refusal(task, node) is None
         ]
-        node = _most_room(
-            session, task, nodes, lambda n: not n.reserved_tasks and n.fits_now(task.init_resreq)
-        )
-        if node is not None:
-            statement.allocate(task, node)
-            return
-        reserved = sum(bool(node.reserved_tasks) for node in session.nodes)
-        node = _most_room(
-            session, task, nodes, lambda n: bool(n.reserved_tasks) or reserved < limit
-        )
-        if node is not None:
-            statement.reserve(task, node)
-        else:
-            session.unplaced[task.uid] = task
 
 
 def _could_be_scheduled(session: Session, job: JobState) -> bool:

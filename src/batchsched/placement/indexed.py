@@ -15,6 +15,7 @@ from heapq import merge
 
 from batchsched.ledger import Ledger
 from batchsched.placement.columns import Columns
+from batchsched.placement.first import FirstNode
 from batchsched.placement.interface import Fit
 from batchsched.placement.judgement import Judgement
 from batchsched.placement.kind import Kind, KindMaker
@@ -49,6 +50,7 @@ class IndexedPlacement:
         self._asked: set[int] = set()
         self._rankings: OrderedDict[tuple[int, Fit | None], Table[Ranking]] = OrderedDict()
         self._orders: OrderedDict[int, Table[Order]] = OrderedDict()
+        self._firsts: OrderedDict[int, FirstNode] = OrderedDict()
         self._most_tables = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
         self._tallies: dict[int, tuple[int, NodeTally]] = {}
 
@@ -82,7 +84,11 @@ class IndexedPlacement:
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
-        return self._plain.first_feasible(task)
+        kind = self._kinds.kind_of(task)
+        if not kind.is_watched:
+            return self._plain.first_feasible(task)
+        index = self._first(task.kind, kind).find()
+        return None if index is None else self._nodes[index]
 
     def feasible(
         self, task: TaskState, /, among: Collection[int] | None = None
@@ -250,6 +256,19 @@ class IndexedPlacement:
             self._orders.move_to_end(number)
         table.refresh()
         return table.kept
+
+    def _first(self, number: int, kind: Kind) -> FirstNode:
+        first = self._firsts.get(number)
+        if first is None:
+            nodes = self._nodes
+            first = self._firsts[number] = FirstNode(
+                len(nodes), lambda index: kind.takes_now(nodes[index]), self._changes, kind.watches
+            )
+            if len(self._firsts) > self._most_tables:
+                self._firsts.popitem(last=False)
+        else:
+            self._firsts.move_to_end(number)
+        return first
 
     def _evaluate(self, kind: Kind, fit: Fit | None) -> Evaluate:
         match fit:

@@ -117,13 +117,15 @@ class Kind:
 
     def score_now(self, node: NodeState) -> float | None:
         """Return `score_one` of a node that is feasible and where the task fits now, else None."""
-        if (
+        return self.score_one(node) if self.takes_now(node) else None
+
+    def takes_now(self, node: NodeState) -> bool:
+        """Return whether the node is feasible and the task fits there now."""
+        return (
             self.fits_idle(node.idle)
             and (not node.special or node.fits_now(self.request))
             and self.is_feasible(node)
-        ):
-            return self.score_one(node)
-        return None
+        )
 
     def score_feasible(self, node: NodeState) -> float | None:
         """Return `score_one` of a feasible node, else None."""
