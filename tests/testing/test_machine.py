@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 from attrs import evolve
@@ -21,6 +22,7 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Snapshot,
+    TaskInfo,
     TaskStatus,
     default_registry,
     next_snapshot,
@@ -38,6 +40,7 @@ from batchsched.testing import (
     invariant,
     snapshots,
 )
+from batchsched.testing import machine as machine_module
 from batchsched.testing.invariants import Cycle
 from batchsched.testing.ping_pong import Watcher
 
@@ -222,6 +225,21 @@ def stepping(snapshot: Snapshot) -> ClusterMachine:
     machine = ClusterMachine()
     machine.change(snapshot)
     return machine
+
+
+def test_who_leaves_a_node_comes_back_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keeping_the_mark(task: TaskInfo) -> TaskInfo:
+        return evolve(task, status=TaskStatus.PENDING, node_name=None)
+
+    with_mark = cluster([node("n1", "4C4G")], job("j", "1C1G@n1*", minimum=1))
+    machine = stepping(with_mark)
+    machine.drain(0)
+    monkeypatch.setattr(
+        machine_module, "next_snapshot", partial(next_snapshot, replacement=keeping_the_mark)
+    )
+    machine.change(with_mark)
+    with pytest.raises(AssertionError, match="without the mark of backfill for the place"):
+        machine.fail(0)
 
 
 def test_a_node_that_is_drained_stays_closed_and_empty() -> None:

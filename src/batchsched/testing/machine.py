@@ -19,6 +19,7 @@ from batchsched.scheduler import Scheduler
 from batchsched.snapshot import Snapshot
 from batchsched.status import TaskStatus
 from batchsched.testing.carrying import check_next_snapshot
+from batchsched.testing.code import as_code
 from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
 from batchsched.testing.ping_pong import Watcher
 from batchsched.testing.strategies import jobs, nodes, snapshots
@@ -178,7 +179,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def fail(self, which: int) -> None:
         """Let a running task fail; its controller makes it anew."""
         uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
-        self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, gone=[uid]))
+        self._let_go([uid], self.snapshot.nodes)
 
     @_when(lambda self: self.snapshot.nodes)
     @_step(which=_WHICH)
@@ -228,8 +229,19 @@ class ClusterMachine(RuleBasedStateMachine):
             for task in all_tasks
             if task.node_name == cleared.name and task.status in _HOLDING
         ]
+        self._let_go(gone, nodes_now)
+
+    def _let_go(self, gone: Sequence[str], nodes_now: Sequence[NodeInfo]) -> None:
+        """Let tasks leave their nodes, and see that they come back as new."""
         now = self.snapshot.now
         self.change(next_snapshot(self.snapshot, None, now=now, nodes=nodes_now, gone=gone))
+        for task in self.tasks(*TaskStatus):
+            is_new = task.status is TaskStatus.PENDING and not task.node_name
+            if task.uid in gone and (task.is_backfill or not is_new):
+                raise AssertionError(
+                    f"task {task.uid!r} left its node and comes back as {as_code(task)}; it must "
+                    "be Pending, on no node, and without the mark of backfill for the place it had"
+                )
 
     def _free_name(self) -> str:
         """Return a name for a job or a node that nothing has, nor any task as its beginning."""
