@@ -679,6 +679,80 @@ def test_who_is_shielded_from_their_own_job_is_not_shielded_from_others() -> Non
     assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
 
 
+def test_a_job_finds_others_beside_its_own_tasks() -> None:
+    snapshot = cluster(
+        [node("n1", "4C4G")],
+        job("a", "3C3G@n1", minimum=0),
+        job("b", "1C1G@n1", "3C3G", minimum=0),
+    )
+    session = opened(snapshot, ["gang"])
+    assert made_for(session, "b-2", Among.OTHER_JOBS) == ["a-1"]
+
+
+class NotOwn:
+    """Protects tasks of the claimant's own job, and knows that."""
+
+    def claimant_key(self, _claimant: TaskState) -> None:
+        return None
+
+    def shielded(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[bool]:
+        return [candidate.job is claimant.job for candidate in candidates]
+
+    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+        return [
+            Verdict.PROTECTED if candidate.job is claimant.job else Verdict.VICTIM
+            for candidate in candidates
+        ]
+
+
+def test_what_a_job_cannot_take_from_itself_others_can_take_from_it() -> None:
+    snapshot = full(job("b", "1C1G@n1", "1C1G", minimum=0), job("c", "1C1G", minimum=0))
+    session = opened(snapshot, [("own", NotOwn())])
+    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
+    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
+
+
+class OnlyAlone:
+    """Lets a task go if it is the only candidate."""
+
+    def claimant_key(self, _claimant: TaskState) -> None:
+        return None
+
+    def preemptable(self, _claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+        alone = Verdict.VICTIM if len(candidates) == 1 else Verdict.PROTECTED
+        return [alone] * len(candidates)
+
+
+def test_where_others_were_refused_a_job_with_fewer_candidates_is_not() -> None:
+    snapshot = cluster(
+        [node("n1", "2C2G")],
+        job("a", "1C1G@n1", minimum=0),
+        job("b", "1C1G@n1", "1C1G", minimum=0),
+        job("c", "1C1G", minimum=0),
+    )
+    session = opened(snapshot, [("own", OnlyAlone())])
+    assert made_for(session, "c-1", Among.OTHER_JOBS) is None
+    assert made_for(session, "b-2", Among.OTHER_JOBS) == ["a-1"]
+    session = opened(snapshot, [("own", OnlyAlone())])
+    assert made_for(session, "b-2", Among.OTHER_JOBS) == ["a-1"]
+    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
+
+
+def test_what_one_job_finds_in_itself_is_not_what_another_finds() -> None:
+    def not_a(_claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+        return [Verdict.PROTECTED if c.uid == "a-1" else Verdict.VICTIM for c in candidates]
+
+    snapshot = cluster(
+        [node("n1", "2C2G")],
+        job("a", "1C1G@n1", "1C1G", minimum=0),
+        job("b", "1C1G@n1", "1C1G", minimum=0),
+    )
+    own = Saying(preemptable=not_a, claimant_key=lambda _: None)
+    session = opened(snapshot, [("own", own)])
+    assert made_for(session, "a-2", Among.SAME_JOB) is None
+    assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+
+
 @pytest.mark.parametrize("minimum", [8, 7])
 def test_jobs_that_run_in_part_do_not_ask_for_everything_each_on_its_own(minimum: int) -> None:
     """What can be given on a node is asked for once by all jobs, but for their own nodes."""
