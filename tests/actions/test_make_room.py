@@ -681,12 +681,12 @@ def test_who_is_shielded_from_their_own_job_is_not_shielded_from_others() -> Non
 
 def test_a_job_finds_others_beside_its_own_tasks() -> None:
     snapshot = cluster(
-        [node("n1", "4C4G")],
-        job("a", "3C3G@n1", minimum=0),
+        [node("n1", "7C7G")],
+        job("a", *["3C3G@n1"] * 2, minimum=0),
         job("b", "1C1G@n1", "3C3G", minimum=0),
     )
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-2", Among.OTHER_JOBS) == ["a-1"]
+    assert made_for(session, "b-2", Among.OTHER_JOBS) == ["a-2"]
 
 
 class NotOwn:
