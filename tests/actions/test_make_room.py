@@ -778,7 +778,7 @@ def test_jobs_that_run_in_part_do_not_ask_for_everything_each_on_its_own(minimum
             job(f"j{i:02}", *[f"1C1G@n{i:02}"] * 8, "1C1G", minimum=minimum) for i in range(nodes)
         ]
         snapshot = cluster([node(f"n{i:02}", "8C8G") for i in range(nodes)], *jobs)
-        session = opened(snapshot, ["gang", ("counting", Counting())])
+        session = opened(snapshot, [("counting", Counting()), "gang"])
         PreemptAction().execute(session)
         assert not session.evictions
         return sum(asked)
