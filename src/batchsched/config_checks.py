@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
+from attrs import frozen
+
 from batchsched.actions.action import Action
 from batchsched.arguments import Arguments
 from batchsched.asking import problem_of
@@ -15,16 +17,37 @@ from batchsched.options import ENABLE_FLAGS, ActionOption, PluginOption, Tier
 from batchsched.plugin import Plugin
 from batchsched.registry import Registry, unknown_name
 
-__all__ = ["Paths", "config_faults", "unknown_key"]
+__all__ = ["Checked", "Paths", "checked", "config_faults", "unknown_key"]
 
 Paths = tuple[list[str], list[list[str]]]
 """Where actions, and plugins tier by tier, stand in what a configuration was read from."""
+
+
+@frozen
+class Checked:
+    """What came of looking at a configuration."""
+
+    faults: list[Fault]
+    actions: list[Action]
+    """In order; all of them, if there are no faults."""
+    plugins: list[Plugin]
+    """In order, tier by tier; all of them, if there are no faults."""
 
 
 def config_faults(
     actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
 ) -> list[Fault]:
     """Return what is wrong with a configuration, and with the registry that it is for.
+
+    See `checked`, which also gives what was made to find out.
+    """
+    return checked(actions, tiers, registry, names_too=names_too, paths=paths).faults
+
+
+def checked(
+    actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
+) -> Checked:
+    """Make all actions and plugins of a configuration; return them, and what is wrong.
 
     Args:
         actions: what should be a tuple of `ActionOption`.
@@ -50,7 +73,7 @@ def config_faults(
                 else paths[1][tier_position][position],
                 plugin,
             )
-    return check.faults
+    return Checked(check.faults, check.actions, check.plugins)
 
 
 def unknown_key(key: str, known: Mapping[str, object] | Sequence[str]) -> str:
@@ -69,6 +92,8 @@ class _Check:
 
     def __init__(self, registry: object, *, names_too: bool) -> None:
         self.faults: list[Fault] = []
+        self.actions: list[Action] = []
+        self.plugins: list[Plugin] = []
         if isinstance(registry, Registry):
             self._registry, self._names_too = registry, names_too
         else:
@@ -158,8 +183,17 @@ class _Check:
         except Exception as error:
             self.refuse(path, f"{named} cannot be made of its arguments: {problem_of(error)}")
             return
-        protocol, method = (Action, "execute") if what == "action" else (Plugin, "open")
-        if not isinstance(made, protocol):
+        method = ""
+        if what == "action":
+            if isinstance(made, Action):
+                self.actions.append(made)
+            else:
+                method = "execute"
+        elif isinstance(made, Plugin):
+            self.plugins.append(made)
+        else:
+            method = "open"
+        if method:
             message = f"its factory gave {shown(made)}, which has no method {method!r}"
             self.refuse(path, f"{named}: {message}")
         self.faults += arguments.faults()

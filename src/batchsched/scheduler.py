@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from batchsched.actions.action import Action
-from batchsched.arguments import Arguments
 from batchsched.asking import problem_of
 from batchsched.checks import is_of, shown
 from batchsched.closing import close
 from batchsched.config import SchedulerConfig
-from batchsched.config_checks import config_faults
+from batchsched.config_checks import checked
 from batchsched.defaults import default_registry
 from batchsched.errors import (
     ActionError,
@@ -18,7 +17,7 @@ from batchsched.errors import (
     PluginError,
     SnapshotError,
 )
-from batchsched.options import ENABLE_FLAGS
+from batchsched.options import ENABLE_FLAGS, ActionOption, Tier
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.registry import Registry
 from batchsched.result import CycleResult
@@ -57,32 +56,38 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         used = SchedulerConfig() if config is None else config
         known = default_registry() if registry is None else registry
         faults: list[Fault] = []
+        options: tuple[ActionOption, ...] = ()
+        tiers: tuple[Tier, ...] = ()
         if is_of(used, SchedulerConfig):
-            faults += config_faults(used.actions, used.tiers, known, names_too=True)
+            options, tiers = used.actions, used.tiers
         else:
             message = f"{shown(config)} is no SchedulerConfig; use SchedulerConfig.from_mapping"
-            faults += [Fault("config", message), *config_faults((), (), known, names_too=True)]
+            faults.append(Fault("config", message))
+        made = checked(options, tiers, known, names_too=True)
+        faults += made.faults
         if not callable(placement):
             faults.append(Fault("placement", f"{shown(placement)} makes no placement engine"))
         if faults:
             raise ConfigError(faults)
         self.config = used
         self._placement = placement
-        self._plugins: list[ConfiguredPlugin] = []
-        for position, tier in enumerate(self.config.tiers):
-            for option in tier.plugins:
-                plugin_factory = known.plugin_factory(option.name)
-                assert plugin_factory is not None
-                disabled = frozenset(
-                    ENABLE_FLAGS[flag] for flag, is_on in option.flags.items() if not is_on
-                )
-                plugin = plugin_factory(Arguments(option.arguments))
-                self._plugins.append(ConfiguredPlugin(option.name, position, plugin, disabled))
-        self._actions: list[tuple[str, Action]] = []
-        for action in self.config.actions:
-            action_factory = known.action_factory(action.name)
-            assert action_factory is not None
-            self._actions.append((action.name, action_factory(Arguments(action.arguments))))
+        placed = [
+            (position, option) for position, tier in enumerate(tiers) for option in tier.plugins
+        ]
+        self._plugins = [
+            ConfiguredPlugin(
+                name=option.name,
+                tier=position,
+                plugin=plugin,
+                disabled=frozenset(
+                    ENABLE_FLAGS[flag] for flag, on in option.flags.items() if not on
+                ),
+            )
+            for (position, option), plugin in zip(placed, made.plugins, strict=True)
+        ]
+        self._actions: list[tuple[str, Action]] = [
+            (option.name, action) for option, action in zip(options, made.actions, strict=True)
+        ]
 
     def schedule(self, snapshot: Snapshot, /) -> CycleResult:
         """Run one cycle and return what it decided. The snapshot is not changed.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pytest
 from attrs import frozen
@@ -28,8 +29,10 @@ from batchsched import (
     default_registry,
     schedule,
 )
+from batchsched.actions.allocate import AllocateAction
 from batchsched.placement import Fit
 from batchsched.plugin import NodeScore, Predicate, Reads, Verdict
+from batchsched.plugins.gang import GangPlugin
 from batchsched.session import Session
 from batchsched.session_view import SessionView
 from batchsched.states import JobState, NodeState, TaskState
@@ -137,6 +140,28 @@ def test_a_users_plugin_and_action_decide() -> None:
     )
     result = Scheduler(config, own_registry()).schedule(snapshot)
     assert bound(result) == {"b-1": "n2", "c-1": "n1"}
+
+
+def test_what_was_made_to_check_a_configuration_is_what_decides() -> None:
+    """A factory that fails the second time it is called cannot surprise anybody."""
+    made: list[str] = []
+    registry = default_registry()
+
+    def once(name: str, thing: object) -> Callable[[Arguments], Any]:
+        def make(_arguments: Arguments) -> object:
+            assert name not in made
+            made.append(name)
+            return thing
+
+        return make
+
+    registry.register_plugin("mine", once("plugin", GangPlugin()))
+    registry.register_action("own", once("action", AllocateAction()))
+    config = SchedulerConfig(
+        actions=[ActionOption(name="own")], tiers=[Tier(plugins=[PluginOption(name="mine")])]
+    )
+    Scheduler(config, registry)
+    assert sorted(made) == ["action", "plugin"]
 
 
 def test_a_users_plugin_stands_beside_the_others() -> None:
