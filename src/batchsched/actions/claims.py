@@ -104,7 +104,7 @@ class _Search:
         self._open: set[int] = set()
         self._in_vain: set[int] = set()
         self._at_home: set[int] = set()
-        # Where tasks of the claimant's job run.
+        """The nodes where tasks of the claimant's job run."""
         self.still_open: set[int] | None = None
         """The nodes that are to be asked; None: all."""
         job = task.job
