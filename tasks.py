@@ -32,7 +32,14 @@ TESTED = ("3.11", "3.12", "3.13")
 """The versions of Python that the tests run on, where they are found."""
 OF_TESTS = ("tests/testing", "tests/quality", "tests/seeded_bugs")
 """Tests of what tests: on one Python only, for they take as long as all others together."""
-OF_WHEEL = ("tests/core", "tests/golden", "tests/kubernetes", "tests/plugins", "tests/scenarios")
+OF_WHEEL = (
+    "tests/session",
+    "tests/state",
+    "tests/golden",
+    "tests/kubernetes",
+    "tests/plugins",
+    "tests/scenarios",
+)
 """What the installed wheel is tested with: enough to miss no module."""
 QUIETLY = ("-n", "auto", "-q")
 

@@ -24,8 +24,8 @@ from batchsched import (
     default_registry,
 )
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.plain import PlainPlacement
-from batchsched.session import PlacementFactory
+from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.session.session import PlacementFactory
 from benchmarks.workloads.scenario import Scenario, pending_tasks
 
 __all__ = [

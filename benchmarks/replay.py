@@ -25,8 +25,8 @@ from batchsched import (
     Session,
     default_registry,
 )
-from batchsched.ledger import Ledger
-from batchsched.states import JobState, NodeState, TaskState
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import JobState, NodeState, TaskState
 from benchmarks.cycle import Clock, Run, run, timed
 from benchmarks.workloads.scenario import Scenario
 

@@ -48,7 +48,7 @@ from batchsched import (
     sum_resources,
 )
 from batchsched.plugins.proportion import water_fill
-from batchsched.shares import dominant_share
+from batchsched.state.vectors import dominant_share
 
 GPU = "nvidia.com/gpu"
 GPU_MODEL = "gpu-model"

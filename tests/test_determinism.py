@@ -30,7 +30,7 @@ def tasks() -> ModuleType:
 
 
 def digest_in_a_process(python: str, hash_seed: str) -> str:
-    """Return the digest of what a process of its own decides; see `golden/digest.py`."""
+    """Return the digest of what a process of its own decides; see `tests.support.golden_digest`."""
     # All that is needed is pure Python, so that another Python can import it from here.
     places: list[str] = []
     for name in ("batchsched", "attrs", "sortedcontainers"):
@@ -39,10 +39,11 @@ def digest_in_a_process(python: str, hash_seed: str) -> str:
         assert found.origin is not None
         places.append(str(Path(found.origin).parent.parent))
     done = subprocess.run(
-        [python, "-B", str(TESTS / "golden" / "digest.py")],
+        [python, "-B", "-m", "tests.support.golden_digest"],
         capture_output=True,
         text=True,
         check=False,
+        cwd=TESTS.parent,
         env={
             **os.environ,
             "PYTHONHASHSEED": hash_seed,

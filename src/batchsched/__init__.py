@@ -7,26 +7,9 @@ same result.
 """
 
 from batchsched.actions.action import Action
-from batchsched.arguments import Arguments
-from batchsched.carry_over import as_new, next_snapshot
-from batchsched.config import ActionOption, PluginOption, SchedulerConfig, Tier
-from batchsched.constraints import (
-    HostPort,
-    LabelSelector,
-    NodeAffinity,
-    NodeSelectorTerm,
-    Operator,
-    PodAffinity,
-    PodAffinityTerm,
-    PreferredNodeTerm,
-    Requirement,
-    Taint,
-    TaintEffect,
-    Toleration,
-    TolerationOperator,
-    WeightedPodTerm,
-)
-from batchsched.defaults import default_registry
+from batchsched.config.default_registry import default_registry
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
 from batchsched.errors import (
     ActionError,
     BatchschedError,
@@ -44,9 +27,24 @@ from batchsched.errors import (
     StatementError,
     UnknownNameError,
 )
-from batchsched.keeping import reservations_to_keep
-from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
-from batchsched.reasons import (
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
+from batchsched.model.constraints import (
+    HostPort,
+    LabelSelector,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+    Requirement,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+    WeightedPodTerm,
+)
+from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
     NodeTally,
@@ -55,14 +53,16 @@ from batchsched.reasons import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.registry import Registry
-from batchsched.resources import EPSILON, Resource, sum_resources
-from batchsched.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
+from batchsched.model.resources import EPSILON, Resource, sum_resources
+from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import JobPhase, TaskStatus
+from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler, schedule
-from batchsched.session import Session
-from batchsched.snapshot import Snapshot
-from batchsched.statement import Statement
-from batchsched.status import JobPhase, TaskStatus
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.transition.next_snapshot import as_new, next_snapshot
+from batchsched.transition.reservations import reservations_to_keep
 
 __version__ = "0.1.0"
 

@@ -28,6 +28,8 @@ __all__ = [
     "SnapshotError",
     "StatementError",
     "UnknownNameError",
+    "plugin_error",
+    "problem_of",
 ]
 
 
@@ -129,3 +131,13 @@ class ActionError(BatchschedError, RuntimeError):
 
 class InvariantError(BatchschedError, AssertionError):
     """The books contradict themselves: a defect of batchsched or of an action."""
+
+
+def problem_of(error: Exception) -> str:
+    """Return one line that says what an exception is."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def plugin_error(name: str, point: str, error: Exception) -> PluginError:
+    """Return the error that says which plugin raised, and where."""
+    return PluginError(name, point, problem_of(error))

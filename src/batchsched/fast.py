@@ -16,7 +16,7 @@ except ImportError as error:
         "batchsched.fast needs NumPy, which comes with the extra: pip install 'batchsched[fast]'"
     ) from error
 
-from batchsched.placement.vectorised import VectorisedPlacement
+from batchsched.placement.vectorised.engine import VectorisedPlacement
 
 __all__ = ["VectorisedPlacement"]
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from batchsched.actions.action import Action
-from batchsched.asking import problem_of
-from batchsched.checks import is_of, shown
-from batchsched.closing import close
-from batchsched.config import SchedulerConfig
-from batchsched.config_checks import checked
-from batchsched.defaults import default_registry
+from batchsched.config.checker import checked
+from batchsched.config.default_registry import default_registry
+from batchsched.config.options import ENABLE_FLAGS, ActionOption, Tier
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import (
     ActionError,
     BatchschedError,
@@ -16,14 +15,15 @@ from batchsched.errors import (
     Fault,
     PluginError,
     SnapshotError,
+    problem_of,
 )
-from batchsched.options import ENABLE_FLAGS, ActionOption, Tier
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import is_of, shown
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.registry import Registry
-from batchsched.result import CycleResult
-from batchsched.session import PlacementFactory, Session
-from batchsched.snapshot import Snapshot
-from batchsched.tiers import ConfiguredPlugin
+from batchsched.session.outcomes import close
+from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.session import PlacementFactory, Session
 
 __all__ = ["Scheduler", "schedule"]
 

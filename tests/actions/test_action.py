@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from books import opened
-from clusters import cluster, job, node
+from tests.support.books import opened
+from tests.support.clusters import cluster, job, node
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.session import Session
+from batchsched.session.session import Session
 
 
 def session() -> Session:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from clusters import action, bound, cluster, evicted, job, node, places, scheduler
 from hypothesis import given, settings
+from tests.support.clusters import action, bound, cluster, evicted, job, node, places, scheduler
 
 from batchsched import Queue, Snapshot, TaskStatus
 from batchsched.testing import snapshots

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from clusters import action, cluster, job, node
+from tests.support.clusters import action, cluster, job, node
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import check_reasons, check_reference

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from clusters import cluster, evicted, job, node, places, scheduler
 from hypothesis import given, settings
+from tests.support.clusters import cluster, evicted, job, node, places, scheduler
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot, TaskStatus, WhyPending
 from batchsched.testing import snapshots

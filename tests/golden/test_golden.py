@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from attrs import frozen
+from tests.support import golden as check
 
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
 from batchsched.fast import VectorisedPlacement
-from batchsched.placement import scores
+from batchsched.placement.vectorised import score_array
 
-
-def _checker() -> ModuleType:
-    place = Path(__file__).with_name("check.py")
-    specification = importlib.util.spec_from_file_location("golden_check_for_tests", place)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-check = _checker()
 FILES = check.golden_files()
 HOW_MANY = 2224
 
@@ -76,7 +63,7 @@ def test_every_case_is_decided_as_expected(path: Path) -> None:
 def test_every_case_is_decided_the_same_on_arrays(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scores, "FEW", 0)  # however few nodes there are
+    monkeypatch.setattr(score_array, "FEW", 0)  # however few nodes there are
     other = [
         one.case["name"]
         for one in decided(path)

@@ -1,7 +1,9 @@
 import pytest
-from kubernetes_test_objects import pod, pod_group
+from tests.support.kubernetes_objects import pod, pod_group
 
-from batchsched.constraints import (
+from batchsched.errors import KubernetesObjectError
+from batchsched.kubernetes import snapshot_from_objects
+from batchsched.model.constraints import (
     LabelSelector,
     NodeAffinity,
     NodeSelectorTerm,
@@ -12,8 +14,6 @@ from batchsched.constraints import (
     Requirement,
     WeightedPodTerm,
 )
-from batchsched.errors import KubernetesObjectError
-from batchsched.kubernetes import snapshot_from_objects
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

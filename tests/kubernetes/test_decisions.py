@@ -1,5 +1,5 @@
 import pytest
-from kubernetes_test_objects import container, node, pod, pod_group
+from tests.support.kubernetes_objects import container, node, pod, pod_group
 
 from batchsched import Scheduler, SchedulerConfig, next_snapshot
 from batchsched.errors import UnknownNameError
@@ -9,7 +9,7 @@ from batchsched.kubernetes import (
     reservation_patches,
     snapshot_from_objects,
 )
-from batchsched.result import Bind, CycleResult, Eviction, Promise
+from batchsched.model.result import Bind, CycleResult, Eviction, Promise
 
 WITHOUT_UID = {"uid": None}
 SNAPSHOT = snapshot_from_objects(

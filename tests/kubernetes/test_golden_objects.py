@@ -1,22 +1,13 @@
 import copy
-import importlib.util
-from pathlib import Path
 
 import pytest
 from attrs import evolve
-from kubernetes_test_objects import as_python_client
+from tests.support import golden as check
+from tests.support.kubernetes_objects import as_python_client
 
 from batchsched import JobPhase, TaskStatus
 from batchsched.kubernetes import snapshot_from_objects
-from batchsched.result import Bind, CycleResult, JobOutcome, TaskOutcome
-
-_specification = importlib.util.spec_from_file_location(
-    "golden_check", Path(__file__).parents[1] / "golden" / "check.py"
-)
-assert _specification is not None
-assert _specification.loader is not None
-check = importlib.util.module_from_spec(_specification)
-_specification.loader.exec_module(check)
+from batchsched.model.result import Bind, CycleResult, JobOutcome, TaskOutcome
 
 FILES = check.golden_files()
 

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from kubernetes_test_objects import container, node, pod, pod_group
+from tests.support.kubernetes_objects import container, node, pod, pod_group
 
 from batchsched import Queue, TaskStatus
 from batchsched.errors import KubernetesObjectError, SnapshotError

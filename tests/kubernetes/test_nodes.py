@@ -1,10 +1,10 @@
 import pytest
-from kubernetes_test_objects import node
+from tests.support.kubernetes_objects import node
 
 from batchsched import Resource
-from batchsched.constraints import Taint, TaintEffect
 from batchsched.errors import KubernetesObjectError
 from batchsched.kubernetes import snapshot_from_objects
+from batchsched.model.constraints import Taint, TaintEffect
 
 
 def read(*nodes):

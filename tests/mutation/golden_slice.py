@@ -5,13 +5,12 @@ Each case decides within milliseconds, and together they reach most of what deci
 
 from __future__ import annotations
 
-import importlib.util
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.support import golden as check
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 
@@ -19,17 +18,6 @@ EVERY = 12
 """Every how many cases of a file one is taken."""
 
 
-def _checker() -> ModuleType:
-    place = Path(__file__).parent.parent / "golden" / "check.py"
-    specification = importlib.util.spec_from_file_location("golden_check_for_mutants", place)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-check = _checker()
 FILES = [path for path in check.golden_files() if not path.name.startswith("medium")]
 
 

@@ -7,12 +7,12 @@ from functools import partial
 
 import pytest
 from attrs import evolve
-from books import Opens, configured
-from clusters import cluster, job, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from own_plugins import PARTS, WATCHED_PARTS, Own
+from tests.support.books import Opens, configured
+from tests.support.clusters import cluster, job, node
+from tests.support.own_plugins import PARTS, WATCHED_PARTS, Own
 
 from batchsched import (
     PluginOption,
@@ -24,20 +24,20 @@ from batchsched import (
     TaskStatus,
     default_registry,
 )
-from batchsched.arguments import Arguments
-from batchsched.ledger import Ledger
 from batchsched.placement import Fit, Placement
 from batchsched.placement import indexed as indexed_module
-from batchsched.placement import scores as scores_module
+from batchsched.placement.evaluator import Judgement
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.judgement import Judgement
-from batchsched.placement.plain import PlainPlacement
-from batchsched.placement.vectorised import VectorisedPlacement
+from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.placement.vectorised import score_array as scores_module
+from batchsched.placement.vectorised.engine import VectorisedPlacement
+from batchsched.plugin.arguments import Arguments
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session import Session
-from batchsched.states import NodeState, TaskState
+from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.session import Session
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import configs, snapshots
-from batchsched.tiers import ConfiguredPlugin
 
 S = TaskStatus
 ENGINES = (IndexedPlacement, VectorisedPlacement)

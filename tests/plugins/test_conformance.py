@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from books import opened, plugin_object
-from clusters import action, cluster, evicted, job, node
+from tests.support.books import opened, plugin_object
+from tests.support.clusters import action, cluster, evicted, job, node
 
 from batchsched import Scheduler, SchedulerConfig
 from batchsched.plugin import Verdict

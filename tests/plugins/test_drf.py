@@ -6,15 +6,15 @@ from fractions import Fraction
 
 import pytest
 from attrs import evolve
-from books import dump, opened, plugin_object
-from clusters import cluster, job, node
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.books import dump, opened, plugin_object
+from tests.support.clusters import cluster, job, node
 
 from batchsched import JobInfo, Resource, Snapshot, TaskStatus
 from batchsched.plugin import Verdict
-from batchsched.session import Session
-from batchsched.shares import dominant_share
+from batchsched.session.session import Session
+from batchsched.state.vectors import dominant_share
 
 V, P = Verdict.VICTIM, Verdict.PASS
 AMOUNTS = st.lists(st.integers(0, 20), min_size=3, max_size=3)

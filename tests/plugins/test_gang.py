@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from books import opened, plugin_object
-from clusters import cluster, job, node
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.books import opened, plugin_object
+from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     ConditionReason,
@@ -20,7 +20,7 @@ from batchsched import (
     TaskStatus,
 )
 from batchsched.plugin import Verdict
-from batchsched.session import Session
+from batchsched.session.session import Session
 
 S = TaskStatus
 V, X = Verdict.VICTIM, Verdict.PROTECTED

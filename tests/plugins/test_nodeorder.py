@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from clusters import cluster, job, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     Arguments,
@@ -30,16 +30,16 @@ from batchsched import (
     TaskStatus,
     WeightedPodTerm,
 )
-from batchsched.ledger import Ledger
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.node_table import NodeTable
+from batchsched.placement.vectorised.node_matrix import NodeTable
 from batchsched.plugin import Reads
+from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session import Session
-from batchsched.session_view import SessionView
-from batchsched.states import NodeState, TaskState
+from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.session import Session
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import snapshots
-from batchsched.tiers import ConfiguredPlugin
 
 OFF = dict.fromkeys(
     ("least_requested", "most_requested", "node_affinity", "pod_affinity", "balanced_resource"), 0

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from books import opened, plugin_object
-from clusters import cluster, job, node
 from hypothesis import given, settings
+from tests.support.books import opened, plugin_object
+from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     Arguments,
@@ -32,14 +32,14 @@ from batchsched import (
     TolerationOperator,
     UnfitReason,
 )
+from batchsched.model.reasons import Unfit
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.node_table import NodeTable
+from batchsched.placement.vectorised.node_matrix import NodeTable
 from batchsched.plugin import Reads
 from batchsched.plugins.predicates import PredicatesPlugin, _unfit
-from batchsched.reasons import Unfit
-from batchsched.session import Session
+from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.session import Session
 from batchsched.testing import snapshots
-from batchsched.tiers import ConfiguredPlugin
 
 R = UnfitReason
 ALL_SWITCHES = PredicatesPlugin(memory_pressure=True, disk_pressure=True, pid_pressure=True)

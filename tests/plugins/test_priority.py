@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from books import opened, plugin_object
-from clusters import cluster, job, node
+from tests.support.books import opened, plugin_object
+from tests.support.clusters import cluster, job, node
 
 from batchsched import JobInfo
 from batchsched.plugin import Verdict
-from batchsched.session import Session
+from batchsched.session.session import Session
 
 V, P, X = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 from attrs import evolve
-from books import dump, opened, plugin_object
-from clusters import cluster, job, node
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.support.books import dump, opened, plugin_object
+from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     EPSILON,
@@ -24,7 +24,7 @@ from batchsched import (
 )
 from batchsched.plugin import Verdict
 from batchsched.plugins.proportion import water_fill
-from batchsched.session import Session
+from batchsched.session.session import Session
 from batchsched.testing import check_cycle
 from batchsched.testing.reference import reference_schedule
 

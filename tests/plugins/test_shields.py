@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from books import opened, plugin_object
-from clusters import cluster, job, node
 from hypothesis import given, settings
+from tests.support.books import opened, plugin_object
+from tests.support.clusters import cluster, job, node
 
 from batchsched import Snapshot, TaskStatus
 from batchsched.plugin import Verdict

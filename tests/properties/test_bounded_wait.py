@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from attrs import frozen, mutable
-from clusters import Simulation, action, cluster, job, node, scheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.clusters import Simulation, action, cluster, job, node, scheduler
 
 from batchsched import JobInfo
 

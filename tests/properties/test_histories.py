@@ -5,18 +5,18 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from histories import (
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.histories import (
     History,
     check_books,
     discarding_leaves_no_trace,
     no_node_takes_others_while_reserved,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from batchsched import Session
-from batchsched.states import NodeState
-from batchsched.vectors import fits, plus
+from batchsched.state.records import NodeState
+from batchsched.state.vectors import fits, plus
 
 SEEDS = range(30)
 CYCLES = 12

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from histories import History
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, DrawFn
+from tests.support.histories import History
 
 from batchsched import (
     CycleResult,

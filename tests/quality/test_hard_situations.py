@@ -27,9 +27,9 @@ from batchsched import (
     TaskStatus,
     WhyPending,
 )
-from batchsched.actions import make_room
+from batchsched.actions.eviction import victims as make_room
+from batchsched.model.reasons import UnfitReason
 from batchsched.plugins import proportion
-from batchsched.reasons import UnfitReason
 from batchsched.testing import Cycle, configs, snapshots
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")  # nothing is shrunk

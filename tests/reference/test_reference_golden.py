@@ -1,19 +1,9 @@
 """The reference scheduler decides the golden cases as they were decided."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
+from tests.support import golden as check
 
 from batchsched.testing.reference import reference_schedule
-
-_specification = importlib.util.spec_from_file_location(
-    "golden_check_for_reference", Path(__file__).parents[1] / "golden" / "check.py"
-)
-assert _specification is not None
-assert _specification.loader is not None
-check = importlib.util.module_from_spec(_specification)
-_specification.loader.exec_module(check)
 
 EVERY = 10  # All cases pass; a sample keeps the tests short.
 IN_ORDER_OF_BINDING = ("backfill.jsonl.gz", "reserve.jsonl.gz")

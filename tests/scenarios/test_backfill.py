@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters import (
+from tests.support.clusters import (
     Simulation,
     action,
     bound,

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from clusters import Simulation, action, bound, cluster, evicted, job, node, places, scheduler
+from tests.support.clusters import (
+    Simulation,
+    action,
+    bound,
+    cluster,
+    evicted,
+    job,
+    node,
+    places,
+    scheduler,
+)
 
 from batchsched import NodeInfo, Scheduler, SchedulerConfig
 

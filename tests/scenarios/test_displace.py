@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters import action, bound, cluster, evicted, job, node, places, scheduler
+from tests.support.clusters import action, bound, cluster, evicted, job, node, places, scheduler
 
 from batchsched import CycleResult, JobInfo
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from clusters import (
+from tests.support.clusters import (
     Simulation,
     action,
     amount,

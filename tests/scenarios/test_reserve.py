@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from clusters import Simulation, action, bound, cluster, job, node, places, scheduler
+from tests.support.clusters import Simulation, action, bound, cluster, job, node, places, scheduler
 
 from batchsched import JobInfo, Snapshot, UnfitReason
 

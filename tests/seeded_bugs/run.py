@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from sowing import HERE, PACKAGE, SOURCE, Bug, read_bugs
+from tests.seeded_bugs.sowing import HERE, PACKAGE, SOURCE, Bug, read_bugs
 
 PATIENCE = 10
 """How many times the processor time that it may take a search may take on a busy machine."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 
 import pytest
-import run
-from sowing import PACKAGE, SOURCE, Bug, read_bugs
+from tests.seeded_bugs import run
+from tests.seeded_bugs.sowing import PACKAGE, SOURCE, Bug, read_bugs
 
 BUGS = read_bugs()
 MISSED = read_bugs("missed.txt")

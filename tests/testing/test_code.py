@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from attrs import evolve
-from clusters import cluster, job, node
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.support.clusters import cluster, job, node
 
 import batchsched
-import batchsched.constraints
+import batchsched.model.constraints
 import batchsched.testing
 from batchsched import (
     CycleResult,
@@ -31,7 +31,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.plugin import Verdict
-from batchsched.states import TaskState
+from batchsched.state.records import TaskState
 from batchsched.testing import (
     INVARIANTS,
     CarryOverViolation,
@@ -57,7 +57,7 @@ from batchsched.testing import (
 )
 from batchsched.testing.ping_pong import Watcher
 
-NAMES = {**vars(batchsched), **vars(batchsched.constraints), **vars(batchsched.testing)}
+NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
 MANY = settings(max_examples=200, derandomize=True, suppress_health_check=list(HealthCheck))
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from clusters import cluster, job, node
-from doctoring import placed
-from expecting import ONE_WAITS
+from tests.support.clusters import cluster, job, node
+from tests.support.doctoring import placed
+from tests.support.expecting import ONE_WAITS
 
 import batchsched
-import batchsched.constraints
+import batchsched.model.constraints
 import batchsched.testing
 from batchsched import (
     ActionOption,
@@ -48,7 +48,7 @@ from batchsched.testing import (
 )
 
 S = TaskStatus
-NAMES = {**vars(batchsched), **vars(batchsched.constraints), **vars(batchsched.testing)}
+NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
 
 
 # Alone and together

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from clusters import action, cluster, job, node
-from doctoring import evicted, placed
+from tests.support.clusters import action, cluster, job, node
+from tests.support.doctoring import evicted, placed
 
 from batchsched import (
     CycleResult,
@@ -18,9 +18,9 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugin import Verdict, Vote
-from batchsched.session import Session
-from batchsched.session_view import SessionView
-from batchsched.states import JobState, TaskState
+from batchsched.plugin.session_view import SessionView
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, TaskState
 from batchsched.testing import (
     InvariantViolation,
     check_claims,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import check
 import pytest
 from hypothesis import given, settings
+from tests.support import golden as check
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import check_cycle, check_reasons, configs, snapshots

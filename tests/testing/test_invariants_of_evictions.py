@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from clusters import cluster, job, node
-from doctoring import evicted, placed
-from expecting import RUNNING, Doctor, expect, policy
+from tests.support.clusters import cluster, job, node
+from tests.support.doctoring import evicted, placed
+from tests.support.expecting import RUNNING, Doctor, expect, policy
 
 from batchsched import (
     CycleResult,

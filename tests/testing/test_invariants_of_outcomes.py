@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 from attrs import evolve
-from clusters import cluster, job, node
-from doctoring import placed
-from expecting import ONE_WAITS, Doctor, bind, expect, policy, with_task
+from tests.support.clusters import cluster, job, node
+from tests.support.doctoring import placed
+from tests.support.expecting import ONE_WAITS, Doctor, bind, expect, policy, with_task
 
 from batchsched import (
     CycleResult,
@@ -18,7 +18,7 @@ from batchsched import (
     TaskStatus,
     default_registry,
 )
-from batchsched.reasons import (
+from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
     NodeTally,
@@ -27,7 +27,7 @@ from batchsched.reasons import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.states import QueueState, TaskState
+from batchsched.state.records import QueueState, TaskState
 from batchsched.testing import (
     InvariantViolation,
     check_cycle,

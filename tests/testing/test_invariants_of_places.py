@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from clusters import cluster, job, node
-from doctoring import evicted, placed
-from expecting import GANG, ONE_WAITS, RUNNING, Doctor, bind, expect, policy, with_task
+from tests.support.clusters import cluster, job, node
+from tests.support.doctoring import evicted, placed
+from tests.support.expecting import (
+    GANG,
+    ONE_WAITS,
+    RUNNING,
+    Doctor,
+    bind,
+    expect,
+    policy,
+    with_task,
+)
 
 from batchsched import (
     ConditionReason,
@@ -25,7 +34,7 @@ from batchsched import (
     TaintEffect,
     TaskStatus,
 )
-from batchsched.result import Promise
+from batchsched.model.result import Promise
 from batchsched.testing import (
     check_capacity,
     check_cycle,

@@ -7,11 +7,14 @@ import pickle
 from collections.abc import Callable, Iterable, Sequence
 
 import pytest
-from opening import Opened, OpensA, violation_of
+from tests.support.opening import Opened, OpensA, violation_of
 
 import batchsched
 from batchsched import Arguments, SchedulerConfig
+from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.status import TaskStatus
 from batchsched.plugin import NodeScore, Plugin, Predicate, Reads, Verdict
+from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.conformance import ConformancePlugin
 from batchsched.plugins.drf import DrfPlugin
 from batchsched.plugins.gang import GangPlugin
@@ -19,10 +22,7 @@ from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
-from batchsched.reasons import Unfit, UnfitReason
-from batchsched.session_view import SessionView
-from batchsched.states import JobState, NodeState, QueueState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing import LawViolation, check_plugin
 
 NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="broken", detail="no")

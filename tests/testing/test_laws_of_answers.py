@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import pytest
-from opening import Opened, OpensA, violation_of
+from tests.support.opening import Opened, OpensA, violation_of
 
+from batchsched.model.status import TaskStatus
 from batchsched.plugin import NodeScore, Verdict
-from batchsched.states import JobState, QueueState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.testing import check_plugin
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from threading import Lock
 
 import pytest
-from opening import violation_of
+from tests.support.opening import violation_of
 
+from batchsched.config.registry import PluginFactory
 from batchsched.plugin import Plugin
-from batchsched.registry import PluginFactory
-from batchsched.session_view import SessionView
-from batchsched.states import JobState, QueueState, TaskState
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.testing import check_plugin
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import pytest
-from opening import Opened, OpensA, violation_of
+from tests.support.opening import Opened, OpensA, violation_of
 
+from batchsched.model.status import TaskStatus
 from batchsched.plugin import Verdict
-from batchsched.session_view import SessionView
-from batchsched.states import QueueState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.records import QueueState, TaskState
 from batchsched.testing import check_plugin
 
 VICTIM, PROTECTED = Verdict.VICTIM, Verdict.PROTECTED

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 from attrs import evolve
-from clusters import cluster, job, node
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
+from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     CycleResult,
@@ -28,7 +28,7 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.plugin import Verdict
-from batchsched.states import JobState, TaskState
+from batchsched.state.records import JobState, TaskState
 from batchsched.testing import (
     INVARIANTS,
     CarryOverViolation,

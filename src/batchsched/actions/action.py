@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from batchsched.session import Session
-from batchsched.states import JobState, QueueState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.model.status import TaskStatus
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = ["Action", "has_task_to_place", "jobs_by_queue", "tasks_to_place"]
 

@@ -7,14 +7,14 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import jobs_by_queue, tasks_to_place
-from batchsched.actions.ladder import place_on_ladder
-from batchsched.actions.promises import make_promises_real
-from batchsched.actions.reservations import first_node_to_reserve, start_reserved_jobs
-from batchsched.arguments import Arguments
-from batchsched.session import Session
-from batchsched.statement import Statement
-from batchsched.states import JobState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.actions.eviction.backfill_loans import make_promises_real
+from batchsched.actions.placing import place_on_ladder
+from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
+from batchsched.model.status import TaskStatus
+from batchsched.plugin.arguments import Arguments
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.state.records import JobState, TaskState
 
 __all__ = ["AllocateAction"]
 

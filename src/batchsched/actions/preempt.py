@@ -10,12 +10,12 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.actions.claims import Among, make_room_among
-from batchsched.actions.ladder import place_now_or_later
-from batchsched.arguments import Arguments
-from batchsched.session import Session
-from batchsched.statement import Statement
-from batchsched.states import JobState, QueueState, TaskState
+from batchsched.actions.eviction.search import Among, make_room_among
+from batchsched.actions.placing import place_now_or_later
+from batchsched.plugin.arguments import Arguments
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = ["PreemptAction"]
 

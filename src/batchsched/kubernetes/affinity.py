@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from batchsched.constraints import (
+from batchsched.kubernetes.objects import Reader
+from batchsched.model.constraints import (
     LabelSelector,
     NodeAffinity,
     NodeSelectorTerm,
@@ -17,7 +18,6 @@ from batchsched.constraints import (
     Requirement,
     WeightedPodTerm,
 )
-from batchsched.kubernetes.objects import Reader
 
 __all__ = ["Namespaces", "read_node_affinity", "read_pod_affinity"]
 

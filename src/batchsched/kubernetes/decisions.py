@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from batchsched.errors import UnknownNameError
-from batchsched.keeping import reservations_to_keep
 from batchsched.kubernetes.names import BACKFILL, RESERVED_NODE
-from batchsched.model import TaskInfo
-from batchsched.result import CycleResult
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.transition.reservations import reservations_to_keep
 
 __all__ = ["binding_objects", "eviction_objects", "reservation_patches"]
 
@@ -24,7 +24,7 @@ def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str
         UnknownNameError: `result` was not decided on `snapshot`.
 
     >>> from batchsched import JobInfo, Snapshot, TaskInfo
-    >>> from batchsched.result import Bind, CycleResult
+    >>> from batchsched.model.result import Bind, CycleResult
     >>> job = JobInfo(name="j", queue="q", tasks=[TaskInfo(uid="u1", name="p")])
     >>> result = CycleResult(binds=(Bind(task_uid="u1", node_name="n1"),))
     >>> for binding in binding_objects(result, Snapshot(jobs=[job])):
@@ -91,7 +91,7 @@ def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict
         UnknownNameError: `result` was not decided on `snapshot`.
 
     >>> from batchsched import JobInfo, Snapshot, TaskInfo
-    >>> from batchsched.result import CycleResult, Promise
+    >>> from batchsched.model.result import CycleResult, Promise
     >>> tasks = [
     ...     TaskInfo(uid="u1", name="p1"),
     ...     TaskInfo(uid="u2", name="p2", status=TaskStatus.RESERVED, node_name="n1"),

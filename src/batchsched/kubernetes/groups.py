@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from batchsched.kubernetes.objects import KubernetesObject
-from batchsched.model import JobInfo, Queue
+from batchsched.model.cluster import JobInfo, Queue
 
 __all__ = ["read_pod_group", "read_priority_classes", "read_queue"]
 

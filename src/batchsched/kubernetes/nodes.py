@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from batchsched.constraints import Taint, TaintEffect
-from batchsched.frozen import FrozenMap
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.requests import read_allocatable
-from batchsched.model import NodeInfo
+from batchsched.model.cluster import NodeInfo
+from batchsched.model.constraints import Taint, TaintEffect
+from batchsched.model.immutable import FrozenMap
 
 __all__ = ["read_node"]
 

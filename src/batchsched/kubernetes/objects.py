@@ -15,10 +15,10 @@ from typing import TypeGuard, TypeVar, cast
 
 from attrs import frozen
 
-from batchsched.checks import shown
 from batchsched.errors import Fault, QuantityError
-from batchsched.frozen import EMPTY, FrozenMap
-from batchsched.quantities import milli_value, value
+from batchsched.kubernetes.quantities import milli_value, value
+from batchsched.model.immutable import EMPTY, FrozenMap
+from batchsched.model.validation.values import shown
 
 __all__ = ["KubernetesObject", "Objects", "Reader", "Reading", "named_objects", "seconds_of"]
 

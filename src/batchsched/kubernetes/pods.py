@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from batchsched.constraints import HostPort, TaintEffect, Toleration, TolerationOperator
-from batchsched.constraints.ports import ANY_ADDRESS
 from batchsched.kubernetes.affinity import Namespaces, read_node_affinity, read_pod_affinity
 from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.requests import Containers, read_containers, read_pod_request
-from batchsched.model import TaskInfo
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.constraints import HostPort, TaintEffect, Toleration, TolerationOperator
+from batchsched.model.constraints.ports import ANY_ADDRESS
+from batchsched.model.status import TaskStatus
 
 __all__ = ["Pod", "read_pod"]
 

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from batchsched.kubernetes.objects import Reader, Reading
-from batchsched.model import DEFAULT_SCORING_MEMORY, DEFAULT_SCORING_MILLI_CPU, ScoringRequest
-from batchsched.resources import Resource, sum_resources
+from batchsched.model.cluster import (
+    DEFAULT_SCORING_MEMORY,
+    DEFAULT_SCORING_MILLI_CPU,
+    ScoringRequest,
+)
+from batchsched.model.resources import Resource, sum_resources
 
 __all__ = [
     "Containers",

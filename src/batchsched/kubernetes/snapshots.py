@@ -7,17 +7,17 @@ from datetime import datetime
 
 from attrs import evolve
 
-from batchsched.checks import shown
 from batchsched.errors import KubernetesObjectError
-from batchsched.frozen import EMPTY
 from batchsched.kubernetes.affinity import Namespaces
 from batchsched.kubernetes.groups import read_pod_group, read_priority_classes, read_queue
 from batchsched.kubernetes.nodes import read_node
 from batchsched.kubernetes.objects import Objects, Reading, named_objects, seconds_of
 from batchsched.kubernetes.pods import Pod, read_pod
-from batchsched.model import JobInfo, Queue, TaskInfo
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched.model.immutable import EMPTY
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.model.validation.values import shown
 
 __all__ = ["snapshot_from_objects"]
 

@@ -4,7 +4,7 @@ Tasks that cannot be told apart form a kind. For each kind that is asked for mor
 than once the engine keeps the nodes that accept it in the order of their scores;
 after a placement it looks again only at the nodes that changed since. What it
 answers is always what a plain loop over all nodes would answer; see
-`batchsched.placement.plain` and the property tests that compare the two.
+`batchsched.placement.linear_scan` and the property tests that compare the two.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import merge
 
-from batchsched.ledger import Ledger
-from batchsched.placement.columns import Columns
-from batchsched.placement.first import FirstNode
+from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.placement.equivalence_class import Kind, KindMaker
+from batchsched.placement.evaluator import Judgement
+from batchsched.placement.first_fit import FirstNode
+from batchsched.placement.idle_columns import Columns
 from batchsched.placement.interface import Fit
-from batchsched.placement.judgement import Judgement
-from batchsched.placement.kind import Kind, KindMaker
-from batchsched.placement.plain import PlainPlacement
-from batchsched.placement.ranking import Entry, Order, Ranking, Raw, Scored
-from batchsched.placement.table import Evaluate, EvaluateOne, Table
-from batchsched.reasons import NodeTally, Unfit
-from batchsched.states import NodeState, TaskState
-from batchsched.vectors import Vector
+from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.placement.node_index import Evaluate, EvaluateOne, Table
+from batchsched.placement.score_index import Entry, Order, Ranking, Raw, Scored
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Vector
 
 __all__ = ["IndexedPlacement"]
 

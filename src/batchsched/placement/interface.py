@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import Protocol
 
-from batchsched.reasons import NodeTally, Unfit
-from batchsched.states import NodeState, TaskState
+from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["Fit", "Placement"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from batchsched.arguments import Arguments
-from batchsched.plugin import Verdict
-from batchsched.session_view import SessionView
-from batchsched.states import TaskState
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.records import TaskState
 
 __all__ = ["ConformancePlugin"]
 

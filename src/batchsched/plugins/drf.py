@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from batchsched.arguments import Arguments
-from batchsched.plugin import Verdict
-from batchsched.session_view import SessionView
-from batchsched.shares import dominant_share
-from batchsched.states import JobState, TaskState
-from batchsched.vectors import Vector, minus, plus
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.records import JobState, TaskState
+from batchsched.state.vectors import Vector, dominant_share, minus, plus
 
 __all__ = ["DrfPlugin"]
 

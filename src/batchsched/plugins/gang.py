@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
-from batchsched.arguments import Arguments
-from batchsched.plugin import Verdict
-from batchsched.reasons import ConditionReason, JobCondition
-from batchsched.session_view import SessionView
-from batchsched.states import JobState, TaskState
+from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.records import JobState, TaskState
 
 __all__ = ["GangPlugin"]
 

@@ -11,12 +11,12 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.arguments import Arguments
-from batchsched.arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
-from batchsched.plugin import NodeScore, Reads
-from batchsched.pod_affinity_index import PodAffinityIndex
-from batchsched.session_view import SessionView
-from batchsched.states import NodeState, TaskState
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
+from batchsched.plugin.node_functions import NodeScore, Reads
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.pod_affinity_index import PodAffinityIndex
+from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["NodeOrderPlugin"]
 

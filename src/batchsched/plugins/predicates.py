@@ -10,13 +10,13 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.arguments import Arguments
-from batchsched.constraints.taints import untolerated
-from batchsched.plugin import Predicate, Reads
-from batchsched.pod_affinity_index import PodAffinityIndex
-from batchsched.reasons import Unfit, UnfitReason
-from batchsched.session_view import SessionView
-from batchsched.states import NodeState, TaskState
+from batchsched.model.constraints.taints import untolerated
+from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.node_functions import Predicate, Reads
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.pod_affinity_index import PodAffinityIndex
+from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["PredicatesPlugin"]
 

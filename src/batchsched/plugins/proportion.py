@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from attrs import Factory, define, frozen
 
-from batchsched.arguments import Arguments
-from batchsched.plugin import Verdict
-from batchsched.session_view import SessionView
-from batchsched.shares import dominant_share
-from batchsched.states import QueueState, TaskState
-from batchsched.status import TaskStatus
-from batchsched.vectors import Vector, fits, is_empty, minus, plus
+from batchsched.model.status import TaskStatus
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.records import QueueState, TaskState
+from batchsched.state.vectors import Vector, dominant_share, fits, is_empty, minus, plus
 
 __all__ = ["ProportionPlugin", "water_fill"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from attrs import define, field
 
-from batchsched.checks import is_integer, is_text, shown, text_problems
 from batchsched.errors import Fault, FaultsError
+from batchsched.model.validation.values import is_integer, is_text, shown, text_problems
 
 __all__ = ["Asked"]
 

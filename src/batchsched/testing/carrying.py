@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from batchsched.carry_over import next_snapshot
 from batchsched.errors import FaultsError
-from batchsched.model import JobInfo, TaskInfo
-from batchsched.result import CycleResult
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
 from batchsched.testing.code import as_code, as_script
 from batchsched.testing.invariants.amounts import add, fits, of, total
 from batchsched.testing.invariants.matching import accepts_node, is_tolerated
+from batchsched.transition.next_snapshot import next_snapshot
 
 __all__ = ["CarryOverViolation", "check_next_snapshot"]
 

@@ -13,11 +13,11 @@ from attrs import NOTHING, Attribute, AttrsInstance, fields, has
 from hypothesis.vendor.pretty import RepresentationPrinter, for_type_by_name
 
 import batchsched
-from batchsched.config import SchedulerConfig
-from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.resources import Resource
-from batchsched.result import CycleResult
-from batchsched.snapshot import Snapshot
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.resources import Resource
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 
 __all__ = ["as_code", "as_script", "print_examples_as_code"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from batchsched.checks import is_text, shown
-from batchsched.config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.model.validation.values import is_text, shown
 from batchsched.testing.asked import Asked
 from batchsched.testing.strategies import built
 

@@ -12,10 +12,10 @@ from itertools import islice
 
 from attrs import evolve, frozen
 
-from batchsched.model import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
-from batchsched.resources import Resource
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
+from batchsched.model.resources import Resource
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
 from batchsched.testing.pools import (
     AFFINITIES,
     CONSTRAINTS,

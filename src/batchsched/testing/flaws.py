@@ -7,7 +7,7 @@ from math import inf
 
 from attrs import evolve, frozen
 
-from batchsched.constraints import (
+from batchsched.model.constraints import (
     HostPort,
     NodeAffinity,
     NodeSelectorTerm,
@@ -21,8 +21,8 @@ from batchsched.constraints import (
     Toleration,
     TolerationOperator,
 )
-from batchsched.resources import Resource
-from batchsched.status import TaskStatus
+from batchsched.model.resources import Resource
+from batchsched.model.status import TaskStatus
 
 __all__ = ["JOB_FLAWS", "NODE_FLAWS", "QUEUE_FLAWS", "TASK_FLAWS", "Flaw"]
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from batchsched.errors import Fault
-from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.resources import Resource
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.resources import Resource
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
 from batchsched.testing.flaws import JOB_FLAWS, NODE_FLAWS, QUEUE_FLAWS, TASK_FLAWS, Flaw
 from batchsched.testing.strategies import built, snapshots
 

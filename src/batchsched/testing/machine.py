@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from hypothesis.strategies import DataObject, SearchStrategy
 
-from batchsched.carry_over import next_snapshot
-from batchsched.config import SchedulerConfig
-from batchsched.model import JobInfo, NodeInfo, TaskInfo
-from batchsched.registry import Registry
-from batchsched.result import CycleResult
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
 from batchsched.scheduler import Scheduler
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
 from batchsched.testing.carrying import check_next_snapshot
 from batchsched.testing.code import as_code
 from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
 from batchsched.testing.ping_pong import Watcher
 from batchsched.testing.strategies import jobs, nodes, snapshots
+from batchsched.transition.next_snapshot import next_snapshot
 
 __all__ = ["ClusterMachine"]
 

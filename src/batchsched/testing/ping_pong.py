@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from attrs import define, field, frozen
 
-from batchsched.config import SchedulerConfig
-from batchsched.registry import Registry
-from batchsched.result import CycleResult
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.snapshot import Snapshot
 from batchsched.testing.code import as_code, as_script
 
 __all__ = ["PingPong", "Watcher"]

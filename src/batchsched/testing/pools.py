@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from batchsched.constraints import (
+from batchsched.model.constraints import (
     HostPort,
     LabelSelector,
     NodeAffinity,
@@ -26,7 +26,7 @@ from batchsched.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
-from batchsched.resources import Resource
+from batchsched.model.resources import Resource
 
 __all__ = [
     "AFFINITIES",

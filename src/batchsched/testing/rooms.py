@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from attrs import define
 
-from batchsched.model import NodeInfo
-from batchsched.resources import Resource
+from batchsched.model.cluster import NodeInfo
+from batchsched.model.resources import Resource
 from batchsched.testing.pools import DEVICES
 
 __all__ = ["Rooms"]

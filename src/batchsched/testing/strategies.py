@@ -18,10 +18,10 @@ from attrs import asdict
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from batchsched.checks import amount_map_problems, shown
-from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.resources import Resource
-from batchsched.snapshot import Snapshot
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.resources import Resource
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import amount_map_problems, shown
 from batchsched.testing.asked import Asked
 from batchsched.testing.drafts import (
     HIGHEST,

@@ -10,10 +10,10 @@ raises falsely. Of plugins and actions that are not the specification's it assum
 
 from collections.abc import Sequence
 
-from batchsched.config import SchedulerConfig
-from batchsched.registry import Registry
-from batchsched.result import CycleResult
-from batchsched.snapshot import Snapshot
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants.agreement import check_reference
 from batchsched.testing.invariants.base import Invariant, expect_invariant, invariant
 from batchsched.testing.invariants.capacity import check_capacity

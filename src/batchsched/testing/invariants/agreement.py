@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from batchsched.arguments import ArgumentValue
-from batchsched.config import SchedulerConfig
-from batchsched.result import CycleResult
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.result import CycleResult
+from batchsched.plugin.arguments import ArgumentValue
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle
 from batchsched.testing.reference import reference_schedule

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from batchsched.resources import Resource
+from batchsched.model.resources import Resource
 
 __all__ = [
     "EPS",

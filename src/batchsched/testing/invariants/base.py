@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from inspect import getdoc
 
-from batchsched.config import SchedulerConfig
-from batchsched.registry import Registry
-from batchsched.result import CycleResult
-from batchsched.snapshot import Snapshot
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants.cycle import Cycle
 from batchsched.testing.invariants.violation import InvariantViolation
 

@@ -10,15 +10,15 @@ from functools import cached_property
 
 from attrs import frozen
 
-from batchsched.config import SchedulerConfig
-from batchsched.config_checks import config_faults
-from batchsched.defaults import default_registry
+from batchsched.config.checker import config_faults
+from batchsched.config.default_registry import default_registry
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault, SnapshotError
-from batchsched.model import JobInfo, NodeInfo, TaskInfo
-from batchsched.registry import Registry
-from batchsched.result import CycleResult
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import (
     Amounts,
     add,

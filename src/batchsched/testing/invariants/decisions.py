@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from batchsched.model import JobInfo
-from batchsched.result import Promise
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo
+from batchsched.model.result import Promise
+from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import PLACED, Cycle
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from batchsched.constraints import (
+from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.constraints import (
     HostPort,
     LabelSelector,
     NodeSelectorTerm,
@@ -17,7 +18,6 @@ from batchsched.constraints import (
     Toleration,
     TolerationOperator,
 )
-from batchsched.model import NodeInfo, TaskInfo
 
 __all__ = ["accepts_node", "conflict", "is_tolerated", "means"]
 

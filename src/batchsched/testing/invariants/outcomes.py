@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchsched.model import JobInfo
-from batchsched.reasons import ConditionReason, JobCondition
-from batchsched.status import JobPhase, TaskStatus
+from batchsched.model.cluster import JobInfo
+from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.judging import recount

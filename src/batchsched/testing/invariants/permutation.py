@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from batchsched.model import JobInfo, NodeInfo, TaskInfo
-from batchsched.resources import Resource
-from batchsched.result import CycleResult
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.resources import Resource
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.snapshot import Snapshot
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle
 

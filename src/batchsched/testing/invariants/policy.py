@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from batchsched.arguments import ArgumentValue
-from batchsched.config import ActionOption, PluginOption, SchedulerConfig
-from batchsched.defaults import default_registry
-from batchsched.registry import Registry
+from batchsched.config.default_registry import default_registry
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig
+from batchsched.plugin.arguments import ArgumentValue
 
 __all__ = ["Policy"]
 

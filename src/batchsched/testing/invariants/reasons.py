@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from batchsched.model import JobInfo, TaskInfo
-from batchsched.reasons import NodeTally, PendingReason, WhyPending
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.reasons import NodeTally, PendingReason, WhyPending
+from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import PLACED, Cycle

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from batchsched.model import JobInfo
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo
+from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, Number, add, total
 from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, Cycle
 

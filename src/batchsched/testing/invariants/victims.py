@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from batchsched.model import TaskInfo
-from batchsched.result import Eviction
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.result import Eviction
 from batchsched.testing.invariants.amounts import Amounts, add, shown, sub
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from batchsched.config import SchedulerConfig
-from batchsched.registry import Registry
-from batchsched.result import CycleResult
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.snapshot import Snapshot
 from batchsched.testing.code import as_code, as_script
 
 __all__ = ["InvariantViolation"]

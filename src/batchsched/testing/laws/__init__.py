@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from batchsched.arguments import ArgumentValue
-from batchsched.config import SchedulerConfig
+from batchsched.config.registry import PluginFactory
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import PluginError
-from batchsched.plugin import Plugin
-from batchsched.registry import PluginFactory
-from batchsched.snapshot import Snapshot
+from batchsched.model.snapshot import Snapshot
+from batchsched.plugin.arguments import ArgumentValue
+from batchsched.plugin.extension_points import Plugin
 from batchsched.testing.laws.asking import ANSWERS
 from batchsched.testing.laws.claims import check_claimant_keys, check_may_give
 from batchsched.testing.laws.isolation import check_isolation

@@ -12,8 +12,8 @@ from math import isfinite
 from numbers import Real
 from typing import cast
 
-from batchsched.plugin import Verdict, Vote
-from batchsched.reasons import JobCondition, Unfit
+from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.plugin.verdicts import Verdict, Vote
 
 __all__ = [
     "are_verdicts",

@@ -9,7 +9,8 @@ from typing import Literal
 
 from attrs import frozen
 
-from batchsched.plugin import (
+from batchsched.model.status import TaskStatus
+from batchsched.plugin.extension_points import (
     ClaimantKey,
     JobConditionReady,
     JobOrder,
@@ -21,13 +22,12 @@ from batchsched.plugin import (
     Overused,
     Preemptable,
     QueueOrder,
-    Reads,
     Reclaimable,
     TaskOrder,
-    Verdict,
 )
-from batchsched.states import JobState, NodeState, QueueState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.plugin.node_functions import Reads
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing.laws.answers import (
     are_verdicts,
     first_incomparable,

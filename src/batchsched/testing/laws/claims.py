@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from batchsched.plugin import ClaimantKey, MayGive, Verdict
-from batchsched.states import QueueState, TaskState
+from batchsched.plugin.extension_points import ClaimantKey, MayGive
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.records import QueueState, TaskState
 from batchsched.testing.laws.asking import (
     Answers,
     Point,

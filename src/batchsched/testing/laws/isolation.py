@@ -7,8 +7,8 @@ from contextlib import suppress
 from attrs import frozen
 
 from batchsched.errors import PluginError
-from batchsched.result import CycleResult
-from batchsched.snapshot import Snapshot
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.testing.laws.asking import Answers, ask_all, first_change
 from batchsched.testing.laws.trial import Subject, Trial
 from batchsched.testing.laws.violation import LawViolation

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
-from batchsched.statement import Statement
-from batchsched.states import NodeState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.model.status import TaskStatus
+from batchsched.session.statement import Statement
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import fits, plus
 from batchsched.testing.laws.trial import Trial
-from batchsched.vectors import fits, plus
 
 __all__ = ["KINDS", "Move", "move"]
 

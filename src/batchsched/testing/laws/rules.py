@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from batchsched.plugin import NodeScore, Predicate, Reads
-from batchsched.states import NodeState, TaskState
+from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.state.records import NodeState, TaskState
 from batchsched.testing.laws.answers import is_number
 from batchsched.testing.laws.asking import (
     ANSWERS,

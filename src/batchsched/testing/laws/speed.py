@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Protocol, cast
 
-from batchsched.plugin import Preemptable, Reclaimable, Shield, Verdict
-from batchsched.states import NodeState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.model.status import TaskStatus
+from batchsched.plugin.extension_points import Preemptable, Reclaimable, Shield
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.records import NodeState, TaskState
 from batchsched.testing.laws.answers import is_truth
 from batchsched.testing.laws.asking import Point, candidates_for, verdicts
 from batchsched.testing.laws.trial import Trial
 
 if TYPE_CHECKING:
-    from batchsched.arrays import NodeArrays
+    from batchsched.plugin.node_arrays import NodeArrays
 
 __all__ = ["check_arrays", "check_shields"]
 
@@ -100,7 +101,7 @@ def _expect_protected(
 def check_arrays(trial: Trial) -> None:
     """What `vectorise` makes gives the answers of the plain function; needs NumPy."""
     try:
-        from batchsched.placement.node_table import NodeTable  # noqa: PLC0415 - an extra
+        from batchsched.placement.vectorised.node_matrix import NodeTable  # noqa: PLC0415
     except ImportError:
         return
     session = trial.session

@@ -8,17 +8,18 @@ from typing import NoReturn, cast
 
 from attrs import evolve, frozen
 
-from batchsched.arguments import Arguments, ArgumentValue
-from batchsched.config import ActionOption, PluginOption, SchedulerConfig, Tier
-from batchsched.defaults import default_registry
-from batchsched.plugin import NodeScore, Plugin, Predicate
-from batchsched.registry import PluginFactory
+from batchsched.config.default_registry import default_registry
+from batchsched.config.registry import PluginFactory
+from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.plugin.arguments import Arguments, ArgumentValue
+from batchsched.plugin.extension_points import Plugin
+from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
-from batchsched.session import Session
-from batchsched.session_view import SessionView
-from batchsched.snapshot import Snapshot
-from batchsched.states import JobState, TaskState
-from batchsched.status import TaskStatus
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, TaskState
 from batchsched.testing.laws.violation import LawViolation
 
 __all__ = ["Subject", "Trial", "owner"]

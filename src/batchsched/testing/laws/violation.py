@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.snapshot import Snapshot
+from batchsched.model.snapshot import Snapshot
 from batchsched.testing.code import as_code
 
 __all__ = ["LawViolation"]

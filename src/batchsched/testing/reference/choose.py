@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from batchsched.model import NodeInfo, TaskInfo
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of
 

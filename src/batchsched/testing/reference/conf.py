@@ -10,7 +10,7 @@ from typing import cast
 
 from attrs import frozen
 
-from batchsched.frozen import FrozenMap
+from batchsched.model.immutable import FrozenMap
 
 __all__ = ["ActionConf", "Arguments", "Conf", "PluginConf", "read_conf"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import best, feasible_nodes
 from batchsched.testing.reference.make_room import enough_victims
 from batchsched.testing.reference.plugins import RawScore

@@ -11,9 +11,9 @@ from enum import Enum
 
 from attrs import frozen
 
-from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.reasons import ConditionReason, JobCondition
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.state import State
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from batchsched.model import JobInfo, NodeInfo, TaskInfo
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.make_room import enough_victims, running_on
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of

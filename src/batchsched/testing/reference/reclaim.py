@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.model import JobInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.testing.reference.choose import feasible_nodes, place_later, place_now
 from batchsched.testing.reference.make_room import make_room
 from batchsched.testing.reference.session import Session

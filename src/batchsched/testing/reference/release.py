@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchsched.model import JobInfo, NodeInfo
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import feasible_nodes, place_now
 from batchsched.testing.reference.session import Session
 

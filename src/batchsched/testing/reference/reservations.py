@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchsched.model import JobInfo, NodeInfo, TaskInfo
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of

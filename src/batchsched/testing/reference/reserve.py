@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from math import ceil
 
-from batchsched.model import JobInfo, TaskInfo
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
 from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.reservations import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from batchsched.model import JobInfo, TaskInfo
-from batchsched.result import CycleResult, JobOutcome, Promise, TaskOutcome
-from batchsched.snapshot import Snapshot
-from batchsched.status import JobPhase, TaskStatus
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.testing.reference.allocate import allocate
 from batchsched.testing.reference.backfill import backfill
 from batchsched.testing.reference.conf import ActionConf, read_conf

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.reasons import ConditionReason, JobCondition
-from batchsched.resources import Resource
-from batchsched.result import Bind, Eviction
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.resources import Resource
+from batchsched.model.result import Bind, Eviction
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.conf import Conf
 from batchsched.testing.reference.state import Accounts, State, total_of
 from batchsched.testing.reference.tiers import Tiers

@@ -7,9 +7,9 @@ promised something: that is what the allocate and deallocate events add up to
 
 from __future__ import annotations
 
-from batchsched.model import JobInfo, Queue, TaskInfo
-from batchsched.resources import Amount, Resource
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched.model.resources import Amount, Resource
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.plugins import Plugin, Verdict, compare
 from batchsched.testing.reference.state import State, total_of
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
-from batchsched.model import JobInfo, NodeInfo, TaskInfo
-from batchsched.resources import Amount, Resource
-from batchsched.result import Bind, Eviction
-from batchsched.snapshot import Snapshot
-from batchsched.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.resources import Amount, Resource
+from batchsched.model.result import Bind, Eviction
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
 
 __all__ = ["Accounts", "Place", "Saved", "State", "total_of"]
 

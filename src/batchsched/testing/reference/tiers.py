@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cmp_to_key
 
-from batchsched.model import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.reasons import JobCondition
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.reasons import JobCondition
 from batchsched.testing.reference.conf import Conf, PluginConf
 from batchsched.testing.reference.plugins import (
     Conformance,

@@ -1,0 +1,1 @@
+"""The action backfill: best-effort tasks, and the strategies release and displace."""

@@ -1,0 +1,66 @@
+"""backfill: use what would lie idle (specification, sections 7 and 10)."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from batchsched.actions.backfill.displace import displace
+from batchsched.actions.backfill.release import release
+from batchsched.model.status import TaskStatus
+from batchsched.placement import Fit
+from batchsched.plugin.arguments import Arguments
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, TaskState
+
+__all__ = ["BackfillAction"]
+
+
+@frozen(kw_only=True)
+class BackfillAction:
+    """Places best-effort tasks; then, by strategy, uses what unready gangs hold."""
+
+    strategy: str = "best-effort"
+    """``best-effort``, ``release`` or ``displace``."""
+    best_node: bool = False
+    """Whether best-effort tasks go to the best node; if not, to the first."""
+    starvation_threshold: float | None = None
+    """Seconds after which a waiting job keeps what it holds; None: no job is starving."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> BackfillAction:
+        """Read ``strategy``, ``nodeChoice`` and ``starvationThreshold``."""
+        threshold = arguments.number("starvationThreshold", default=0, minimum=0)
+        is_given = arguments.is_given("starvationThreshold")
+        return cls(
+            strategy=arguments.choice(
+                "strategy", ("best-effort", "release", "displace"), default="best-effort"
+            ),
+            best_node=arguments.choice("nodeChoice", ("first", "best"), default="first") == "best",
+            starvation_threshold=threshold if is_given else None,
+        )
+
+    def execute(self, session: Session, /) -> None:
+        """Place best-effort tasks, then follow the strategy."""
+        self._place_best_effort(session)
+        if self.strategy == "release":
+            release(session, self.starvation_threshold)
+        elif self.strategy == "displace":
+            displace(session)
+
+    def _place_best_effort(self, session: Session) -> None:
+        placement = session.placement
+        pending: dict[JobState, list[TaskState]] = {}
+        for job in session.jobs.values():
+            tasks = [t for t in job.having(TaskStatus.PENDING) if t.is_best_effort]
+            if tasks:
+                pending[job] = tasks
+        for job in sorted(pending, key=session.job_order_key):
+            for task in session.in_task_order(pending[job]):
+                if self.best_node:
+                    node = placement.best(task, Fit.NOW)
+                else:
+                    node = placement.first_feasible(task)
+                if node is None:
+                    session.unplaced[task.uid] = task
+                else:
+                    session.allocate(task, node)

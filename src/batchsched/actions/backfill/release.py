@@ -1,0 +1,84 @@
+"""The release strategy of backfill: unready gangs give back what they hold.
+
+Specification: section 10. Follows the design document "Backfill and Starvation
+Prevention".
+"""
+
+from __future__ import annotations
+
+from batchsched.actions.action import tasks_to_place
+from batchsched.model.status import TaskStatus
+from batchsched.placement import Fit
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, NodeState, TaskState
+
+__all__ = ["release"]
+
+
+def release(session: Session, starvation_threshold: float | None) -> None:
+    """Take back what unready jobs hold, and start whole jobs in it, marked as backfill."""
+    candidates = [
+        job
+        for job in session.jobs.values()
+        if job.tasks and job.count(TaskStatus.PENDING) == len(job.tasks)
+    ]
+    for job in session.jobs.values():
+        if _gives_back(session, job, starvation_threshold):
+            for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
+                for task in job.having(status):
+                    session.take_back(task)
+                    session.undone[task.uid] = task
+    promised = {
+        task.node
+        for job in session.jobs.values()
+        for task in job.having(TaskStatus.CONDITIONAL)
+        if task.node is not None
+    }
+    waiting = session.live_jobs(candidates)
+    while waiting:
+        job = waiting.pop()
+        if not session.job_ready(job):
+            _start_as_backfill(session, job, promised)
+
+
+def _gives_back(session: Session, job: JobState, threshold: float | None) -> bool:
+    if not job.count(TaskStatus.ALLOCATED) and not job.count(TaskStatus.CONDITIONAL):
+        return False
+    if session.job_ready(job) or session.job_condition_ready(job):
+        return False
+    return threshold is None or not session.is_starving(job, threshold)
+
+
+def _start_as_backfill(session: Session, job: JobState, promised: set[NodeState]) -> None:
+    with session.statement() as statement:
+        for task in tasks_to_place(session, job):
+            node = _best_node(session, task, promised)
+            if node is None:
+                session.unplaced[task.uid] = task
+            else:
+                statement.allocate(task, node, is_backfill=True)
+        if session.job_ready(job):
+            statement.commit()
+        else:
+            session.note_undone(statement)
+
+
+def _best_node(session: Session, task: TaskState, promised: set[NodeState]) -> NodeState | None:
+    """Return the best node where a task can start as backfill and keeps nobody waiting.
+
+    Nodes with Conditional tasks are out. Such a task waits for the backfill tasks there to
+    leave; room that they do not need (`accessible`) would be given to new ones again and again,
+    for what those hold counts as accessible too, and the promise would never come true.
+    """
+    placement = session.placement
+    if not promised:
+        return placement.best(task, Fit.NOW)
+    nodes = [
+        node
+        for node in placement.feasible(task)
+        if node not in promised and node.fits_now(task.init_resreq)
+    ]
+    if not nodes:
+        return None
+    totals = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
+    return nodes[max(range(len(nodes)), key=lambda position: (totals[position], -position))]

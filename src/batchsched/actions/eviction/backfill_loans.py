@@ -1,0 +1,59 @@
+"""Making promises real: backfill tasks give way to the job that was promised their room.
+
+Specification: section 10, conditional placement.
+"""
+
+from __future__ import annotations
+
+from batchsched.actions.eviction.victims import running_tasks, take_until
+from batchsched.model.status import TaskStatus
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import fits, minus
+
+__all__ = ["make_promises_real"]
+
+
+def make_promises_real(session: Session, job: JobState) -> bool:
+    """Evict backfill tasks until all Conditional tasks of a job can be Pipelined, or nothing.
+
+    Returns:
+        Whether the promises are real now. If not, nothing was changed.
+
+    """
+    promised = [
+        (task, task.node) for task in session.in_task_order(job.having(TaskStatus.CONDITIONAL))
+    ]
+    with session.statement() as statement:
+        for task, _ in promised:
+            statement.take_back(task)
+        for task, node in promised:
+            assert node is not None
+            if not _evict_backfill(session, statement, task, node):
+                return False
+            statement.pipeline(task, node)
+        if not session.job_pipelined(job):
+            return False
+        statement.commit()
+    return True
+
+
+def _evict_backfill(
+    session: Session, statement: Statement, task: TaskState, node: NodeState
+) -> bool:
+    def is_candidate(other: TaskState) -> bool:
+        owner = other.job
+        return other.is_backfill and owner is not None and owner.in_session and not owner.has_bind
+
+    # What backfill tasks hold is part of `eventual` already: evicting them changes nothing there.
+    if not fits(task.init_resreq, node.eventual):
+        return False
+    missing = minus(task.init_resreq, node.future_idle)
+    candidates = session.in_victim_order(running_tasks(node, is_candidate))
+    chosen = take_until(candidates, lambda freed: freed.covers(missing))
+    if chosen is None:
+        return False
+    for victim in chosen:
+        statement.evict(victim, claimant=task)
+    return True

@@ -1,0 +1,184 @@
+"""Evicting for a task: no more than is short, and sparing who turns out not to be needed.
+
+Specification: section 7, "Evicting for a task", and section 10, conditional placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from batchsched.model.status import TaskStatus
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Vector, fits, is_empty, minus, plus
+
+__all__ = ["Freed", "Room", "evict_for", "make_room", "running_tasks", "spare", "take_until"]
+
+VictimsFunction = Callable[[TaskState, Sequence[TaskState]], list[TaskState]]
+"""From a claimant and candidates in victim order, the candidates that may be evicted."""
+
+
+def make_room(
+    session: Session,
+    statement: Statement,
+    task: TaskState,
+    *,
+    nodes: Iterable[NodeState],
+    may_grow: bool,
+    is_candidate: Callable[[TaskState], bool],
+    victims_of: VictimsFunction,
+) -> bool:
+    """Evict on the first of `nodes` where that is enough, and promise the task its place there.
+
+    It asks every node anew; preempt and reclaim use `batchsched.actions.eviction.search`, which
+    gives the same answers and remembers what was asked in vain.
+
+    Args:
+        session: where this happens.
+        statement: what records it.
+        task: the claimant, Pending.
+        nodes: feasible nodes, in the order in which to try them.
+        may_grow: whether the task may take idle resources too; if not, it must find
+            room in what its victims hold alone.
+        is_candidate: which Running tasks of jobs in the session may be considered.
+        victims_of: which of those may be evicted.
+
+    Returns:
+        Whether room was made. If not, nothing was changed.
+
+    """
+    for node in nodes:
+        candidates = session.in_victim_order(
+            other for other in session.running_on(node).all if is_candidate(other)
+        )
+        if not candidates:
+            continue
+        victims = victims_of(task, candidates)
+        room = Room(task.init_resreq, node, may_grow=may_grow)
+        chosen = take_until(victims, room.is_enough_with) if victims else None
+        if chosen is not None:
+            evict_for(task, chosen, node, statement)
+            return True
+    return False
+
+
+def evict_for(
+    task: TaskState, victims: Iterable[TaskState], node: NodeState, statement: Statement
+) -> None:
+    """Evict `victims` and promise what they leave on `node` to `task`."""
+    for victim in victims:
+        statement.evict(victim, claimant=task)
+    statement.pipeline(task, node)
+
+
+class Freed:
+    """What some victims hold together, kept up to date as victims come and go."""
+
+    __slots__ = ("_all", "_for_good")
+
+    def __init__(self, victims: Sequence[TaskState] = ()) -> None:
+        self._all = _sum_of(victims)
+        for_good = [victim for victim in victims if not victim.is_backfill]
+        self._for_good = self._all if len(for_good) == len(victims) else _sum_of(for_good)
+
+    def add(self, victim: TaskState) -> None:
+        """Count one more victim. O(dimensions)."""
+        amounts = victim.resreq
+        self._all = plus(self._all, amounts) if self._all else amounts
+        if not victim.is_backfill:
+            self._for_good = plus(self._for_good, amounts) if self._for_good else amounts
+
+    def remove(self, victim: TaskState) -> None:
+        """Count a victim no more. O(dimensions)."""
+        self._all = minus(self._all, victim.resreq)
+        if not victim.is_backfill:
+            self._for_good = minus(self._for_good, victim.resreq)
+
+    def covers(self, missing: Vector) -> bool:
+        """Return whether the victims hold what is missing."""
+        return fits(missing, self._all) if self._all else is_empty(missing)
+
+    def covers_for_good(self, missing: Vector) -> bool:
+        """Return whether those hold it that are not marked as backfill.
+
+        What a backfill task holds counts in a node's `accessible` and `eventual` already.
+        """
+        return fits(missing, self._for_good) if self._for_good else is_empty(missing)
+
+
+def _sum_of(victims: Sequence[TaskState]) -> Vector:
+    """Return what victims hold together; an empty tuple if there are none."""
+    return tuple(map(sum, zip(*[victim.resreq for victim in victims], strict=True)))
+
+
+class Room:
+    """What a request needs on a node beyond what is there, and whether victims give it."""
+
+    __slots__ = ("_missing", "_missing_for_good", "_request")
+
+    def __init__(self, request: Vector, node: NodeState, *, may_grow: bool) -> None:
+        self._missing = minus(request, node.future_idle if node.special else node.idle)
+        self._missing_for_good = minus(request, node.eventual) if node.special else self._missing
+        self._request = None if may_grow else request
+
+    def may_be_enough(self, freed: Vector) -> bool:
+        """Return False if there is no room even once tasks are gone that hold `freed`."""
+        return (
+            fits(self._missing, freed)
+            and (self._request is None or fits(self._request, freed))
+            and (self._missing_for_good is self._missing or fits(self._missing_for_good, freed))
+        )
+
+    def is_enough_with(self, victims: Sequence[TaskState] | Freed) -> bool:
+        """Return whether there is room once `victims` are gone.
+
+        O(victims x dimensions); O(dimensions) if what they hold is known.
+        """
+        freed = victims if isinstance(victims, Freed) else Freed(victims)
+        return (
+            freed.covers(self._missing)
+            and (self._request is None or freed.covers(self._request))
+            and freed.covers_for_good(self._missing_for_good)
+        )
+
+
+def running_tasks(node: NodeState, is_candidate: Callable[[TaskState], bool]) -> list[TaskState]:
+    """Return the Running tasks on a node that pass a filter."""
+    return [
+        task
+        for task in node.tasks.values()
+        if task.status is TaskStatus.RUNNING and is_candidate(task)
+    ]
+
+
+def take_until(
+    victims: Iterable[TaskState], is_enough: Callable[[Freed], bool]
+) -> list[TaskState] | None:
+    """Return the first victims that are enough, without those that can be spared.
+
+    None if all of them are not enough. O(victims x dimensions).
+    """
+    taken: list[TaskState] = []
+    freed = Freed()
+    remaining = iter(victims)
+    while not is_enough(freed):
+        victim = next(remaining, None)
+        if victim is None:
+            return None
+        taken.append(victim)
+        freed.add(victim)
+    return spare(taken, is_enough)
+
+
+def spare(taken: Sequence[TaskState], is_enough: Callable[[Freed], bool]) -> list[TaskState]:
+    """Drop, from the last taken to the first, every victim without whom it is still enough."""
+    freed = Freed(taken)
+    kept: list[TaskState] = []
+    for victim in reversed(taken):
+        freed.remove(victim)
+        if not is_enough(freed):
+            freed.add(victim)
+            kept.append(victim)
+    kept.reverse()
+    return kept

@@ -1,0 +1,67 @@
+"""The ladder: now, else later, else conditionally (specification, section 7)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from batchsched.placement import Fit
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, NodeState, TaskState
+
+__all__ = ["Placer", "place_now", "place_now_or_later", "place_on_ladder"]
+
+
+class Placer(Protocol):
+    """What places tasks: a session, which decides at once, or a statement."""
+
+    def allocate(self, task: TaskState, node: NodeState, /) -> None:
+        """Place a task where it can start now."""
+        ...
+
+    def pipeline(self, task: TaskState, node: NodeState, /) -> None:
+        """Promise a task what is being released."""
+        ...
+
+    def promise(self, task: TaskState, node: NodeState, /) -> None:
+        """Promise a task what backfill tasks hold."""
+        ...
+
+
+def place_now(session: Session, placer: Placer, task: TaskState) -> bool:
+    """Try the ladder's first step; return whether the task was placed."""
+    node = session.placement.best(task, Fit.NOW)
+    if node is None:
+        return False
+    placer.allocate(task, node)
+    return True
+
+
+def place_now_or_later(session: Session, placer: Placer, task: TaskState) -> bool:
+    """Try the ladder's first two steps; return whether the task was placed."""
+    if place_now(session, placer, task):
+        return True
+    node = session.placement.best(task, Fit.LATER)
+    if node is None:
+        return False
+    placer.pipeline(task, node)
+    return True
+
+
+def place_on_ladder(session: Session, placer: Placer, task: TaskState) -> bool:
+    """Try all three steps of the ladder; return whether the task was placed."""
+    if place_now_or_later(session, placer, task):
+        return True
+    job = task.job
+    assert job is not None
+    if not _may_be_conditional(session, job):
+        return False
+    node = session.placement.best(task, Fit.CONDITIONALLY)
+    if node is None:
+        return False
+    placer.promise(task, node)
+    return True
+
+
+def _may_be_conditional(session: Session, job: JobState) -> bool:
+    """Return whether tasks of the job may be promised what backfill tasks hold."""
+    return not job.backfilling and not session.job_ready(job)

@@ -1,0 +1,1 @@
+"""The action reserve: nodes kept for jobs that starve."""

@@ -1,0 +1,107 @@
+"""What allocate does with reservations (specification, section 11)."""
+
+from __future__ import annotations
+
+from batchsched.actions.action import tasks_to_place
+from batchsched.actions.placing import place_now
+from batchsched.model.status import TaskStatus
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import fits, plus
+
+__all__ = [
+    "can_hold_reservation",
+    "can_keep_for_one_job",
+    "first_node_to_reserve",
+    "promised_to_others",
+    "start_reserved_jobs",
+]
+
+
+def start_reserved_jobs(session: Session) -> None:
+    """Give each job with Reserved tasks one turn to start on its nodes, or elsewhere."""
+    waiting = session.live_jobs(
+        job for job in session.jobs.values() if job.count(TaskStatus.RESERVED)
+    )
+    while waiting:
+        job = waiting.pop()
+        reserved = [
+            (task, task.node) for task in session.in_task_order(job.having(TaskStatus.RESERVED))
+        ]
+        with session.statement() as statement:
+            # The job's own reservations do not stand in its way.
+            for task, _ in reserved:
+                statement.take_back(task)
+            _start(session, statement, job, reserved)
+            if not session.job_ready(job):
+                continue
+            statement.commit()
+
+
+def _start(
+    session: Session,
+    statement: Statement,
+    job: JobState,
+    reserved: list[tuple[TaskState, NodeState | None]],
+) -> None:
+    for task, node in reserved:
+        if (
+            node is not None
+            and session.placement.refusal(task, node) is None
+            and node.fits_now(task.init_resreq)
+        ):
+            statement.allocate(task, node)
+    for task in tasks_to_place(session, job):
+        if session.job_ready(job):
+            return
+        place_now(session, statement, task)
+
+
+def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> bool:
+    """Return whether the node is large enough for the task besides what is reserved there.
+
+    What daemons and other tasks of no job hold does not count, for they may never leave.
+    """
+    return fits(plus(node.reserved, task.init_resreq), session.room_for_jobs(node))
+
+
+def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> bool:
+    """Return whether the node can be kept for the task's job alone, with all that it has there.
+
+    What counts is what is reserved for the job and what it has been allocated in this session,
+    for both are to be reserved in the next.
+    """
+    wanted = task.init_resreq
+    for other in node.reserved_tasks.values():
+        if other.job is not task.job:
+            return False
+        wanted = plus(wanted, other.init_resreq)
+    for other in node.tasks.values():
+        if other.status is TaskStatus.ALLOCATED:
+            if other.job is task.job:
+                wanted = plus(wanted, other.init_resreq)
+            elif other.job is not None and other.job.count(TaskStatus.RESERVED):
+                return False
+    return fits(wanted, session.room_for_jobs(node))
+
+
+def first_node_to_reserve(session: Session, task: TaskState) -> NodeState | None:
+    """Return the first node that may be reserved for a starving task, in node order."""
+    for node in session.nodes:
+        if (
+            can_hold_reservation(session, task, node)
+            and not promised_to_others(task, node)
+            and session.placement.refusal(task, node) is None
+        ):
+            return node
+    return None
+
+
+def promised_to_others(task: TaskState, node: NodeState) -> bool:
+    """Return whether resources of the node are promised to tasks of other jobs."""
+    return bool(node.special) and any(
+        other.job is not task.job
+        for other in node.tasks.values()
+        if other.status is TaskStatus.PIPELINED or other.status is TaskStatus.CONDITIONAL
+    )

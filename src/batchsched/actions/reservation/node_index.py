@@ -1,0 +1,144 @@
+"""Which nodes reserve may take for a task, the one with most room first, as nodes change.
+
+Specification: section 11. It answers what a loop over all nodes would; see
+`reserve`, which has that loop for tasks that the engine cannot compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from attrs import Factory, define
+from sortedcontainers import SortedList
+
+from batchsched.actions.reservation.eligibility import can_hold_reservation, promised_to_others
+from batchsched.session.session import Session
+from batchsched.state.records import NodeState, TaskState
+
+__all__ = ["ReservableNodes"]
+
+MOST_KINDS = 64
+"""Nodes are kept in order for so many kinds of tasks at most, those that were asked for last."""
+
+Entry = tuple[float, int]
+"""Minus a node's score, and its index: the smallest goes first."""
+
+
+class _Group(Enum):
+    OPEN = "no reservations, and the task fits now"
+    SHORT = "no reservations, and the task does not fit now"
+    RESERVED = "reservations"
+
+
+def _no_entries() -> dict[_Group, SortedList[Entry]]:
+    return {group: SortedList() for group in _Group}
+
+
+@define
+class _Ranked:
+    """The nodes that may hold a reservation for one kind of task, by group and score."""
+
+    as_of: int | None = None
+    """How many of the ledger's changes it knows of; None: nothing was looked at yet."""
+    entries: dict[_Group, SortedList[Entry]] = Factory(_no_entries)
+    special: dict[_Group, dict[int, Entry]] = Factory(lambda: {group: {} for group in _Group})
+    """Those where something may be promised to others, which is another answer for each job."""
+    group_of: dict[int, tuple[_Group, Entry]] = Factory(dict[int, tuple[_Group, Entry]])
+
+    def take_out(self, index: int) -> None:
+        known = self.group_of.pop(index, None)
+        if known is not None:
+            group, entry = known
+            if self.special[group].pop(index, None) is None:
+                self.entries[group].remove(entry)
+
+    def put_in(self, node: NodeState, group: _Group, score: float) -> None:
+        entry = (-score, node.index)
+        self.group_of[node.index] = (group, entry)
+        if node.special:
+            self.special[group][node.index] = entry
+        else:
+            self.entries[group].add(entry)
+
+
+class ReservableNodes:
+    """Follows what changes while reserve goes through the jobs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._ranked: dict[int, _Ranked] = {}
+        """By kind of task."""
+        self._as_of = len(session.ledger.changes)
+        self._reserved = {node.index for node in session.nodes if node.reserved_tasks}
+
+    def count_reserved(self) -> int:
+        """Return how many nodes have reservations. O(changes since the last time)."""
+        changes = self._session.ledger.changes
+        for index in set(changes[self._as_of :]):
+            if self._session.nodes[index].reserved_tasks:
+                self._reserved.add(index)
+            else:
+                self._reserved.discard(index)
+        self._as_of = len(changes)
+        return len(self._reserved)
+
+    def knows(self, task: TaskState) -> bool:
+        """Return whether it is worth while to keep nodes in order for tasks like this one.
+
+        Not for the first of its kind, which may be the only one, and not for tasks of which the
+        engine cannot tell when an answer changes.
+        """
+        kind = self._session.placement.kind(task)
+        if kind is None:
+            return False
+        known = self._ranked.pop(kind, None)
+        self._ranked[kind] = _Ranked() if known is None else known
+        if len(self._ranked) > MOST_KINDS:
+            del self._ranked[next(iter(self._ranked))]
+        return known is not None
+
+    def most_room_now(self, task: TaskState) -> NodeState | None:
+        """Return the best node without reservations where the task fits now."""
+        return self._first(task, [_Group.OPEN])
+
+    def most_room(self, task: TaskState, *, only_reserved: bool) -> NodeState | None:
+        """Return the best node; of those that have reservations, if `only_reserved`."""
+        return self._first(task, [_Group.RESERVED] if only_reserved else list(_Group))
+
+    def _first(self, task: TaskState, groups: Iterable[_Group]) -> NodeState | None:
+        ranked = self._refreshed(task)
+        nodes = self._session.nodes
+        found: list[Entry] = []
+        for group in groups:
+            if ranked.entries[group]:
+                found.append(ranked.entries[group][0])
+            for index, entry in ranked.special[group].items():
+                if not promised_to_others(task, nodes[index]):
+                    found.append(entry)
+        return nodes[min(found)[1]] if found else None
+
+    def _refreshed(self, task: TaskState) -> _Ranked:
+        session = self._session
+        kind = session.placement.kind(task)
+        assert kind is not None
+        ranked = self._ranked[kind]
+        changes = session.ledger.changes
+        changed: Iterable[int] = range(len(session.nodes))
+        if ranked.as_of is not None:
+            changed = set(changes[ranked.as_of :])
+        for index in changed:
+            node = session.nodes[index]
+            ranked.take_out(index)
+            if (
+                not can_hold_reservation(session, task, node)
+                or session.placement.refusal(task, node) is not None
+            ):
+                continue
+            if node.reserved_tasks:
+                group = _Group.RESERVED
+            else:
+                group = _Group.OPEN if node.fits_now(task.init_resreq) else _Group.SHORT
+            ranked.put_in(node, group, session.tiers.node_order_on_resource(task, node))
+        ranked.as_of = len(changes)
+        return ranked

@@ -1,0 +1,37 @@
+"""What is there without being asked for: the default registry."""
+
+from __future__ import annotations
+
+from batchsched.actions.allocate import AllocateAction
+from batchsched.actions.backfill.action import BackfillAction
+from batchsched.actions.preempt import PreemptAction
+from batchsched.actions.reclaim import ReclaimAction
+from batchsched.actions.reservation.reserve import ReserveAction
+from batchsched.config.registry import Registry
+from batchsched.plugins.conformance import ConformancePlugin
+from batchsched.plugins.drf import DrfPlugin
+from batchsched.plugins.gang import GangPlugin
+from batchsched.plugins.nodeorder import NodeOrderPlugin
+from batchsched.plugins.predicates import PredicatesPlugin
+from batchsched.plugins.priority import PriorityPlugin
+from batchsched.plugins.proportion import ProportionPlugin
+
+__all__ = ["default_registry"]
+
+
+def default_registry() -> Registry:
+    """Return a new registry with the seven plugins and the five actions, to add your own to."""
+    registry = Registry()
+    registry.register_plugin("conformance", ConformancePlugin.from_arguments)
+    registry.register_plugin("drf", DrfPlugin.from_arguments)
+    registry.register_plugin("gang", GangPlugin.from_arguments)
+    registry.register_plugin("nodeorder", NodeOrderPlugin.from_arguments)
+    registry.register_plugin("predicates", PredicatesPlugin.from_arguments)
+    registry.register_plugin("priority", PriorityPlugin.from_arguments)
+    registry.register_plugin("proportion", ProportionPlugin.from_arguments)
+    registry.register_action("allocate", AllocateAction.from_arguments)
+    registry.register_action("backfill", BackfillAction.from_arguments)
+    registry.register_action("preempt", PreemptAction.from_arguments)
+    registry.register_action("reclaim", ReclaimAction.from_arguments)
+    registry.register_action("reserve", ReserveAction.from_arguments)
+    return registry

@@ -1,0 +1,179 @@
+"""Reads what a kube-batch or Volcano configuration file holds, once it is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from batchsched.config.checker import unknown_key
+from batchsched.config.options import (
+    DEFAULT_ACTIONS,
+    DEFAULT_TIERS,
+    ENABLE_FLAGS,
+    ActionOption,
+    PluginOption,
+    Tier,
+)
+from batchsched.errors import Fault
+from batchsched.model.validation.values import is_text, shown
+from batchsched.plugin.arguments import ArgumentValue, as_boolean
+
+__all__ = ["ConfigReader"]
+
+
+class ConfigReader:
+    """Reads the parsed content of a configuration file, and collects what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.action_paths: list[str] = [f"actions[{i}]" for i in range(len(DEFAULT_ACTIONS))]
+        """Where each action stands in what is read; some entries may have been left out."""
+        self.plugin_paths: list[list[str]] = [
+            [f"tiers[{t}].plugins[{i}]" for i in range(len(tier.plugins))]
+            for t, tier in enumerate(DEFAULT_TIERS)
+        ]
+        """Where each plugin stands, tier by tier."""
+
+    def read(self, mapping: object) -> tuple[tuple[ActionOption, ...], tuple[Tier, ...]]:
+        """Return the actions and tiers that `mapping` describes, as far as they can be read."""
+        content = self._mapping("", mapping)
+        for key in content:
+            if key not in ("actions", "tiers", "configurations"):
+                self._fault(key, unknown_key(key, ("actions", "tiers", "configurations")))
+        actions, tiers = DEFAULT_ACTIONS, DEFAULT_TIERS
+        if content.get("actions") is not None:
+            actions = self._actions(content["actions"])
+        if content.get("configurations") is not None:
+            actions = self._configured(actions, content["configurations"])
+        if content.get("tiers") is not None:
+            self.plugin_paths = []
+            tiers = tuple(
+                self._tier(f"tiers[{position}]", tier)
+                for position, tier in enumerate(self._list("tiers", content["tiers"]))
+            )
+        return actions, tiers
+
+    def _actions(self, given: object) -> tuple[ActionOption, ...]:
+        if isinstance(given, str):
+            names = [name.strip() for name in given.split(",")]
+            if not all(names):
+                self._fault("actions", f"{shown(given)} names an action without a name")
+            self.action_paths = [f"actions[{i}]" for i, name in enumerate(names) if name]
+            return tuple(ActionOption(name=name) for name in names if name)
+        options: list[ActionOption] = []
+        self.action_paths = []
+        for position, item in enumerate(self._list("actions", given)):
+            path = f"actions[{position}]"
+            if isinstance(item, str):
+                self.action_paths.append(path)
+                options.append(ActionOption(name=item.strip()))
+                continue
+            content = self._mapping(path, item)
+            for key in content:
+                if key not in ("name", "arguments"):
+                    self._fault(f"{path}.{key}", unknown_key(key, ("name", "arguments")))
+            name = self._name(path, content)
+            arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
+            if name is not None:
+                self.action_paths.append(path)
+                options.append(ActionOption(name=name, arguments=arguments))
+        return tuple(options)
+
+    def _configured(
+        self, actions: tuple[ActionOption, ...], given: object
+    ) -> tuple[ActionOption, ...]:
+        extra: dict[str, Mapping[str, ArgumentValue]] = {}
+        for position, item in enumerate(self._list("configurations", given)):
+            path = f"configurations[{position}]"
+            content = self._mapping(path, item)
+            for key in content:
+                if key not in ("name", "arguments"):
+                    self._fault(f"{path}.{key}", unknown_key(key, ("name", "arguments")))
+            name = self._name(path, content)
+            arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
+            if name is None:
+                continue
+            if name in extra:
+                self._fault(f"{path}.name", f"{shown(name)} stands in `configurations` twice")
+            if not any(action.name == name for action in actions):
+                self._fault(f"{path}.name", f"{shown(name)} is none of the actions that are to run")
+            extra[name] = arguments
+        return tuple(
+            ActionOption(
+                name=action.name, arguments={**extra.get(action.name, {}), **action.arguments}
+            )
+            for action in actions
+        )
+
+    def _tier(self, path: str, given: object) -> Tier:
+        content = self._mapping(path, given)
+        for key in content:
+            if key != "plugins":
+                self._fault(f"{path}.{key}", unknown_key(key, ("plugins",)))
+        plugins: list[PluginOption] = []
+        paths: list[str] = []
+        self.plugin_paths.append(paths)
+        given_plugins = content.get("plugins")
+        items = self._list(f"{path}.plugins", [] if given_plugins is None else given_plugins)
+        for position, item in enumerate(items):
+            plugin = self._plugin(f"{path}.plugins[{position}]", item)
+            if plugin is not None:
+                paths.append(f"{path}.plugins[{position}]")
+                plugins.append(plugin)
+        return Tier(plugins=plugins)
+
+    def _plugin(self, path: str, given: object) -> PluginOption | None:
+        if isinstance(given, str):
+            given = {"name": given}
+        content = self._mapping(path, given)
+        flags: dict[str, bool] = {}
+        for key, value in content.items():
+            if key in ("name", "arguments"):
+                continue
+            if key not in ENABLE_FLAGS:
+                known = ("name", *ENABLE_FLAGS, "arguments")
+                self._fault(f"{path}.{key}", unknown_key(key, known))
+                continue
+            truth = as_boolean(value)
+            if truth is None:
+                self._fault(f"{path}.{key}", f"{shown(value)} is neither true nor false")
+            else:
+                flags[key] = truth
+        name = self._name(path, content)
+        arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
+        return None if name is None else PluginOption(name=name, flags=flags, arguments=arguments)
+
+    def _name(self, path: str, content: Mapping[str, object]) -> str | None:
+        name = content.get("name")
+        if isinstance(name, str) and name.strip():
+            return name.strip()
+        self._fault(
+            f"{path}.name", f"{shown(name)} is no name" if "name" in content else "is missing"
+        )
+        return None
+
+    def _arguments(self, path: str, given: object) -> Mapping[str, ArgumentValue]:
+        arguments: dict[str, ArgumentValue] = {}
+        for name, value in self._mapping(path, {} if given is None else given).items():
+            if isinstance(value, str | int | float):
+                arguments[name] = value
+            else:
+                message = f"{shown(value)} is no text, number or truth value"
+                self._fault(f"{path}[{shown(name)}]", message)
+        return arguments
+
+    def _mapping(self, path: str, given: object) -> Mapping[str, object]:
+        if isinstance(given, Mapping):
+            content = cast("Mapping[object, object]", given)
+            return {key if is_text(key) else shown(key): item for key, item in content.items()}
+        self._fault(path, f"{shown(given)} is no mapping")
+        return {}
+
+    def _list(self, path: str, given: object) -> Sequence[object]:
+        if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+            return list(cast("Sequence[object]", given))
+        self._fault(path, f"{shown(given)} is no list")
+        return []
+
+    def _fault(self, path: str, message: str) -> None:
+        self.faults.append(Fault(path, message))

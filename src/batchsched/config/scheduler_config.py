@@ -1,0 +1,90 @@
+"""The configuration: which actions run, and which plugins decide, tier by tier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import field, frozen
+
+from batchsched.config.checker import config_faults
+from batchsched.config.default_registry import default_registry
+from batchsched.config.options import (
+    DEFAULT_ACTIONS,
+    DEFAULT_TIERS,
+    ENABLE_FLAGS,
+    ActionOption,
+    PluginOption,
+    Tier,
+)
+from batchsched.config.parser import ConfigReader
+from batchsched.config.registry import Registry
+from batchsched.errors import ConfigError
+from batchsched.model.immutable import kept_tuple
+
+__all__ = ["ENABLE_FLAGS", "ActionOption", "PluginOption", "SchedulerConfig", "Tier"]
+
+
+def _actions(given: Iterable[ActionOption]) -> tuple[ActionOption, ...]:
+    return kept_tuple(given)
+
+
+def _tiers(given: Iterable[Tier]) -> tuple[Tier, ...]:
+    return kept_tuple(given)
+
+
+@frozen(kw_only=True)
+class SchedulerConfig:
+    """Which actions run, in order, and which plugins decide, tier by tier.
+
+    By default: allocate and backfill, with the tiers priority, gang, conformance and
+    drf, predicates, proportion, nodeorder.
+    """
+
+    actions: tuple[ActionOption, ...] = field(default=DEFAULT_ACTIONS, converter=_actions)
+    tiers: tuple[Tier, ...] = field(default=DEFAULT_TIERS, converter=_tiers)
+
+    @classmethod
+    def from_mapping(
+        cls, mapping: Mapping[str, object], /, *, registry: Registry | None = None
+    ) -> SchedulerConfig:
+        """Read what a kube-batch or Volcano configuration file holds, once it is parsed.
+
+        Args:
+            mapping: ``actions``, as a text with commas or as a list of names or of
+                ``{name, arguments}``; ``tiers``, a list of ``{plugins: [...]}`` with
+                ``{name, enable...: false, arguments: {...}}`` each; both may be left
+                out for the default. Volcano's ``configurations``, a list of ``{name,
+                arguments}``, adds arguments to actions.
+            registry: what may be named. None: arguments of the default registry's
+                plugins and actions are checked here, and other names when a
+                `Scheduler` is built with the registry that knows them.
+
+        Raises:
+            ConfigError: anything unknown or ill-typed, all at once.
+
+        >>> config = SchedulerConfig.from_mapping({
+        ...     "actions": "reclaim, allocate",
+        ...     "tiers": [{"plugins": [{"name": "gang", "enableJobOrder": False}]}],
+        ... })
+        >>> [action.name for action in config.actions]
+        ['reclaim', 'allocate']
+        >>> wrong = {"name": "allocate", "arguments": {"unredy": 1}}
+        >>> SchedulerConfig.from_mapping({"actions": [wrong]})
+        Traceback (most recent call last):
+        ...
+        batchsched.errors.ConfigError: actions[0].arguments['unredy']: unknown argument; \
+did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
+
+        """
+        reader = ConfigReader()
+        actions, tiers = reader.read(mapping)
+        paths = (reader.action_paths, reader.plugin_paths)
+        known = default_registry() if registry is None else registry
+        names_too = registry is not None
+        faults = config_faults(actions, tiers, known, names_too=names_too, paths=paths)
+        if not names_too and (faults or reader.faults):
+            # There is something to be mended anyway: say what may have to be mended besides.
+            faults = config_faults(actions, tiers, known, names_too=True, paths=paths)
+        if reader.faults or faults:
+            raise ConfigError([*reader.faults, *faults])
+        return cls(actions=actions, tiers=tiers)

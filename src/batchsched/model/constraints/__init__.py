@@ -1,0 +1,32 @@
+"""Scheduling constraints as typed values, and their matching (specification, section 8).
+
+The matching rules are Kubernetes'. The values do not check themselves: a
+`batchsched.Snapshot` checks all of its constraints at once when it is made.
+"""
+
+from batchsched.model.constraints.node_affinity import (
+    NodeAffinity,
+    NodeSelectorTerm,
+    PreferredNodeTerm,
+)
+from batchsched.model.constraints.pod_affinity import PodAffinity, PodAffinityTerm, WeightedPodTerm
+from batchsched.model.constraints.ports import HostPort
+from batchsched.model.constraints.selectors import LabelSelector, Operator, Requirement
+from batchsched.model.constraints.taints import Taint, TaintEffect, Toleration, TolerationOperator
+
+__all__ = [
+    "HostPort",
+    "LabelSelector",
+    "NodeAffinity",
+    "NodeSelectorTerm",
+    "Operator",
+    "PodAffinity",
+    "PodAffinityTerm",
+    "PreferredNodeTerm",
+    "Requirement",
+    "Taint",
+    "TaintEffect",
+    "Toleration",
+    "TolerationOperator",
+    "WeightedPodTerm",
+]

@@ -1,0 +1,185 @@
+"""Why something was not done: as values, whose texts are made only when asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import Enum
+
+from attrs import field, frozen
+
+from batchsched.model.immutable import FrozenMap, kept_map
+
+__all__ = [
+    "ConditionReason",
+    "JobCondition",
+    "NodeTally",
+    "PendingReason",
+    "Unfit",
+    "UnfitReason",
+    "WhyPending",
+]
+
+
+class UnfitReason(Enum):
+    """Why one node does not take one task. The value is a stable code."""
+
+    INSUFFICIENT_RESOURCE = "InsufficientResource"
+    TOO_MANY_TASKS = "TooManyTasks"
+    NODE_NOT_READY = "NodeNotReady"
+    NETWORK_UNAVAILABLE = "NodeNetworkUnavailable"
+    NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    NODE_SELECTOR = "NodeSelectorMismatch"
+    HOST_PORTS = "HostPortConflict"
+    UNTOLERATED_TAINT = "UntoleratedTaint"
+    MEMORY_PRESSURE = "NodeUnderMemoryPressure"
+    DISK_PRESSURE = "NodeUnderDiskPressure"
+    PID_PRESSURE = "NodeUnderPIDPressure"
+    POD_AFFINITY = "PodAffinityMismatch"
+    POD_ANTI_AFFINITY = "PodAntiAffinityConflict"
+    EXISTING_ANTI_AFFINITY = "ExistingPodAntiAffinityConflict"
+    RESERVED = "NodeResourceReserved"
+    REFUSED_BY_PLUGIN = "RefusedByPlugin"
+
+
+_UNFIT_TEXTS = {
+    UnfitReason.INSUFFICIENT_RESOURCE: "insufficient {detail}",
+    UnfitReason.TOO_MANY_TASKS: "node(s) had as many tasks as they may",
+    UnfitReason.NODE_NOT_READY: "node(s) were not ready",
+    UnfitReason.NETWORK_UNAVAILABLE: "node(s) had no network",
+    UnfitReason.NODE_UNSCHEDULABLE: "node(s) were unschedulable",
+    UnfitReason.NODE_SELECTOR: "node(s) didn't match the node selector",
+    UnfitReason.HOST_PORTS: "node(s) didn't have free ports",
+    UnfitReason.UNTOLERATED_TAINT: "node(s) had untolerated taint",
+    UnfitReason.MEMORY_PRESSURE: "node(s) were under memory pressure",
+    UnfitReason.DISK_PRESSURE: "node(s) were under disk pressure",
+    UnfitReason.PID_PRESSURE: "node(s) were under PID pressure",
+    UnfitReason.POD_AFFINITY: "node(s) didn't match inter-pod affinity",
+    UnfitReason.POD_ANTI_AFFINITY: "node(s) didn't match inter-pod anti-affinity",
+    UnfitReason.EXISTING_ANTI_AFFINITY: "node(s) had tasks whose anti-affinity forbids it",
+    UnfitReason.RESERVED: "node(s) resource was(were) reserved",
+    UnfitReason.REFUSED_BY_PLUGIN: "node(s) were refused by plugin {plugin}: {detail}",
+}
+
+
+@frozen
+class Unfit:
+    """One node does not take one task.
+
+    >>> Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu").text
+    'insufficient cpu'
+    """
+
+    reason: UnfitReason
+    plugin: str = ""
+    """The plugin that refused; empty for what the session itself sees to."""
+    detail: str = ""
+    """The resource that is short, or a plugin's own words."""
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        return _UNFIT_TEXTS[self.reason].format(detail=self.detail, plugin=self.plugin)
+
+
+def _counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
+    return kept_map(content)
+
+
+@frozen
+class NodeTally:
+    """How many nodes could take a task now, and on how many it failed for what.
+
+    A node that lacks several resources counts for each of them; for
+    everything else the first refusal counts.
+
+    >>> short = Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu")
+    >>> print(NodeTally(total=5, available=0, unfit={short: 3, Unfit(UnfitReason.RESERVED): 2}))
+    0/5 nodes are available: 3 insufficient cpu, 2 node(s) resource was(were) reserved
+    """
+
+    total: int
+    """The number of nodes."""
+    available: int
+    """On how many of them the task could start now."""
+    unfit: Mapping[Unfit, int] = field(default=FrozenMap(), converter=_counts)
+    """On how many of them it could not, by reason."""
+
+    @property
+    def text(self) -> str:
+        """The tally in one line; the most frequent reasons first."""
+        counts: Counter[str] = Counter()
+        for unfit, count in self.unfit.items():
+            counts[unfit.text] += count
+        ranked = sorted(counts.items(), key=lambda part: (-part[1], part[0]))
+        head = f"{self.available}/{self.total} nodes are available"
+        return head + (": " if ranked else "") + ", ".join(f"{n} {text}" for text, n in ranked)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class WhyPending(Enum):
+    """Why a task was left pending. The value is a stable code."""
+
+    NO_NODE = "NoNode"
+    """No node could take it; the tally says why."""
+    GANG_INCOMPLETE = "GangIncomplete"
+    """It could be placed, but not together with enough other tasks of its job."""
+    NOT_REACHED = "NotReached"
+    """An earlier task of its job could not be placed, so it was not tried."""
+    QUEUE_OVERUSED = "QueueOverused"
+    """Its queue has all that it deserves."""
+    JOB_INVALID = "JobInvalid"
+    """A plugin refused its job as a whole."""
+    QUEUE_UNKNOWN = "QueueUnknown"
+    """Its job names a queue that is not in the snapshot."""
+    NOT_CONSIDERED = "NotConsidered"
+    """No action of the cycle came to it."""
+
+
+@frozen
+class PendingReason:
+    """Why one task was left pending, as things stood at the end of the cycle."""
+
+    why: WhyPending
+    tally: NodeTally | None = None
+    """What the nodes had to say, where nodes were asked."""
+    detail: str = ""
+    """What stands in the way, in words, where that is not the tally."""
+
+    @property
+    def text(self) -> str:
+        """The reason in one line."""
+        tally = "" if self.tally is None else self.tally.text
+        parts = (tally, self.detail) if self.why is WhyPending.NO_NODE else (self.detail, tally)
+        return "; ".join(part for part in parts if part) or self.why.value
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class ConditionReason(Enum):
+    """Why a job is Unschedulable. The value is a stable code."""
+
+    NOT_ENOUGH_RESOURCES = "NotEnoughResources"
+    """Its gang was not complete when the session closed."""
+    NOT_ENOUGH_TASKS = "NotEnoughTasks"
+    """It has fewer tasks that could ever start than it needs."""
+    QUEUE_UNKNOWN = "QueueUnknown"
+    """It names a queue that is not in the snapshot."""
+    REFUSED_BY_PLUGIN = "RefusedByPlugin"
+    """A plugin of the user's own refused it."""
+
+
+@frozen
+class JobCondition:
+    """The Unschedulable condition of a job."""
+
+    reason: ConditionReason
+    message: str
+    plugin: str = ""
+    """The plugin that says so; empty for what the session itself sees to."""
+
+    def __str__(self) -> str:
+        return f"{self.reason.value}: {self.message}"

@@ -1,0 +1,256 @@
+"""Resources: vectors of cpu, memory and named scalars, and their arithmetic.
+
+Specification: section 2. Units are exact: thousandths of a cpu, bytes, and
+thousandths of a scalar (``{"nvidia.com/gpu": 1000}`` is one device).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from operator import add, sub
+from typing import cast
+
+from attrs import field, frozen
+
+from batchsched.errors import ResourceError
+from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
+
+__all__ = ["EPSILON", "Amount", "Resource", "exact", "sum_resources"]
+
+Amount = int | float
+"""A quantity of one dimension, in its unit. Integers are kept exactly."""
+
+EPSILON = 0.1
+"""Two amounts that differ by less than this, in a dimension's unit, are the same amount."""
+
+
+def exact(amount: Amount, /) -> int:
+    """Return an amount as what sums can be made of that hold exactly: an int or a `Fraction`.
+
+    Such sums do not depend on their order and leave nothing behind when they are undone; sums
+    of floats do both. A Fraction takes part in all arithmetic and comparisons that an int does.
+    """
+    if isinstance(amount, int):
+        return amount
+    return int(amount) if amount.is_integer() else cast("int", Fraction(amount))
+
+
+def _kept_amounts(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
+    return content if isinstance(content, FrozenMap) else kept_map(content)
+
+
+@frozen(eq=False, kw_only=True)
+class Resource:
+    """An amount of cpu, memory and named scalars.
+
+    A scalar that is not named is 0 in every operation, so that
+    ``Resource(scalars={"nvidia.com/gpu": 0}) == Resource()``.
+    Nothing is checked here: negative and not-a-number amounts are refused
+    where resources enter, by `batchsched.Snapshot`.
+
+    >>> task = Resource(milli_cpu=500, memory=4 << 30, scalars={"nvidia.com/gpu": 1000})
+    >>> node = Resource(milli_cpu=8000, memory=64 << 30, scalars={"nvidia.com/gpu": 2000})
+    >>> task.fits(node)
+    True
+    >>> node - task
+    Resource(milli_cpu=7500, memory=64424509440, scalars={'nvidia.com/gpu': 1000})
+    """
+
+    milli_cpu: Amount = 0
+    """Thousandths of a cpu."""
+    memory: Amount = 0
+    """Bytes."""
+    scalars: Mapping[str, Amount] = field(default=EMPTY, converter=_kept_amounts)
+    """Thousandths of each named scalar resource."""
+
+    def dimensions(self) -> Iterator[tuple[str, Amount]]:
+        """Yield every dimension's name and amount: ``cpu``, ``memory``, then scalars by name."""
+        yield "cpu", self.milli_cpu
+        yield "memory", self.memory
+        for name in sorted(self.scalars):
+            yield name, self.scalars[name]
+
+    def get(self, dimension: str, /) -> Amount:
+        """Return the amount of ``cpu``, ``memory`` or a scalar; 0 for a scalar not named."""
+        if dimension == "cpu":
+            return self.milli_cpu
+        if dimension == "memory":
+            return self.memory
+        return self.scalars.get(dimension, 0)
+
+    def fits(self, capacity: Resource, /) -> bool:
+        """Return whether no dimension exceeds `capacity` by `EPSILON` or more. O(dimensions)."""
+        if self.milli_cpu - capacity.milli_cpu >= EPSILON:
+            return False
+        if self.memory - capacity.memory >= EPSILON:
+            return False
+        mine, theirs = self.scalars, capacity.scalars
+        if mine:
+            for name, amount in mine.items():
+                if amount - theirs.get(name, 0) >= EPSILON:
+                    return False
+        if theirs:
+            for name, amount in theirs.items():
+                if amount <= -EPSILON and name not in mine:
+                    return False
+        return True
+
+    def __le__(self, other: Resource) -> bool:
+        return self.fits(other) if _is_resource(other) else NotImplemented
+
+    def __ge__(self, other: Resource) -> bool:
+        return other.fits(self) if _is_resource(other) else NotImplemented
+
+    def is_empty(self) -> bool:
+        """Return whether every dimension is less than `EPSILON`.
+
+        >>> Resource(milli_cpu=0.05).is_empty(), Resource(memory=1).is_empty()
+        (True, False)
+        """
+        return (
+            self.milli_cpu < EPSILON
+            and self.memory < EPSILON
+            and all(amount < EPSILON for amount in self.scalars.values())
+        )
+
+    def __add__(self, other: Resource) -> Resource:
+        if not _is_resource(other):
+            return NotImplemented
+        return Resource(
+            milli_cpu=self.milli_cpu + other.milli_cpu,
+            memory=self.memory + other.memory,
+            scalars=_each_scalar(add, self.scalars, other.scalars),
+        )
+
+    def __sub__(self, other: Resource) -> Resource:
+        """Return what is left.
+
+        Raises:
+            ResourceError: a dimension would be left below ``-EPSILON``. It names all such.
+
+        >>> Resource(milli_cpu=5) - Resource(milli_cpu=6, memory=7)
+        Traceback (most recent call last):
+        ...
+        batchsched.errors.ResourceError: cannot take 6 of cpu from 5, 7 of memory from 0
+
+        """
+        if not _is_resource(other):
+            return NotImplemented
+        left = Resource(
+            milli_cpu=self.milli_cpu - other.milli_cpu,
+            memory=self.memory - other.memory,
+            scalars=_each_scalar(sub, self.scalars, other.scalars),
+        )
+        if (
+            left.milli_cpu < -EPSILON
+            or left.memory < -EPSILON
+            or (left.scalars and min(left.scalars.values()) < -EPSILON)
+        ):
+            short = ", ".join(
+                f"{other.get(name)} of {name} from {self.get(name)}"
+                for name, amount in left.dimensions()
+                if amount < -EPSILON
+            )
+            raise ResourceError(f"cannot take {short}")
+        return left
+
+    def __mul__(self, factor: Amount) -> Resource:
+        if not _is_amount(factor):
+            return NotImplemented
+        return Resource(
+            milli_cpu=self.milli_cpu * factor,
+            memory=self.memory * factor,
+            scalars={name: amount * factor for name, amount in self.scalars.items()},
+        )
+
+    __rmul__ = __mul__
+
+    def max_with(self, other: Resource, /) -> Resource:
+        """Return the maximum of both in each dimension.
+
+        >>> Resource(milli_cpu=100, memory=8).max_with(Resource(milli_cpu=250))
+        Resource(milli_cpu=250, memory=8)
+        """
+        return Resource(
+            milli_cpu=max(self.milli_cpu, other.milli_cpu),
+            memory=max(self.memory, other.memory),
+            scalars=_each_scalar(max, self.scalars, other.scalars),
+        )
+
+    def min_with(self, other: Resource, /) -> Resource:
+        """Return the minimum of both in each dimension."""
+        return Resource(
+            milli_cpu=min(self.milli_cpu, other.milli_cpu),
+            memory=min(self.memory, other.memory),
+            scalars=_each_scalar(min, self.scalars, other.scalars),
+        )
+
+    def _named(self) -> frozenset[tuple[str, Amount]]:
+        return frozenset((name, amount) for name, amount in self.scalars.items() if amount)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Resource):
+            return NotImplemented
+        return (
+            self.milli_cpu == other.milli_cpu
+            and self.memory == other.memory
+            and (self.scalars == other.scalars or self._named() == other._named())
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.milli_cpu, self.memory, self._named() if self.scalars else _NONE_NAMED))
+
+    def __repr__(self) -> str:
+        parts = [f"milli_cpu={self.milli_cpu!r}", f"memory={self.memory!r}"]
+        if self.scalars:
+            parts.append(f"scalars={self._shown_scalars()}")
+        return f"Resource({', '.join(parts)})"
+
+    def _shown_scalars(self) -> str:
+        try:
+            return repr(dict(sorted(self.scalars.items())))
+        except (AttributeError, TypeError):  # no mapping, or names that are no texts
+            return repr(self.scalars)
+
+
+def _is_resource(value: object) -> bool:
+    return isinstance(value, Resource)
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+_NONE_NAMED: frozenset[tuple[str, Amount]] = frozenset()
+
+
+def _each_scalar(
+    operation: Callable[[Amount, Amount], Amount],
+    left: Mapping[str, Amount],
+    right: Mapping[str, Amount],
+) -> Mapping[str, Amount]:
+    if not left and not right:
+        return EMPTY
+    result = {name: operation(amount, right.get(name, 0)) for name, amount in left.items()}
+    for name, amount in right.items():
+        if name not in left:
+            result[name] = operation(0, amount)
+    return result
+
+
+def sum_resources(resources: Iterable[Resource], /) -> Resource:
+    """Return the sum of all `resources`; nothing, if there are none.
+
+    >>> sum_resources([Resource(milli_cpu=1), Resource(milli_cpu=2, memory=3)])
+    Resource(milli_cpu=3, memory=3)
+    """
+    milli_cpu: Amount = 0
+    memory: Amount = 0
+    scalars: dict[str, Amount] = {}
+    for resource in resources:
+        milli_cpu += resource.milli_cpu
+        memory += resource.memory
+        for name, amount in resource.scalars.items():
+            scalars[name] = scalars.get(name, 0) + amount
+    return Resource(milli_cpu=milli_cpu, memory=memory, scalars=scalars)

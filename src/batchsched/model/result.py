@@ -1,0 +1,210 @@
+"""The result of a cycle: decisions, outcomes and reasons, as plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from batchsched.model.immutable import EMPTY, kept_map
+from batchsched.model.reasons import JobCondition, PendingReason
+from batchsched.model.status import JobPhase, TaskStatus
+
+__all__ = ["Bind", "CycleResult", "Eviction", "JobOutcome", "Promise", "TaskOutcome"]
+
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+"""What `CycleResult.to_dict` is made of."""
+
+
+@frozen(kw_only=True)
+class Bind:
+    """Start this task on this node, now."""
+
+    task_uid: str
+    node_name: str
+    is_backfill: bool = False
+    """Whether it runs in resources that others wait for."""
+
+
+@frozen(kw_only=True)
+class Eviction:
+    """Take this task off its node."""
+
+    task_uid: str
+    node_name: str
+    action: str
+    """The action that decided it, such as ``preempt``."""
+    for_task_uid: str
+    """The task that it makes room for."""
+
+
+@frozen(kw_only=True)
+class Promise:
+    """A place that is promised to a task, or kept for it, but cannot be used yet."""
+
+    task_uid: str
+    node_name: str
+
+
+@frozen(kw_only=True)
+class TaskOutcome:
+    """Where a task stands at the end of a cycle."""
+
+    status: TaskStatus
+    node_name: str | None = None
+    is_backfill: bool = False
+
+
+@frozen(kw_only=True)
+class JobOutcome:
+    """How a job stands at the end of a cycle."""
+
+    phase: JobPhase
+    condition: JobCondition | None = None
+    """The Unschedulable condition, where there is one."""
+
+
+_SHOWN = 10
+
+
+def _tasks(content: Mapping[str, TaskOutcome], /) -> Mapping[str, TaskOutcome]:
+    return kept_map(content)
+
+
+def _jobs(content: Mapping[str, JobOutcome], /) -> Mapping[str, JobOutcome]:
+    return kept_map(content)
+
+
+def _conditions(content: Mapping[str, JobCondition], /) -> Mapping[str, JobCondition]:
+    return kept_map(content)
+
+
+def _reasons(content: Mapping[str, PendingReason], /) -> Mapping[str, PendingReason]:
+    return kept_map(content)
+
+
+@frozen(kw_only=True)
+class CycleResult:
+    """Everything that one cycle decided.
+
+    Two results are equal when all of their content is. A result can be pickled,
+    turned into plain dicts (`to_dict`) and printed.
+    """
+
+    binds: tuple[Bind, ...] = ()
+    """In the order in which they were decided."""
+    evictions: tuple[Eviction, ...] = ()
+    """In the order in which they were decided."""
+    pipelined: tuple[Promise, ...] = ()
+    """Tasks that were promised resources which are being released; in order of task UID."""
+    conditional: tuple[Promise, ...] = ()
+    """Tasks that were promised resources which backfill tasks hold; in order of task UID."""
+    reserved: tuple[Promise, ...] = ()
+    """Tasks for which a node is kept closed; in order of task UID."""
+    dropped_reservations: tuple[Promise, ...] = ()
+    """Reservations of the snapshot that this cycle gave up, and neither used nor made again."""
+    tasks: Mapping[str, TaskOutcome] = field(default=EMPTY, converter=_tasks)
+    """Task UID to outcome, for every task of the jobs in the session."""
+    jobs: Mapping[str, JobOutcome] = field(default=EMPTY, converter=_jobs)
+    """Job UID to outcome, for every job in the session."""
+    left_out: Mapping[str, JobCondition] = field(default=EMPTY, converter=_conditions)
+    """Job UID to reason, for every job that was not in the session: invalid or of no queue."""
+    pending: Mapping[str, PendingReason] = field(default=EMPTY, converter=_reasons)
+    """Task UID to reason, for every task that was left pending, of all jobs."""
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the result as dicts, lists, texts and numbers only, ready for JSON. O(size)."""
+        return {
+            "binds": [
+                {
+                    "task_uid": bind.task_uid,
+                    "node_name": bind.node_name,
+                    "is_backfill": bind.is_backfill,
+                }
+                for bind in self.binds
+            ],
+            "evictions": [
+                {
+                    "task_uid": eviction.task_uid,
+                    "node_name": eviction.node_name,
+                    "action": eviction.action,
+                    "for_task_uid": eviction.for_task_uid,
+                }
+                for eviction in self.evictions
+            ],
+            "pipelined": _promises(self.pipelined),
+            "conditional": _promises(self.conditional),
+            "reserved": _promises(self.reserved),
+            "dropped_reservations": _promises(self.dropped_reservations),
+            "tasks": {
+                uid: {
+                    "status": outcome.status.value,
+                    "node_name": outcome.node_name,
+                    "is_backfill": outcome.is_backfill,
+                }
+                for uid, outcome in sorted(self.tasks.items())
+            },
+            "jobs": {
+                uid: {
+                    "phase": outcome.phase.value,
+                    "condition": None if outcome.condition is None else _said(outcome.condition),
+                }
+                for uid, outcome in sorted(self.jobs.items())
+            },
+            "left_out": {uid: _said(said) for uid, said in sorted(self.left_out.items())},
+            "pending": {
+                uid: {"why": reason.why.value, "text": reason.text}
+                for uid, reason in sorted(self.pending.items())
+            },
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield (
+            f"{len(self.binds)} bound, {len(self.evictions)} evicted, "
+            f"{len(self.pipelined)} pipelined, {len(self.conditional)} conditional, "
+            f"{len(self.reserved)} reserved, {len(self.pending)} pending"
+        )
+        yield from _some("bind", [f"{b.task_uid} -> {b.node_name}" for b in self.binds])
+        yield from _some(
+            "evict",
+            [
+                f"{e.task_uid} from {e.node_name} ({e.action} for {e.for_task_uid})"
+                for e in self.evictions
+            ],
+        )
+        for word, promises in (
+            ("pipeline", self.pipelined),
+            ("promise", self.conditional),
+            ("reserve", self.reserved),
+            ("give up", self.dropped_reservations),
+        ):
+            yield from _some(word, [f"{p.task_uid} -> {p.node_name}" for p in promises])
+        counts = Counter(reason.text for reason in self.pending.values())
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        yield from _some("pending", [f"{count} x {text}" for text, count in ranked])
+        yield from _some(
+            "left out", [f"{uid}: {said}" for uid, said in sorted(self.left_out.items())]
+        )
+
+
+def _promises(promises: tuple[Promise, ...]) -> list[JsonValue]:
+    return [{"task_uid": p.task_uid, "node_name": p.node_name} for p in promises]
+
+
+def _said(condition: JobCondition) -> dict[str, JsonValue]:
+    return {
+        "reason": condition.reason.value,
+        "message": condition.message,
+        "plugin": condition.plugin,
+    }
+
+
+def _some(word: str, lines: list[str]) -> Iterator[str]:
+    for line in lines[:_SHOWN]:
+        yield f"  {word}: {line}"
+    if len(lines) > _SHOWN:
+        yield f"  {word}: ... and {len(lines) - _SHOWN} more"

@@ -1,0 +1,81 @@
+"""The snapshot: the state of a cluster at one time, frozen and checked as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from attrs import field, frozen
+
+from batchsched.errors import SnapshotError
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.immutable import kept_in_order
+from batchsched.model.validation.snapshot import snapshot_faults
+
+__all__ = ["Snapshot"]
+
+
+def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
+    return kept_in_order(items, attrgetter("name"))
+
+
+def _jobs(items: Iterable[JobInfo], /) -> tuple[JobInfo, ...]:
+    return kept_in_order(items, attrgetter("uid"))
+
+
+def _queues(items: Iterable[Queue], /) -> tuple[Queue, ...]:
+    return kept_in_order(items, attrgetter("name"))
+
+
+def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
+    return kept_in_order(items, attrgetter("uid"))
+
+
+@frozen(kw_only=True)
+class Snapshot:
+    """The state of a cluster at the time `now`, for `batchsched.schedule` to decide on.
+
+    It is checked as a whole when it is made, O(size). The order in which nodes,
+    jobs, tasks and queues are given does not matter: each is kept in a total
+    order (nodes and queues by name, jobs and tasks by UID), so that two
+    snapshots with the same content are equal.
+
+    Amounts are finite, and so small that it can be computed with their sums: all nodes
+    together have at most some 1e302 of each dimension, and so do all tasks.
+
+    A job whose queue is not in the snapshot is no fault: a cycle leaves it out
+    and says why.
+
+    Raises:
+        SnapshotError: anything is wrong; it lists every fault with its path.
+
+    >>> from batchsched import Resource
+    >>> Snapshot(
+    ...     nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=-1))],
+    ...     queues=[Queue(name="q", weight=0)],
+    ... )
+    Traceback (most recent call last):
+    ...
+    batchsched.errors.SnapshotError: nodes['n1'].allocatable.milli_cpu: -1 is negative
+    queues['q'].weight: 0 is no weight; a weight is an integer, 1 or more
+
+    """
+
+    nodes: tuple[NodeInfo, ...] = field(default=(), converter=_nodes)
+    jobs: tuple[JobInfo, ...] = field(default=(), converter=_jobs)
+    queues: tuple[Queue, ...] = field(default=(), converter=_queues)
+    other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
+    """Tasks that are not this scheduler's business: they only occupy their nodes."""
+    now: float = 0.0
+    """Seconds, on the clock of all creation times."""
+
+    def __attrs_post_init__(self) -> None:
+        faults = snapshot_faults(
+            nodes=self.nodes,
+            jobs=self.jobs,
+            queues=self.queues,
+            other_tasks=self.other_tasks,
+            now=self.now,
+        )
+        if faults:
+            raise SnapshotError(faults)

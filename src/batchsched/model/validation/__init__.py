@@ -1,0 +1,1 @@
+"""What makes values and snapshots valid: every fault at once, each with its path."""

@@ -1,0 +1,225 @@
+"""What makes the constraints of a task, or the taints of a node, invalid."""
+
+from __future__ import annotations
+
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.constraints import (
+    HostPort,
+    LabelSelector,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+    Requirement,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+    WeightedPodTerm,
+)
+from batchsched.model.constraints.selectors import integer_of
+from batchsched.model.validation.values import (
+    Problems,
+    each_problems,
+    is_integer,
+    is_text,
+    member_problems,
+    shown,
+    text_map_problems,
+    text_problems,
+    under,
+)
+
+__all__ = ["constraint_problems", "taint_problems"]
+
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_LARGEST_PORT = 65535
+_LARGEST_WEIGHT = 100
+
+
+def constraint_problems(task: TaskInfo, /) -> Problems:
+    """Yield what is wrong with a task's labels and constraints: path below the task, message."""
+    yield from text_map_problems("labels", task.labels)
+    yield from text_map_problems("node_selector", task.node_selector)
+    if task.node_affinity is not None:
+        yield from under("node_affinity", _node_affinity_problems(task.node_affinity))
+    yield from each_problems("tolerations", task.tolerations, "Toleration", _toleration_problems)
+    yield from each_problems("host_ports", task.host_ports, "HostPort", _port_problems)
+    if task.pod_affinity is not None:
+        yield from under("pod_affinity", _pod_affinity_problems(task.pod_affinity))
+    if task.pod_anti_affinity is not None:
+        yield from under("pod_anti_affinity", _pod_affinity_problems(task.pod_anti_affinity))
+
+
+def taint_problems(taint: object, /) -> Problems:
+    """Yield what is wrong with a taint: path below the taint, message."""
+    if not isinstance(taint, Taint):
+        yield "", f"{shown(taint)} is no Taint"
+        return
+    yield from text_problems("key", taint.key)
+    yield from text_problems("value", taint.value, may_be_empty=True)
+    yield from member_problems("effect", taint.effect, TaintEffect)
+
+
+def _toleration_problems(toleration: object) -> Problems:
+    if not isinstance(toleration, Toleration):
+        yield "", f"{shown(toleration)} is no Toleration"
+        return
+    yield from text_problems("key", toleration.key, may_be_empty=True)
+    yield from member_problems("operator", toleration.operator, TolerationOperator)
+    yield from text_problems("value", toleration.value, may_be_empty=True)
+    if toleration.effect is not None:
+        yield from member_problems("effect", toleration.effect, TaintEffect)
+    is_equal = toleration.operator is TolerationOperator.EQUAL
+    if is_equal and is_text(toleration.key) and not toleration.key:
+        yield "key", "is empty; use operator Exists without a key to tolerate everything"
+    is_exists = toleration.operator is TolerationOperator.EXISTS
+    if is_exists and is_text(toleration.value) and toleration.value:
+        yield "value", f"{shown(toleration.value)}: operator Exists takes no value"
+
+
+def _port_problems(port: object) -> Problems:
+    if not isinstance(port, HostPort):
+        yield "", f"{shown(port)} is no HostPort"
+        return
+    if not is_integer(port.port) or not 1 <= port.port <= _LARGEST_PORT:
+        yield "port", f"{shown(port.port)} is no port; a port is an integer in 1..{_LARGEST_PORT}"
+    if not is_text(port.protocol) or port.protocol not in _PROTOCOLS:
+        message = f"{shown(port.protocol)} is no protocol; it is one of {', '.join(_PROTOCOLS)}"
+        yield "protocol", message
+    if not is_text(port.address) or not port.address:
+        yield "address", f"{shown(port.address)} is no address; 0.0.0.0 is every address"
+
+
+def _weight_problems(weight: object) -> Problems:
+    if not is_integer(weight) or not 1 <= weight <= _LARGEST_WEIGHT:
+        message = f"{shown(weight)} is no weight; a weight is an integer in 1..{_LARGEST_WEIGHT}"
+        yield "weight", message
+
+
+def _requirement_problems(requirement: object) -> Problems:
+    if not isinstance(requirement, Requirement):
+        yield "", f"{shown(requirement)} is no Requirement"
+        return
+    yield from text_problems("key", requirement.key)
+    problems = [
+        *member_problems("operator", requirement.operator, Operator),
+        *each_problems("values", requirement.values, "texts", _label_value_problems),
+    ]
+    yield from problems
+    if not problems:
+        yield from _values_problems(requirement)
+
+
+def _values_problems(requirement: Requirement) -> Problems:
+    values = requirement.values
+    match requirement.operator:
+        case Operator.IN | Operator.NOT_IN:
+            if not values:
+                yield "values", f"operator {requirement.operator.value} needs at least one value"
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            if values:
+                name = requirement.operator.value
+                yield "values", f"{shown(values)}: operator {name} takes no values"
+        case Operator.GT | Operator.LT:
+            if len(values) != 1 or integer_of(values[0]) is None:
+                name = requirement.operator.value
+                yield "values", f"{shown(values)}: operator {name} needs exactly one integer"
+
+
+def _label_value_problems(value: object) -> Problems:
+    return text_problems("", value, may_be_empty=True)
+
+
+def _on_field_problems(requirement: object) -> Problems:
+    yield from _requirement_problems(requirement)
+    if not isinstance(requirement, Requirement) or not is_text(requirement.key):
+        return
+    if requirement.key and requirement.key != "metadata.name":
+        yield "key", f"{shown(requirement.key)} is no field of a node; metadata.name is"
+
+
+def _on_task_problems(requirement: object) -> Problems:
+    yield from _requirement_problems(requirement)
+    if not isinstance(requirement, Requirement):
+        return
+    if requirement.operator is Operator.GT or requirement.operator is Operator.LT:
+        name = requirement.operator.value
+        yield "operator", f"operator {name} is for nodes; a label selector knows no order"
+
+
+def _node_term_problems(term: object) -> Problems:
+    if not isinstance(term, NodeSelectorTerm):
+        yield "", f"{shown(term)} is no NodeSelectorTerm"
+        return
+    yield from each_problems(
+        "match_expressions", term.match_expressions, "Requirement", _requirement_problems
+    )
+    yield from each_problems("match_fields", term.match_fields, "Requirement", _on_field_problems)
+
+
+def _preferred_node_problems(preferred: object) -> Problems:
+    if not isinstance(preferred, PreferredNodeTerm):
+        yield "", f"{shown(preferred)} is no PreferredNodeTerm"
+        return
+    yield from _weight_problems(preferred.weight)
+    yield from under("term", _node_term_problems(preferred.term))
+
+
+def _node_affinity_problems(affinity: object) -> Problems:
+    if not isinstance(affinity, NodeAffinity):
+        yield "", f"{shown(affinity)} is no NodeAffinity"
+        return
+    if affinity.required is not None:
+        yield from each_problems(
+            "required", affinity.required, "NodeSelectorTerm", _node_term_problems
+        )
+    yield from each_problems(
+        "preferred", affinity.preferred, "PreferredNodeTerm", _preferred_node_problems
+    )
+
+
+def _selector_problems(selector: object) -> Problems:
+    if not isinstance(selector, LabelSelector):
+        yield "", f"{shown(selector)} is no LabelSelector"
+        return
+    yield from text_map_problems("match_labels", selector.match_labels)
+    yield from each_problems(
+        "match_expressions", selector.match_expressions, "Requirement", _on_task_problems
+    )
+
+
+def _namespace_problems(namespace: object) -> Problems:
+    return text_problems("", namespace)
+
+
+def _pod_term_problems(term: object) -> Problems:
+    if not isinstance(term, PodAffinityTerm):
+        yield "", f"{shown(term)} is no PodAffinityTerm"
+        return
+    if not is_text(term.topology_key) or not term.topology_key:
+        message = f"{shown(term.topology_key)} is no topology key; it is a node label such as zone"
+        yield "topology_key", message
+    yield from each_problems("namespaces", term.namespaces, "texts", _namespace_problems)
+    if term.selector is not None:
+        yield from under("selector", _selector_problems(term.selector))
+
+
+def _preferred_pod_problems(preferred: object) -> Problems:
+    if not isinstance(preferred, WeightedPodTerm):
+        yield "", f"{shown(preferred)} is no WeightedPodTerm"
+        return
+    yield from _weight_problems(preferred.weight)
+    yield from under("term", _pod_term_problems(preferred.term))
+
+
+def _pod_affinity_problems(affinity: object) -> Problems:
+    if not isinstance(affinity, PodAffinity):
+        yield "", f"{shown(affinity)} is no PodAffinity"
+        return
+    yield from each_problems("required", affinity.required, "PodAffinityTerm", _pod_term_problems)
+    yield from each_problems(
+        "preferred", affinity.preferred, "WeightedPodTerm", _preferred_pod_problems
+    )

@@ -1,0 +1,369 @@
+"""What makes a snapshot invalid: every fault is found, each with its path.
+
+A snapshot is checked every cycle, and its tasks are many and mostly alike. So each
+task is first looked at by `_Check._is_sound`, which asks for the usual types and knows
+again the values that tasks share (resources, constraints). Only what does not pass is
+looked at by `task_problems`, which knows all that can be wrong, and what to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from batchsched.errors import Fault
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
+from batchsched.model.constraints import TaintEffect, Toleration, TolerationOperator
+from batchsched.model.immutable import FrozenMap
+from batchsched.model.resources import Resource
+from batchsched.model.status import TaskStatus
+from batchsched.model.validation.constraints import constraint_problems, taint_problems
+from batchsched.model.validation.node_capacity import node_use_faults
+from batchsched.model.validation.resources import (
+    is_sound_resource,
+    is_usual_resource,
+    request_problems,
+    resource_problems,
+    scoring_problems,
+    total_faults,
+)
+from batchsched.model.validation.values import (
+    LARGEST,
+    Problems,
+    each_problems,
+    integer_problems,
+    is_text,
+    is_tuple,
+    member_problems,
+    shown,
+    text_map_problems,
+    text_problems,
+    time_problems,
+    truth_problems,
+    tuple_problems,
+    under,
+)
+
+__all__ = ["snapshot_faults", "task_problems"]
+
+T = TypeVar("T")
+
+_NUMBERS = (int, float)
+_NO_SCALARS = ("", "cpu", "memory")
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_NODELESS = (TaskStatus.PENDING, *_ENDED)
+_NODE_OPTIONAL = (TaskStatus.RELEASING, TaskStatus.UNKNOWN)
+_NODE_NEEDED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
+
+
+def snapshot_faults(
+    *,
+    nodes: Sequence[NodeInfo],
+    jobs: Sequence[JobInfo],
+    queues: Sequence[Queue],
+    other_tasks: Sequence[TaskInfo],
+    now: float,
+) -> list[Fault]:
+    """Return everything that is wrong with the content of a snapshot, in a stable order."""
+    check = _Check()
+    check.report("", time_problems("now", now))
+    nodes = check.only(NodeInfo, nodes, "nodes")
+    for node in nodes:
+        check.report(f"nodes[{shown(node.name)}]", check.node_problems(node))
+    queues = check.only(Queue, queues, "queues")
+    for queue in queues:
+        check.report(f"queues[{shown(queue.name)}]", _queue_problems(queue))
+    check.unique("nodes", (node.name for node in nodes))
+    check.unique("queues", (queue.name for queue in queues))
+
+    check.nodes = frozenset(node.name for node in nodes if is_text(node.name))
+    tasks: list[TaskInfo] = []
+    jobs = check.only(JobInfo, jobs, "jobs")
+    for job in jobs:
+        path = f"jobs[{job.uid!r}]"
+        check.report(path, _job_problems(job))
+        tasks += check.tasks(job.tasks, f"{path}.tasks")
+    check.unique("jobs", (job.uid for job in jobs))
+    of_jobs = len(tasks)
+    tasks += check.tasks(other_tasks, "other_tasks")
+    if check.may_be_too_much:
+        check.faults.extend(total_faults("nodes", (node.allocatable for node in nodes)))
+        check.faults.extend(total_faults("jobs", map(_asked_for, tasks[:of_jobs])))
+        check.faults.extend(total_faults("other_tasks", map(_asked_for, tasks[of_jobs:])))
+    if check.faults:
+        # Only sums of sound amounts mean anything.
+        nodes = [
+            node for node in nodes if is_text(node.name) and is_sound_resource(node.allocatable)
+        ]
+        tasks = [task for task in tasks if _is_sound_use(task)]
+    check.faults.extend(node_use_faults(nodes, tasks))
+    return check.faults
+
+
+class _Check:
+    """Collects faults; remembers values that tasks share, once they were found sound.
+
+    They are remembered by identity: hashing them would cost more than checking them,
+    and the snapshot keeps them alive while it is checked.
+    """
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.nodes: frozenset[str] = frozenset()
+        self.may_be_too_much = False
+        """Whether amounts are so large, or so strange, that their sums have to be looked at."""
+        self._place_of: dict[str, str] = {}
+        self._usual_resources: set[int] = set()
+        self._sound_constraints: set[tuple[int, ...]] = set()
+        self._last_sound: TaskInfo | None = None
+
+    def report(self, path: str, problems: Problems) -> None:
+        for below, message in under(path, problems):
+            self.faults.append(Fault(below, message))
+
+    def only(self, kind: type[T], items: Collection[T], path: str) -> list[T]:
+        """Return those of the items that are of a kind; report the others."""
+        if not is_tuple(items):
+            self.report("", tuple_problems(path, items, kind.__name__))
+            return []
+        sound = [item for item in items if isinstance(item, kind)]
+        if len(sound) < len(items):
+            for position, item in enumerate(items):
+                if not isinstance(item, kind):
+                    self.faults.append(
+                        Fault(f"{path}[{position}]", f"{shown(item)} is no {kind.__name__}")
+                    )
+        return sound
+
+    def unique(self, path: str, names: Iterable[object]) -> None:
+        seen: set[str] = set()
+        for name in names:
+            if is_text(name):
+                if name in seen:
+                    self.faults.append(Fault(f"{path}[{name!r}]", "this name is given twice"))
+                seen.add(name)
+
+    def node_problems(self, node: NodeInfo) -> Problems:
+        """Yield all that is wrong with a node."""
+        yield from text_problems("name", node.name)
+        if not self._is_usual(node.allocatable):
+            yield from under("allocatable", resource_problems(node.allocatable))
+        if node.max_tasks is not None:
+            what = "number of tasks; use an integer, 0 or more, or None"
+            yield from integer_problems("max_tasks", node.max_tasks, what, least=0)
+        for name, texts in (("labels", node.labels), ("conditions", node.conditions)):
+            if not _are_sound_labels(texts):
+                yield from text_map_problems(name, texts)
+        yield from truth_problems("unschedulable", node.unschedulable)
+        yield from each_problems("taints", node.taints, "Taint", taint_problems)
+
+    def tasks(self, tasks: Collection[TaskInfo], path: str) -> list[TaskInfo]:
+        """Check tasks, all of one job or all of none, and return those that are tasks."""
+        kept = self.only(TaskInfo, tasks, path)
+        place_of = self._place_of
+        for task in kept:
+            uid = task.uid
+            if not self._is_sound(task):
+                self.report(f"{path}[{shown(uid)}]", task_problems(task, self.nodes))
+                if path == "other_tasks":
+                    self.report(f"{path}[{shown(uid)}]", _other_task_problems(task))
+                if not is_text(uid):
+                    continue
+            if uid in place_of:
+                first = place_of[uid].removesuffix(".tasks")
+                message = f"{uid!r} is the UID of a task of {first} too"
+                self.faults.append(Fault(f"{path}[{uid!r}].uid", message))
+            else:
+                place_of[uid] = path
+        return kept
+
+    def _is_sound(self, task: TaskInfo) -> bool:
+        """Return True only if nothing is wrong with a task, and not always then; fast.
+
+        It is the one loop of validation that matters: ``python -m benchmarks.validation``.
+        """
+        status, node_name = task.status, task.node_name
+        if type(status) is not TaskStatus or not (
+            status in _NODELESS
+            if node_name is None
+            else status in _NODE_NEEDED and type(node_name) is str and node_name in self.nodes
+        ):
+            return False
+        if not (
+            (
+                type(task.uid)
+                is type(task.name)
+                is type(task.namespace)
+                is type(task.priority_class_name)
+                is str
+            )
+            and task.uid
+            and task.name
+            and task.namespace
+            and type(task.priority) is int
+            and type(task.is_backfill) is bool
+            and type(task.creation_time) in _NUMBERS
+            and -LARGEST <= task.creation_time <= LARGEST
+        ):
+            return False
+        resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request
+        if id(resreq) not in self._usual_resources and not self._is_usual(resreq):
+            return False
+        if (
+            init_resreq is not None
+            and init_resreq is not resreq
+            and not (self._is_usual(init_resreq) and resreq.fits(init_resreq))
+        ):
+            return False
+        if scoring is not None and not (
+            type(scoring) is ScoringRequest
+            and type(scoring.milli_cpu) is type(scoring.memory) is int
+            and scoring.milli_cpu >= 0
+            and scoring.memory >= 0
+        ):
+            return False
+        last = self._last_sound
+        if last is None or not (
+            task.node_affinity is last.node_affinity
+            and task.host_ports is last.host_ports
+            and task.pod_affinity is last.pod_affinity
+            and task.pod_anti_affinity is last.pod_anti_affinity
+            and (task.labels is last.labels or _are_sound_labels(task.labels))
+            and (task.node_selector is last.node_selector or _are_sound_labels(task.node_selector))
+            and (task.tolerations is last.tolerations or _are_sound_tolerations(task.tolerations))
+        ):
+            if not self._has_sound_constraints(task):
+                return False
+            self._last_sound = task
+        return True
+
+    def _is_usual(self, resource: Resource) -> bool:
+        if id(resource) in self._usual_resources:
+            return True
+        if not is_usual_resource(resource):
+            self.may_be_too_much = True
+            return False
+        self._usual_resources.add(id(resource))
+        return True
+
+    def _has_sound_constraints(self, task: TaskInfo) -> bool:
+        identity = (
+            id(task.node_affinity),
+            id(task.host_ports),
+            id(task.pod_affinity),
+            id(task.pod_anti_affinity),
+        )
+        if identity in self._sound_constraints:
+            return (
+                _are_sound_labels(task.labels)
+                and _are_sound_labels(task.node_selector)
+                and _are_sound_tolerations(task.tolerations)
+            )
+        if any(constraint_problems(task)):
+            return False
+        self._sound_constraints.add(identity)
+        return True
+
+
+def _asked_for(task: TaskInfo) -> Resource:
+    """Return the larger request, whether or not it is sound."""
+    return task.resreq if task.init_resreq is None else task.init_resreq
+
+
+def _is_sound_use(task: TaskInfo) -> bool:
+    return (
+        type(task.status) is TaskStatus
+        and is_text(task.node_name)
+        and is_sound_resource(task.resreq)
+    )
+
+
+def _are_sound_labels(labels: Mapping[str, str]) -> bool:
+    if not isinstance(labels, FrozenMap):
+        return False
+    for key, value in labels.items():
+        if type(key) is not str or type(value) is not str:
+            return False
+    return True
+
+
+def _are_sound_tolerations(tolerations: tuple[Toleration, ...]) -> bool:
+    if type(tolerations) is not tuple:
+        return False
+    for toleration in tolerations:
+        if not (
+            type(toleration) is Toleration
+            and type(toleration.key) is type(toleration.value) is str
+            and (
+                not toleration.value
+                if toleration.operator is TolerationOperator.EXISTS
+                else toleration.key and toleration.operator is TolerationOperator.EQUAL
+            )
+            and (toleration.effect is None or type(toleration.effect) is TaintEffect)
+        ):
+            return False
+    return True
+
+
+def _queue_problems(queue: Queue) -> Problems:
+    yield from text_problems("name", queue.name)
+    what = "weight; a weight is an integer, 1 or more"
+    yield from integer_problems("weight", queue.weight, what, least=1)
+    yield from time_problems("creation_time", queue.creation_time)
+
+
+def _job_problems(job: JobInfo) -> Problems:
+    yield from text_problems("name", job.name)
+    yield from text_problems("namespace", job.namespace)
+    yield from text_problems("queue", job.queue)
+    what = "number of tasks; use an integer, 0 or more"
+    yield from integer_problems("min_available", job.min_available, what, least=0)
+    yield from _priority_problems(job.priority)
+    yield from time_problems("creation_time", job.creation_time)
+
+
+def _priority_problems(priority: object) -> Problems:
+    what = "priority; a priority is an integer"
+    return integer_problems("priority", priority, what, least=None)
+
+
+def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
+    """Yield all that is wrong with a task, given the names of the snapshot's nodes."""
+    yield from text_problems("uid", task.uid)
+    yield from text_problems("name", task.name)
+    yield from text_problems("namespace", task.namespace)
+    yield from text_problems("priority_class_name", task.priority_class_name, may_be_empty=True)
+    yield from _priority_problems(task.priority)
+    yield from truth_problems("is_backfill", task.is_backfill)
+    yield from time_problems("creation_time", task.creation_time)
+    yield from _place_problems(task.status, task.node_name, nodes)
+    yield from request_problems(task.resreq, task.init_resreq)
+    if task.scoring_request is not None:
+        yield from under("scoring_request", scoring_problems(task.scoring_request))
+    yield from constraint_problems(task)
+
+
+def _place_problems(status: object, node_name: object, nodes: Collection[str]) -> Problems:
+    if not isinstance(status, TaskStatus):
+        yield from member_problems("status", status, TaskStatus)
+    elif not status.in_snapshot:
+        message = f"{status.value} exists only inside a session; give the task as Pending"
+        yield "status", message
+    elif node_name is None:
+        if status in _NODE_NEEDED or status is TaskStatus.RESERVED:
+            yield "node_name", f"a task that is {status.value} needs a node"
+    elif not is_text(node_name):
+        yield "node_name", f"{shown(node_name)} is no text"
+    elif status is TaskStatus.PENDING:
+        yield "node_name", f"{node_name!r}: a task that is Pending is on no node"
+    elif status in _ENDED:
+        yield "node_name", f"{node_name!r}: a task that has {status.value} is on no node"
+    elif status is TaskStatus.RESERVED:
+        yield from text_problems("node_name", node_name)
+    elif node_name not in nodes:
+        yield "node_name", f"{node_name!r} is no node of this snapshot"
+
+
+def _other_task_problems(task: TaskInfo) -> Problems:
+    if task.status is TaskStatus.RESERVED:
+        yield "status", "Reserved is for tasks of jobs; a task without a job is never placed"

@@ -1,0 +1,195 @@
+"""Checks of plain values: what makes a text, a number, a label invalid.
+
+A value of another type than it should have is invalid like any other, so that
+all of these take an `object`. They yield problems: pairs of the path below the
+value that was checked, and the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from sys import float_info
+from typing import TypeGuard, TypeVar
+
+__all__ = [
+    "LARGEST",
+    "Problems",
+    "amount_map_problems",
+    "amount_problems",
+    "each_problems",
+    "integer_problems",
+    "is_integer",
+    "is_mapping",
+    "is_of",
+    "is_text",
+    "is_tuple",
+    "join_path",
+    "member_problems",
+    "shown",
+    "text_map_problems",
+    "text_problems",
+    "time_problems",
+    "truth_problems",
+    "tuple_problems",
+    "under",
+]
+
+T = TypeVar("T")
+
+Problems = Iterator[tuple[str, str]]
+"""What is wrong: the path below the value that was checked, and the message."""
+
+LARGEST = float_info.max
+"""The largest finite number; integers can be larger, but not be divided then."""
+
+_SHOWN = 400
+
+
+def shown(value: object, /) -> str:
+    """Return `value` as a message shows it: whatever it is, and not at any length."""
+    try:
+        text = repr(value)
+    except Exception:  # the repr of something invalid may raise anything
+        text = f"<{type(value).__name__}>"
+    text = " ".join(text.split("\n"))  # a fault is one line
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def join_path(path: str, below: str, /) -> str:
+    """Return the path of something below `path`.
+
+    >>> join_path("nodes['n1']", "labels"), join_path("", "now"), join_path("tasks[3]", "")
+    ("nodes['n1'].labels", 'now', 'tasks[3]')
+    """
+    return f"{path}.{below}" if path and below else path + below
+
+
+def under(path: str, problems: Problems, /) -> Problems:
+    """Yield the same problems as seen from a level above, where the value is at `path`."""
+    for below, message in problems:
+        yield join_path(path, below), message
+
+
+def is_of(value: object, kind: type[T], /) -> TypeGuard[T]:
+    """Return whether a value, whatever it is declared to be, is of a kind."""
+    return isinstance(value, kind)
+
+
+def is_text(value: object, /) -> TypeGuard[str]:
+    """Return whether `value` is a text."""
+    return isinstance(value, str)
+
+
+def is_integer(value: object, /) -> TypeGuard[int]:
+    """Return whether `value` is an integer; a truth value is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_mapping(value: object, /) -> TypeGuard[Mapping[object, object]]:
+    """Return whether `value` is a mapping."""
+    return isinstance(value, Mapping)
+
+
+def is_tuple(value: object, /) -> TypeGuard[tuple[object, ...]]:
+    """Return whether `value` is a tuple."""
+    return isinstance(value, tuple)
+
+
+def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
+    """Yield what is wrong with a member of an enum.
+
+    >>> from batchsched.model.status import JobPhase
+    >>> list(member_problems("phase", "Running", JobPhase))
+    [('phase', "'Running' is no JobPhase; use JobPhase.RUNNING")]
+    >>> list(member_problems("phase", 1, JobPhase))
+    [('phase', '1 is no JobPhase; it is one of Pending, Running, Unknown')]
+    """
+    if isinstance(value, kind):
+        return
+    known = {member.value: str(member) for member in kind}
+    if is_text(value) and value in known:
+        what_works = f"use {known[value]}"
+    else:
+        what_works = f"it is one of {', '.join(known)}"
+    yield path, f"{shown(value)} is no {kind.__name__}; {what_works}"
+
+
+def text_problems(path: str, value: object, /, *, may_be_empty: bool = False) -> Problems:
+    """Yield what is wrong with a text."""
+    if not is_text(value):
+        yield path, f"{shown(value)} is no text"
+    elif not value and not may_be_empty:
+        yield path, "is empty"
+
+
+def truth_problems(path: str, value: object, /) -> Problems:
+    """Yield what is wrong with a truth value."""
+    if not isinstance(value, bool):
+        yield path, f"{shown(value)} is neither True nor False"
+
+
+def integer_problems(path: str, value: object, what: str, /, *, least: int | None) -> Problems:
+    """Yield what is wrong with an integer, saying that it "is no `what`"."""
+    if not is_integer(value) or (least is not None and value < least):
+        yield path, f"{shown(value)} is no {what}"
+
+
+def amount_problems(path: str, amount: object, /) -> Problems:
+    """Yield what is wrong with an amount of a resource: a finite number, 0 or more."""
+    if not _is_number(amount):
+        yield path, f"{shown(amount)} is no number"
+    elif not -LARGEST <= amount <= LARGEST:
+        yield path, f"{shown(amount)} is not a finite number"
+    elif amount < 0:
+        yield path, f"{shown(amount)} is negative"
+
+
+def time_problems(path: str, time: object, /) -> Problems:
+    """Yield what is wrong with a time: a finite number."""
+    if not (_is_number(time) and -LARGEST <= time <= LARGEST):
+        yield path, f"{shown(time)} is no time; a time is a finite number of seconds"
+
+
+def text_map_problems(path: str, texts: object, /) -> Problems:
+    """Yield what is wrong with labels and the like: a mapping of texts to texts."""
+    if not is_mapping(texts):
+        yield path, f"{shown(texts)} is no mapping; use a dict"
+        return
+    for key, value in texts.items():
+        if not is_text(key) or not is_text(value):
+            message = f"{shown(value)} for {shown(key)}: keys and values are texts"
+            yield f"{path}[{shown(key)}]", message
+
+
+def amount_map_problems(path: str, amounts: object, /) -> Problems:
+    """Yield what is wrong with the amounts of named scalars."""
+    if not is_mapping(amounts):
+        yield path, f"{shown(amounts)} is no mapping; use a dict"
+        return
+    for name, amount in amounts.items():
+        yield from amount_problems(f"{path}[{shown(name)}]", amount)
+    for name in amounts:
+        if not is_text(name) or name in ("", "cpu", "memory"):
+            message = "is no name for a scalar; cpu and memory have their own"
+            yield f"{path}[{shown(name)}]", message
+
+
+def tuple_problems(path: str, items: object, kind: str, /) -> Problems:
+    """Yield what is wrong with a tuple as such: that it is none."""
+    if not is_tuple(items):
+        yield path, f"{shown(items)} is no collection of {kind}; use a tuple or a list"
+
+
+def each_problems(
+    path: str, items: object, kind: str, problems: Callable[[object], Problems], /
+) -> Problems:
+    """Yield what is wrong with a tuple of `kind`, given what is wrong with one."""
+    yield from tuple_problems(path, items, kind)
+    if is_tuple(items):
+        for position, item in enumerate(items):
+            yield from under(f"{path}[{position}]", problems(item))

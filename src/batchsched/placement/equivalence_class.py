@@ -1,0 +1,342 @@
+"""A kind of task: tasks that no predicate, score or fit of this session can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from math import isfinite
+from operator import add
+
+from batchsched.errors import plugin_error
+from batchsched.model.reasons import Unfit
+from batchsched.model.resources import EPSILON
+from batchsched.placement.evaluator import CLOSED, Judgement, checked_scores, checked_unfit
+from batchsched.placement.score_index import Raw, Scored
+from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Vector
+from batchsched.state.watch import Watch
+
+__all__ = ["Kind", "KindMaker"]
+
+LARGEST_EXACT = 1 << 50
+"""Below this, different integers are different still after anything was added to both."""
+
+NodeCheck = Callable[[NodeState], Unfit | None]
+NodeValues = Callable[[Sequence[NodeState]], list[float]]
+FitCheck = Callable[[Vector], bool]
+
+
+class Kind:
+    """What the engine knows of one kind of task: its checks and scores, made for it alone."""
+
+    __slots__ = (
+        "accepts_by_description",
+        "checks",
+        "fits_idle",
+        "is_best_effort",
+        "is_exact",
+        "is_watched",
+        "key",
+        "live_checks",
+        "live_predicates",
+        "normalised",
+        "plain_scores",
+        "request",
+        "scores",
+        "watches",
+    )
+
+    def __init__(self, key: Hashable, task: TaskState) -> None:
+        self.key = key
+        self.request = task.init_resreq
+        self.is_best_effort = task.is_best_effort
+        self.fits_idle = fit_check(task.init_resreq)
+        """Whether the request fits what is idle."""
+        self.checks: list[tuple[str, NodeCheck]] = []
+        """The predicates that refuse some node or may come to, in order, with their plugins."""
+        self.live_checks: list[tuple[str, NodeCheck]] = []
+        """Those of them that read more than descriptions."""
+        self.live_predicates: list[tuple[str, Predicate]] = []
+        """The predicates behind `live_checks`."""
+        self.accepts_by_description: bytearray | None = None
+        """For each node, whether its description will do; None: all will."""
+        self.scores: list[tuple[str, int, NodeValues]] = []
+        """Scores taken as they are: plugin, weight, score."""
+        self.plain_scores: list[tuple[str, NodeScore]] = []
+        """What is behind `scores`."""
+        self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
+        """Scores that are normalised, with their plugins' names."""
+        self.watches: list[Watch] = []
+        """What tells of changes on other nodes that matter."""
+        self.is_exact = True
+        """Whether sums of scores come out the same in whatever order they are made.
+
+        Integers do. Nodes with the same raw scores may be compared by their other scores
+        alone only as long as that is so: rounding could make equal what was not.
+        """
+        self.is_watched = True
+        """Whether everything that the functions read is watched; if not, nothing can be kept."""
+
+    def raw(self, nodes: Sequence[NodeState]) -> list[Raw]:
+        """Return, for each node, the raw scores of those that are normalised."""
+        columns: list[list[float]] = []
+        name = ""
+        try:
+            for name, _, values in self.normalised:
+                columns.append(checked_scores(values(nodes), nodes))
+        except Exception as error:
+            raise plugin_error(name, "node_scores", error) from error
+        return list(zip(*columns, strict=True))
+
+    def score(self, nodes: Sequence[NodeState]) -> list[float]:
+        """Return, for each node, the sum of the scores that are taken as they are."""
+        totals: list[float] | None = None
+        name = ""
+        try:
+            for name, weight, values in self.scores:
+                scores = checked_scores(values(nodes), nodes)
+                if weight != 1:
+                    scores = [weight * score for score in scores]
+                totals = scores if totals is None else list(map(add, totals, scores))
+        except Exception as error:
+            raise plugin_error(name, "node_scores", error) from error
+        return [0] * len(nodes) if totals is None else totals
+
+    def score_one(self, node: NodeState) -> float:
+        """Return the sum of one node's scores that are taken as they are."""
+        total: float = 0
+        name = ""
+        try:
+            for name, weight, values in self.scores:
+                (score,) = values([node])
+                if not isfinite(score):
+                    raise ValueError(f"{score!r} is not finite")
+                total += weight * score
+        except Exception as error:
+            raise plugin_error(name, "node_scores", error) from error
+        return total
+
+    def score_now(self, node: NodeState) -> float | None:
+        """Return `score_one` of a node that is feasible and where the task fits now, else None."""
+        return self.score_one(node) if self.takes_now(node) else None
+
+    def takes_now(self, node: NodeState) -> bool:
+        """Return whether the node is feasible and the task fits there now."""
+        return (
+            self.fits_idle(node.idle)
+            and (not node.special or node.fits_now(self.request))
+            and self.is_feasible(node)
+        )
+
+    def score_feasible(self, node: NodeState) -> float | None:
+        """Return `score_one` of a feasible node, else None."""
+        return self.score_one(node) if self.is_feasible(node) else None
+
+    def score_of(self, nodes: list[NodeState]) -> list[Scored]:
+        """Return each node's index, raw scores, and the sum of its other scores."""
+        scores = self.score(nodes)
+        if self.normalised and self.is_exact:
+            self.is_exact = all(type(score) is int for score in scores)
+        if not self.normalised:
+            return [(node.index, (), score) for node, score in zip(nodes, scores, strict=True)]
+        return [
+            (node.index, raw, score)
+            for node, raw, score in zip(nodes, self.raw(nodes), scores, strict=True)
+        ]
+
+    def is_feasible(self, node: NodeState) -> bool:
+        """Return whether the predicates accept the node and no reservation closes it."""
+        accepts = self.accepts_by_description
+        if accepts is not None and not accepts[node.index]:
+            return False
+        if node.reserved_tasks and not self.is_best_effort and node.is_closed:
+            return False
+        name = ""
+        try:
+            for name, check in self.live_checks:
+                unfit = check(node)
+                if unfit is not None:
+                    checked_unfit(unfit)
+                    return False
+        except Exception as error:
+            raise plugin_error(name, "predicates", error) from error
+        return True
+
+    def infeasible(self, node: NodeState) -> Unfit | None:
+        """Return why the node cannot be considered, or None; see `Judgement.infeasible`."""
+        if node.reserved_tasks and not self.is_best_effort and node.is_closed:
+            return CLOSED
+        name = ""
+        try:
+            for name, check in self.checks:
+                unfit = check(node)
+                if unfit is not None:
+                    return checked_unfit(unfit)
+        except Exception as error:
+            raise plugin_error(name, "predicates", error) from error
+        return None
+
+    def total(self, score: float, raw: Raw, lowest: Raw, highest: Raw) -> float:
+        """Return the total score of a node among nodes with these extremes of raw scores."""
+        for position, (name, normalised, _) in enumerate(self.normalised):
+            score += Judgement.normalised(
+                name, normalised, raw[position], lowest[position], highest[position]
+            )
+        if not -LARGEST_EXACT < score < LARGEST_EXACT:
+            self.is_exact = False
+        return score
+
+
+class KindMaker:
+    """Finds the kind of each task, and makes it when it is seen first."""
+
+    def __init__(self, nodes: Sequence[NodeState], judgement: Judgement) -> None:
+        self._nodes = nodes
+        self._judgement = judgement
+        self._task_keys: dict[Callable[[TaskState], Hashable], tuple[str, str]] = {}
+        for name, predicate in judgement.predicates:
+            self._task_keys.setdefault(predicate.task_key, (name, "predicates"))
+        for name, score in judgement.scores:
+            self._task_keys.setdefault(score.task_key, (name, "node_scores"))
+        self._numbers: dict[Hashable, int] = {}
+        self._kinds: list[Kind] = []
+        self._descriptions: dict[Hashable, bytearray | None] = {}
+        self._together: dict[tuple[int, int], bytearray] = {}
+
+    def kind_of(self, task: TaskState) -> Kind:
+        """Return the kind of a task. O(1) after the first time."""
+        if task.kind < 0:
+            key, number = self._number(task)
+            if number is None:
+                number = self._numbers[key] = len(self._kinds)
+                self._kinds.append(self._make(key, task))
+            task.kind = number
+        return self._kinds[task.kind]
+
+    def _number(self, task: TaskState) -> tuple[Hashable, int | None]:
+        try:
+            # The innermost loop for tasks that are asked for once; blame is sought after.
+            key = (task.init_resreq, *[task_key(task) for task_key in self._task_keys])
+            return key, self._numbers.get(key)
+        except Exception:
+            name = point = ""
+            try:
+                for task_key, (name, point) in self._task_keys.items():
+                    hash(task_key(task))
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+            raise
+
+    def _make(self, key: Hashable, task: TaskState) -> Kind:
+        kind = Kind(key, task)
+        for name, predicate in self._judgement.predicates:
+            try:
+                check = _check_for(predicate, task)
+            except Exception as error:
+                raise plugin_error(name, "predicates", error) from error
+            if check is None:
+                continue
+            if predicate.reads is Reads.DESCRIPTION:
+                accepted = self._accepted(name, predicate, check, task)
+                if accepted is None:
+                    continue
+                kind.accepts_by_description = self._both(kind.accepts_by_description, accepted)
+            else:
+                kind.live_checks.append((name, check))
+                kind.live_predicates.append((name, predicate))
+                self._watch(kind, name, predicate, task)
+            kind.checks.append((name, check))
+        for name, score in self._judgement.scores:
+            try:
+                values = _values_for(score, task)
+            except Exception as error:
+                raise plugin_error(name, "node_scores", error) from error
+            if values is None:
+                continue
+            if score.normalise is None:
+                kind.scores.append((name, score.weight, values))
+                kind.plain_scores.append((name, score))
+            else:
+                kind.normalised.append((name, score, values))
+            self._watch(kind, name, score, task)
+        return kind
+
+    def _both(self, one: bytearray | None, other: bytearray) -> bytearray:
+        """Return which nodes two conditions accept. Both are kept, so that identity tells them."""
+        if one is None:
+            return other
+        key = (id(one), id(other))
+        if key not in self._together:
+            self._together[key] = bytearray(map(int.__and__, one, other))
+        return self._together[key]
+
+    @staticmethod
+    def _watch(kind: Kind, name: str, function: Predicate | NodeScore, task: TaskState) -> None:
+        if function.reads is not Reads.CLUSTER:
+            return
+        if function.watch is None:
+            kind.is_watched = False
+            return
+        try:
+            kind.watches.extend(function.watch(task))
+        except Exception as error:
+            point = "predicates" if isinstance(function, Predicate) else "node_scores"
+            raise plugin_error(name, point, error) from error
+
+    def _accepted(
+        self, name: str, predicate: Predicate, check: NodeCheck, task: TaskState
+    ) -> bytearray | None:
+        """Return which nodes' descriptions a predicate accepts; None if it accepts all.
+
+        Kinds that differ in what they request mostly have the same constraints, so
+        the answers are kept by constraint.
+        """
+        key = (id(predicate), predicate.task_key(task))
+        if key not in self._descriptions:
+            try:
+                unfits = [check(node) for node in self._nodes]
+                for unfit in {unfit for unfit in unfits if unfit is not None}:
+                    checked_unfit(unfit)
+                accepted = bytearray(unfit is None for unfit in unfits)
+            except Exception as error:
+                raise plugin_error(name, "predicates", error) from error
+            self._descriptions[key] = None if all(accepted) else accepted
+        return self._descriptions[key]
+
+
+def _check_for(predicate: Predicate, task: TaskState) -> NodeCheck | None:
+    if predicate.specialise is not None:
+        return predicate.specialise(task)
+    check = predicate.check
+    return lambda node: check(task, node)
+
+
+def _values_for(score: NodeScore, task: TaskState) -> NodeValues | None:
+    if score.specialise is not None:
+        return score.specialise(task)
+    value = score.score
+    return lambda nodes: [value(task, node) for node in nodes]
+
+
+def fit_check(request: Vector) -> FitCheck:
+    """Return a check of whether `request` fits an amount, made for this request alone.
+
+    Dimensions that are not requested are not looked at: what is idle is never negative.
+    """
+    wanted = [(dimension, amount) for dimension, amount in enumerate(request) if amount]
+    if not wanted:
+        return lambda _there: True
+    if len(wanted) == 1:
+        ((first, a),) = wanted
+        return lambda there: a - there[first] < EPSILON
+    if len(wanted) == 2:  # noqa: PLR2004
+        (first, a), (second, b) = wanted
+        return lambda there: a - there[first] < EPSILON and b - there[second] < EPSILON
+    (first, a), (second, b), *others = wanted
+
+    def check(there: Vector) -> bool:
+        if a - there[first] >= EPSILON or b - there[second] >= EPSILON:
+            return False
+        return all(amount - there[dimension] < EPSILON for dimension, amount in others)
+
+    return check

@@ -1,0 +1,128 @@
+"""What the plugins say of one node for one task, asked one function after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from batchsched.errors import plugin_error
+from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.resources import EPSILON
+from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Dimensions, Vector
+
+__all__ = ["CLOSED", "Judgement", "checked_scores", "checked_unfit"]
+
+CLOSED = Unfit(UnfitReason.RESERVED)
+"""The node is kept for another task."""
+
+
+class Judgement:
+    """The predicates and scores of one cycle, applied to a task and a node."""
+
+    __slots__ = ("_lacking", "dimensions", "predicates", "scores")
+
+    def __init__(
+        self,
+        predicates: Sequence[tuple[str, Predicate]],
+        scores: Sequence[tuple[str, NodeScore]],
+        dimensions: Dimensions,
+    ) -> None:
+        self.predicates = tuple(predicates)
+        self.scores = tuple(scores)
+        self.dimensions = dimensions
+        self._lacking = tuple(
+            Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail=name) for name in dimensions.names
+        )
+
+    def refusal(self, task: TaskState, node: NodeState) -> Unfit | None:
+        """Return the first predicate's refusal, or None."""
+        for name, predicate in self.predicates:
+            try:
+                unfit = predicate.check(task, node)
+                if unfit is not None:
+                    return checked_unfit(unfit)
+            except Exception as error:
+                raise plugin_error(name, "predicates", error) from error
+        return None
+
+    def infeasible(self, task: TaskState, node: NodeState) -> Unfit | None:
+        """Return why the node cannot be considered at all, or None."""
+        if node.reserved_tasks and not task.is_best_effort and node.is_closed:
+            return CLOSED
+        return self.refusal(task, node)
+
+    def raw_scores(self, task: TaskState, node: NodeState) -> tuple[float, ...]:
+        """Return what each score says, before it is normalised."""
+        raw: list[float] = []
+        for name, score in self.scores:
+            try:
+                raw += checked_scores([score.score(task, node)], [node])
+            except Exception as error:
+                raise plugin_error(name, "node_scores", error) from error
+        return tuple(raw)
+
+    def totals(self, raw: Sequence[tuple[float, ...]]) -> list[float]:
+        """Return the total score of each node compared, from their raw scores.
+
+        Scores that are taken as they are come first, in order; then those that are normalised.
+        """
+        totals: list[float] = [0] * len(raw)
+        if not raw:
+            return totals
+        for position, (_, score) in enumerate(self.scores):
+            if score.normalise is None:
+                for index, of_node in enumerate(raw):
+                    totals[index] += score.weight * of_node[position]
+        for position, (name, score) in enumerate(self.scores):
+            if score.normalise is not None:
+                column = [of_node[position] for of_node in raw]
+                lowest, highest = min(column), max(column)
+                for index, value in enumerate(column):
+                    totals[index] += self.normalised(name, score, value, lowest, highest)
+        return totals
+
+    @staticmethod
+    def normalised(name: str, score: NodeScore, raw: float, lowest: float, highest: float) -> float:
+        """Return what a raw score comes to among nodes with these extremes, times its weight."""
+        assert score.normalise is not None
+        try:
+            normalised = score.weight * score.normalise(raw, lowest, highest)
+            if not isfinite(normalised):
+                raise ValueError(f"{normalised!r} is no finite number")
+            return normalised
+        except Exception as error:
+            raise plugin_error(name, "node_scores", error) from error
+
+    def lacking_in(self, dimension: int) -> Unfit:
+        """Return the reason that there is too little of a dimension."""
+        return self._lacking[dimension]
+
+    def lacking(self, request: Vector, node: NodeState) -> tuple[Unfit, ...]:
+        """Return one reason for each dimension in which `request` does not fit now."""
+        short: set[int] = set()
+        accounts = [node.idle]
+        if node.special:
+            accounts += [node.future_idle, node.accessible, node.eventual]
+        for account in accounts:
+            for position, (wanted, there) in enumerate(zip(request, account, strict=True)):
+                if wanted - there >= EPSILON:
+                    short.add(position)
+        return tuple(self._lacking[position] for position in sorted(short))
+
+
+def checked_unfit(unfit: object) -> Unfit:
+    """Return what a predicate answered, if it is an `Unfit`."""
+    if not isinstance(unfit, Unfit):
+        raise TypeError(f"{unfit!r} is neither None nor an Unfit")
+    return unfit
+
+
+def checked_scores(scores: list[float], nodes: Sequence[NodeState]) -> list[float]:
+    """Return what a score answered, if it is one finite number for each node. O(nodes)."""
+    if len(scores) != len(nodes):
+        raise ValueError(f"{len(scores)} scores for {len(nodes)} nodes")
+    if not isfinite(sum(scores)):
+        raise ValueError(f"{[score for score in scores if not isfinite(score)]!r} not finite")
+    return scores

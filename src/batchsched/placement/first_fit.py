@@ -1,0 +1,78 @@
+"""The first node where something holds, found again without beginning anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+
+from batchsched.state.watch import Watch
+
+__all__ = ["FirstNode"]
+
+
+class FirstNode:
+    """Finds the first node, in node order, of which a condition holds.
+
+    It asks about no node that a plain loop would not ask about. Where the condition does not
+    hold it asks again only when the node has changed.
+    """
+
+    __slots__ = (
+        *("_again", "_changes", "_count", "_holds", "_in_again", "_next", "_position"),
+        *("_seen", "_watches"),
+    )
+
+    def __init__(
+        self,
+        count: int,
+        holds: Callable[[int], bool],
+        changes: Sequence[int],
+        watches: Sequence[Watch] = (),
+    ) -> None:
+        self._count = count
+        self._holds = holds
+        self._changes = changes
+        self._position = len(changes)
+        self._watches = watches
+        self._seen = [watch.changed_since(0)[0] for watch in watches]
+        self._next = 0
+        """Before this node the condition holds nowhere, as far as nothing has changed."""
+        self._again: list[int] = []  # a heap of the nodes before it that have
+        self._in_again: set[int] = set()
+
+    def find(self) -> int | None:
+        """Return the index of the node, or None. O(changes since), and nodes that do not do."""
+        self._catch_up()
+        again, holds = self._again, self._holds
+        while again:
+            if holds(again[0]):
+                return again[0]
+            self._in_again.discard(heappop(again))
+        while self._next < self._count:
+            if holds(self._next):
+                return self._next
+            self._next += 1
+        return None
+
+    def _catch_up(self) -> None:
+        changes = self._changes
+        now = len(changes)
+        if now == self._position:
+            return
+        for index in changes[self._position : now]:
+            self._ask_again(index)
+        self._position = now
+        for number, watch in enumerate(self._watches):
+            self._seen[number], elsewhere = watch.changed_since(self._seen[number])
+            if elsewhere is None:
+                self._next = 0
+                self._again.clear()
+                self._in_again.clear()
+            else:
+                for index in elsewhere:
+                    self._ask_again(index)
+
+    def _ask_again(self, index: int) -> None:
+        if index < self._next and index not in self._in_again:
+            self._in_again.add(index)
+            heappush(self._again, index)

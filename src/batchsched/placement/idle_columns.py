@@ -1,0 +1,74 @@
+"""What is idle on all nodes, by dimension: for questions about every node at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from batchsched.model.resources import EPSILON
+from batchsched.state.records import NodeState
+from batchsched.state.vectors import Vector
+
+__all__ = ["Columns"]
+
+
+class Columns:
+    """The nodes' idle amounts as one list a dimension, brought up to date when asked.
+
+    Going through one list of numbers costs a tenth of going through nodes.
+    """
+
+    __slots__ = ("_changes", "_columns", "_nodes", "_position", "reserved", "special")
+
+    def __init__(self, nodes: Sequence[NodeState], changes: Sequence[int], dimensions: int) -> None:
+        self._nodes = nodes
+        self._changes = changes
+        self._position = len(changes)
+        self._columns: list[list[int]] = [
+            [node.idle[dimension] for node in nodes] for dimension in range(dimensions)
+        ]
+        self.special: set[int] = {node.index for node in nodes if node.special}
+        """The indices of the nodes whose derived accounts differ from what is idle."""
+        self.reserved: set[int] = {node.index for node in nodes if node.reserved_tasks}
+        """The indices of the nodes that carry reservations."""
+
+    def refresh(self) -> None:
+        """Bring the columns up to date. O(changes since the last time)."""
+        changes = self._changes
+        if self._position == len(changes):
+            return
+        for index in set(changes[self._position :]):
+            node = self._nodes[index]
+            for column, amount in zip(self._columns, node.idle, strict=True):
+                column[index] = amount
+            if node.special:
+                self.special.add(index)
+            else:
+                self.special.discard(index)
+            if node.reserved_tasks:
+                self.reserved.add(index)
+            else:
+                self.reserved.discard(index)
+        self._position = len(changes)
+
+    def fitting(self, request: Vector, among: Iterable[int] | None = None) -> list[int]:
+        """Return the indices of the nodes where `request` fits what is idle.
+
+        They come in order, or in the order of `among`, if only those are to be looked at.
+        """
+        self.refresh()
+        found = None if among is None else list(among)
+        for wanted, column in zip(request, self._columns, strict=True):
+            if not wanted:
+                continue
+            if found is None:
+                found = [i for i, there in enumerate(column) if wanted - there < EPSILON]
+            else:
+                found = [i for i in found if wanted - column[i] < EPSILON]
+        return list(range(len(self._nodes))) if found is None else found
+
+    def short(self, request: Vector, dimension: int) -> list[int]:
+        """Return the indices, in order, of the nodes where a dimension of `request` is short."""
+        self.refresh()
+        wanted = request[dimension]
+        column = self._columns[dimension]
+        return [i for i, there in enumerate(column) if wanted - there >= EPSILON]

@@ -1,0 +1,109 @@
+"""The plain loop: asks every function about every node, every time.
+
+It is what every other engine is compared with; it is right by its simplicity.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.placement.evaluator import Judgement
+from batchsched.placement.interface import Fit
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import NodeState, TaskState
+
+__all__ = ["PlainPlacement"]
+
+
+class PlainPlacement:
+    """A placement engine that looks at every node for every task. O(nodes) a question."""
+
+    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
+        self._nodes: Sequence[NodeState] = ledger.nodes
+        self._judgement = judgement
+
+    def kind(self, _task: TaskState, /) -> None:
+        """Return None: the plain loop tells every task from every other."""
+
+    def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
+        """Return the best of the feasible nodes where the task fits in this way."""
+        return self._best(task, [n for n in self.feasible(task) if _fits(task, n, fit)])
+
+    def best_feasible(self, task: TaskState, /) -> NodeState | None:
+        """Return the best of all feasible nodes."""
+        return self._best(task, self.feasible(task))
+
+    def first_feasible(self, task: TaskState, /) -> NodeState | None:
+        """Return the first feasible node in node order where the task fits now."""
+        for node in self._nodes:
+            if node.fits_now(task.init_resreq) and self._judgement.infeasible(task, node) is None:
+                return node
+        return None
+
+    def feasible(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Sequence[NodeState]:
+        """Return all feasible nodes in node order; `among` these, if given."""
+        return [
+            node
+            for node in self._nodes
+            if (among is None or node.index in among)
+            and self._judgement.infeasible(task, node) is None
+        ]
+
+    def ranked(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Iterable[NodeState]:
+        """Return all feasible nodes, the best first; `among` these, if given."""
+        nodes = self.feasible(task)
+        totals = self._totals(task, nodes)
+        order = sorted(range(len(nodes)), key=lambda position: (-totals[position], position))
+        ranked = [nodes[position] for position in order]
+        return ranked if among is None else [node for node in ranked if node.index in among]
+
+    def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
+        """Return why the predicates refuse the node, or None."""
+        return self._judgement.refusal(task, node)
+
+    def raw_scores(self, task: TaskState, node: NodeState, /) -> tuple[float, ...]:
+        """Return what each score says of the node, before it is normalised."""
+        return self._judgement.raw_scores(task, node)
+
+    def totals(self, _task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
+        """Return the total score of each of several nodes compared."""
+        return self._judgement.totals(raw)
+
+    def tally(self, task: TaskState, /) -> NodeTally:
+        """Return how many nodes could take the task now, and what stands in the way on others."""
+        available = 0
+        unfit: Counter[Unfit] = Counter()
+        for node in self._nodes:
+            infeasible = self._judgement.infeasible(task, node)
+            if infeasible is not None:
+                unfit[infeasible] += 1
+            elif node.fits_now(task.init_resreq):
+                available += 1
+            else:
+                unfit.update(self._judgement.lacking(task.init_resreq, node))
+        return NodeTally(len(self._nodes), available, unfit)
+
+    def _totals(self, task: TaskState, nodes: Sequence[NodeState]) -> list[float]:
+        return self._judgement.totals([self._judgement.raw_scores(task, n) for n in nodes])
+
+    def _best(self, task: TaskState, nodes: Sequence[NodeState]) -> NodeState | None:
+        if not nodes:
+            return None
+        totals = self._totals(task, nodes)
+        return nodes[max(range(len(nodes)), key=lambda position: (totals[position], -position))]
+
+
+def _fits(task: TaskState, node: NodeState, fit: Fit) -> bool:
+    match fit:
+        case Fit.NOW:
+            return node.fits_now(task.init_resreq)
+        case Fit.LATER:
+            return node.fits_later(task.init_resreq)
+        case Fit.CONDITIONALLY:
+            return node.fits_conditionally(task.init_resreq)

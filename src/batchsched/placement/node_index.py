@@ -1,0 +1,99 @@
+"""A table: the nodes where one kind of task fits in one way, kept as the cluster changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from batchsched.placement.score_index import Scored
+from batchsched.state.watch import Watch
+
+__all__ = ["Evaluate", "EvaluateOne", "Table"]
+
+Evaluate = Callable[[Collection[int] | None], list[Scored]]
+"""Scores those of some nodes (None: of all) that are feasible and where the task fits."""
+
+
+class Keeps(Protocol):
+    """What keeps nodes by score: a `Ranking` or an `Order`."""
+
+    def load(self, scored: list[Scored], /) -> None: ...
+
+    def put(self, scored: list[Scored], /) -> None: ...
+
+    def put_one(self, index: int, score: float, /) -> None: ...
+
+    def discard(self, indices: Iterable[int], /) -> None: ...
+
+
+EvaluateOne = Callable[[int], float | None]
+"""Scores one node if it is feasible and the task fits there; for kinds without raw scores."""
+
+FEW = 12
+"""So many changes are looked at one by one; more, all at once."""
+
+KeepsT = TypeVar("KeepsT", bound=Keeps)
+
+
+class Table(Generic[KeepsT]):
+    """The nodes that meet a condition for a kind of task, with their scores.
+
+    It looks again at the nodes that changed since it was last asked, and at no others.
+    """
+
+    __slots__ = (
+        *("_changes", "_evaluate", "_evaluate_one", "_make", "_position", "_seen", "_watches"),
+        "kept",
+    )
+
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        changes: Sequence[int],
+        watches: Sequence[Watch],
+        make: Callable[[], KeepsT],
+        evaluate_one: EvaluateOne | None = None,
+    ) -> None:
+        self._evaluate = evaluate
+        self._evaluate_one = evaluate_one
+        self._changes = changes
+        self._watches = watches
+        self._make = make
+        self._position = -1
+        self._seen = [0] * len(watches)
+        self.kept = make()
+        """The nodes, by score, as of the last `refresh`."""
+
+    def refresh(self) -> None:
+        """Look again at what changed. O(changes since the last time), at most O(nodes)."""
+        changes = self._changes
+        now = len(changes)
+        begin = self._position
+        if begin == now:
+            return
+        if self._evaluate_one is not None and begin >= 0 and now - begin <= FEW:
+            self._position = now
+            for index in changes[begin:now]:
+                score = self._evaluate_one(index)
+                if score is None:
+                    self.kept.discard((index,))
+                else:
+                    self.kept.put_one(index, score)
+            return
+        changed = None if self._position < 0 else set(changes[self._position :])
+        self._position = now
+        for number, watch in enumerate(self._watches):
+            self._seen[number], elsewhere = watch.changed_since(self._seen[number])
+            if elsewhere is None:
+                changed = None
+            elif changed is not None:
+                changed.update(elsewhere)
+        if changed is None:
+            self.kept = self._make()
+            self.kept.load(self._evaluate(None))
+            return
+        scored = self._evaluate(changed)
+        self.kept.put(scored)
+        if len(scored) < len(changed):
+            changed.difference_update([index for index, _, _ in scored])
+            self.kept.discard(changed)

@@ -1,0 +1,96 @@
+"""The indexed engine, with the search for the best node on arrays (extra ``fast``).
+
+It answers as the other engines do. Kinds of tasks for which a plugin has no function
+on arrays, and amounts that floats do not hold exactly, are left to the indexed engine.
+"""
+
+from __future__ import annotations
+
+from batchsched.errors import plugin_error
+from batchsched.placement.equivalence_class import Kind
+from batchsched.placement.evaluator import Judgement
+from batchsched.placement.indexed import IndexedPlacement
+from batchsched.placement.vectorised.node_matrix import NodeTable
+from batchsched.placement.vectorised.score_array import (
+    ArrayFunction,
+    KindOnArrays,
+    Scores,
+    is_exact,
+)
+from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import LARGEST_IN_ARRAYS
+
+__all__ = ["VectorisedPlacement"]
+
+
+class VectorisedPlacement(IndexedPlacement):
+    """A placement engine that looks at many nodes at once. Give it to `Scheduler`.
+
+    Needs NumPy, which comes with the extra ``fast``. It pays where tasks of many shapes
+    take turns on many nodes; see the page on performance.
+    """
+
+    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
+        super().__init__(ledger, judgement)
+        self._table: NodeTable | None = None
+        self._scores: dict[int, Scores] = {}
+        self._on_arrays: dict[int, KindOnArrays | None] = {}
+
+    def _best_now(self, task: TaskState, kind: Kind) -> NodeState | None:
+        scores = self._scores.get(task.kind)
+        if scores is None:
+            on_arrays = self._kind_on_arrays(task, kind)
+            if on_arrays is None:
+                return super()._best_now(task, kind)
+            scores = self._make_scores(task.kind, on_arrays)
+        best = scores.best()
+        assert self._table is not None
+        if not self._table.is_exact or (best is not None and not is_exact(best[0])):
+            return super()._best_now(task, kind)
+        return None if best is None else self._nodes[best[1]]
+
+    def _make_scores(self, number: int, kind: KindOnArrays) -> Scores:
+        if self._table is None:
+            self._table = NodeTable(self._nodes, self._changes, self._dimensions)
+        scores = Scores(kind, self._table, self._nodes, self._changes)
+        if number in self._asked:
+            # Most kinds of a cluster of unlike tasks are asked for once: not kept.
+            if len(self._scores) == self._most_tables:
+                del self._scores[next(iter(self._scores))]
+            self._scores[number] = scores
+        self._asked.add(number)
+        return scores
+
+    def _kind_on_arrays(self, task: TaskState, kind: Kind) -> KindOnArrays | None:
+        number = task.kind
+        if number not in self._on_arrays:
+            self._on_arrays[number] = self._make(task, kind) if self._nodes else None
+        return self._on_arrays[number]
+
+    def _make(self, task: TaskState, kind: Kind) -> KindOnArrays | None:
+        if (
+            kind.normalised
+            or kind.watches
+            or not self._dimensions.are_small
+            or max(task.scoring_milli_cpu, task.scoring_memory) >= LARGEST_IN_ARRAYS
+        ):
+            return None
+        checks: list[tuple[str, ArrayFunction]] = []
+        for name, predicate in kind.live_predicates:
+            if predicate.vectorise is None:
+                return None
+            try:
+                checks.append((name, predicate.vectorise(task)))
+            except Exception as error:
+                raise plugin_error(name, "predicates", error) from error
+        scores: list[tuple[str, int, ArrayFunction]] = []
+        for name, score in kind.plain_scores:
+            if score.vectorise is None or abs(score.weight) >= LARGEST_WEIGHT_IN_ARRAYS:
+                return None
+            try:
+                scores.append((name, score.weight, score.vectorise(task)))
+            except Exception as error:
+                raise plugin_error(name, "node_scores", error) from error
+        return KindOnArrays(kind, checks, scores)

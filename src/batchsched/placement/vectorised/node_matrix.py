@@ -1,0 +1,132 @@
+"""The nodes of a session as arrays, brought up to date when asked (extra ``fast``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batchsched.state.records import NodeState
+from batchsched.state.vectors import LARGEST_IN_ARRAYS, Dimensions
+
+__all__ = ["NodeTable", "NodeView"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class NodeView:
+    """Some or all nodes; see `batchsched.plugin.node_arrays.NodeArrays`."""
+
+    __slots__ = ("_dimensions", "amounts", "count")
+
+    def __init__(self, amounts: Floats, dimensions: int) -> None:
+        self.amounts = amounts
+        """All rows; what is idle comes first."""
+        self._dimensions = dimensions
+        self.count: int = amounts.shape[1]
+        """How many nodes."""
+
+    @property
+    def idle(self) -> Floats:
+        """What no task holds, by dimension and node."""
+        return self.amounts[: self._dimensions]
+
+    @property
+    def scoring(self) -> Floats:
+        """The sums of the tasks' scoring requests: cpu and memory."""
+        return self.amounts[self._dimensions : self._dimensions + 2]
+
+    @property
+    def tasks(self) -> Floats:
+        """How many tasks are on the nodes."""
+        row: Floats = self.amounts[self._dimensions + 2]
+        return row
+
+    @property
+    def max_tasks(self) -> Floats:
+        """How many tasks there may be; infinity where there is no limit."""
+        row: Floats = self.amounts[self._dimensions + 3]
+        return row
+
+    @property
+    def allocatable(self) -> Floats:
+        """What the nodes have for tasks, by dimension and node."""
+        return self.amounts[self._dimensions + 4 : 2 * self._dimensions + 4]
+
+    @property
+    def allocatable_or_one(self) -> Floats:
+        """The same, and 1 where there is nothing."""
+        return self.amounts[2 * self._dimensions + 4 :]
+
+    def column(self, *numbers: float) -> Floats:
+        """Return numbers to combine with as many rows."""
+        return np.array(numbers, np.float64)[:, np.newaxis]
+
+
+class NodeTable:
+    """All nodes: a row for each amount, a column for each node.
+
+    Columns are written anew when a node changed and somebody asks, so that asking
+    about a few nodes costs what changed, and about all of them what numpy needs.
+    """
+
+    def __init__(
+        self, nodes: Sequence[NodeState], changes: Sequence[int], dimensions: Dimensions
+    ) -> None:
+        self._nodes = nodes
+        self._changes = changes
+        self._dimensions = len(dimensions.names)
+        self.is_exact = dimensions.are_small
+        """Whether all amounts are whole numbers below `LARGEST_IN_ARRAYS`."""
+        self.odd: set[int] = set()
+        """The indices of nodes with promises, releases or reservations: to be asked one by one."""
+        self.log: Indices = np.zeros(1024, np.intp)
+        """`Ledger.changes`, as far as it was read."""
+        self._position = len(changes)
+        allocatable = np.array([node.allocatable for node in nodes], float).T
+        limits = [node.info.max_tasks for node in nodes]
+        self._amounts = np.vstack(
+            [
+                np.zeros((self._dimensions + 3, len(nodes))),
+                np.array([[np.inf if limit is None else limit for limit in limits]]),
+                allocatable,
+                np.where(allocatable == 0, 1.0, allocatable),
+            ]
+        )
+        self._write(range(len(nodes)))
+
+    def refresh(self) -> None:
+        """Bring the table up to date. O(changes since the last time)."""
+        begin, end = self._position, len(self._changes)
+        if begin == end:
+            return
+        new = self._changes[begin:end]
+        if end > len(self.log):
+            self.log = np.concatenate([self.log, np.zeros(max(len(self.log), end), np.intp)])
+        self.log[begin:end] = new
+        self._position = end
+        self._write(set(new))
+
+    def _write(self, indices: range | set[int]) -> None:
+        amounts, nodes, odd = self._amounts, self._nodes, self.odd
+        rows = self._dimensions + 3
+        for index in indices:
+            node = nodes[index]
+            milli_cpu, memory = node.scoring_milli_cpu, node.scoring_memory
+            if milli_cpu >= LARGEST_IN_ARRAYS or memory >= LARGEST_IN_ARRAYS:
+                self.is_exact = False
+            amounts[:rows, index] = (*node.idle, milli_cpu, memory, len(node.tasks))
+            if node.special or node.reserved_tasks:
+                odd.add(index)
+            else:
+                odd.discard(index)
+
+    def all(self) -> NodeView:
+        """Return all nodes, as of the last `refresh`."""
+        return NodeView(self._amounts, self._dimensions)
+
+    def some(self, indices: Indices) -> NodeView:
+        """Return these nodes, as of the last `refresh`."""
+        return NodeView(self._amounts.take(indices, 1), self._dimensions)

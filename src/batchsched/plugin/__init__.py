@@ -1,0 +1,61 @@
+"""What authors of plugins import: the extension points, and all that their methods are given.
+
+A plugin is configuration plus an `open` that gives an object for one cycle. That object
+implements the extension points that it wants: it has the methods of the protocols here, in
+any combination. Nothing of it outlives the cycle, so nothing leaks from cycle to cycle.
+"""
+
+from batchsched.plugin.extension_points import (
+    AllocateEvents,
+    ClaimantKey,
+    DeallocateEvents,
+    JobConditionReady,
+    JobOrder,
+    JobPipelined,
+    JobReady,
+    JobValid,
+    MayGive,
+    NodeOrder,
+    NodeOrderOnResource,
+    Overused,
+    Plugin,
+    Predicates,
+    Preemptable,
+    QueueOrder,
+    Reclaimable,
+    SessionClose,
+    Shield,
+    TaskOrder,
+)
+from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.state.watch import Watch
+
+__all__ = [
+    "AllocateEvents",
+    "ClaimantKey",
+    "DeallocateEvents",
+    "JobConditionReady",
+    "JobOrder",
+    "JobPipelined",
+    "JobReady",
+    "JobValid",
+    "MayGive",
+    "NodeOrder",
+    "NodeOrderOnResource",
+    "NodeScore",
+    "Overused",
+    "Plugin",
+    "Predicate",
+    "Predicates",
+    "Preemptable",
+    "QueueOrder",
+    "Reads",
+    "Reclaimable",
+    "SessionClose",
+    "Shield",
+    "TaskOrder",
+    "Verdict",
+    "Vote",
+    "Watch",
+]

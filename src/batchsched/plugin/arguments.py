@@ -1,0 +1,170 @@
+"""Arguments of plugins and actions: read with their types, all faults at once.
+
+Configuration files of kube-batch give every argument as a text; here an argument
+may also have its own type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from math import isfinite
+
+from batchsched.errors import Fault
+from batchsched.model.immutable import frozen_map
+from batchsched.model.validation.values import is_text, shown
+
+__all__ = ["ArgumentValue", "Arguments"]
+
+ArgumentValue = str | int | float | bool
+"""What an argument may be given as."""
+
+_TRUE = ("1", "t", "true", "yes", "on")
+_FALSE = ("0", "f", "false", "no", "off")
+
+
+class Arguments:
+    """The arguments that a configuration gives to one plugin or action.
+
+    A plugin's or action's factory asks for what it knows, by name, with a
+    default. An argument that is given and not asked for, or that cannot be read,
+    becomes a fault of the configuration; the factory need not care.
+
+    >>> arguments = Arguments({"weight": "3", "strategi": "x"}, "tiers[0].plugins[0].arguments")
+    >>> arguments.integer("weight", default=1, minimum=0)
+    3
+    >>> arguments.choice("strategy", ("release", "displace"), default="release")
+    'release'
+    >>> [str(fault) for fault in arguments.faults()]
+    ["tiers[0].plugins[0].arguments['strategi']: unknown argument; did you mean 'strategy'? \
+known: strategy, weight"]
+    """
+
+    def __init__(self, given: Mapping[str, ArgumentValue], path: str = "arguments") -> None:
+        self._given = frozen_map(given)
+        self._path = path
+        self._asked: set[str] = set()
+        self._faults: list[Fault] = []
+
+    def integer(
+        self, name: str, *, default: int, minimum: int | None = None, maximum: int | None = None
+    ) -> int:
+        """Return a whole number, given as one or as its text."""
+        number = self.number(name, default=default, minimum=minimum, maximum=maximum)
+        if number == int(number):
+            return int(number)
+        self._fault(name, f"{shown(self._given[name])} is no integer")
+        return default
+
+    def number(
+        self,
+        name: str,
+        *,
+        default: float,
+        minimum: float | None = None,
+        maximum: float | None = None,
+    ) -> float:
+        """Return a finite number, given as one or as its text."""
+        self._asked.add(name)
+        if name not in self._given:
+            return default
+        value = self._given[name]
+        number = _number(value)
+        if number is None:
+            self._fault(name, f"{shown(value)} is no number")
+        elif minimum is not None and number < minimum:
+            self._fault(name, f"{shown(value)} is less than {minimum}")
+        elif maximum is not None and number > maximum:
+            self._fault(name, f"{shown(value)} is more than {maximum}")
+        else:
+            return number
+        return default
+
+    def boolean(self, name: str, *, default: bool) -> bool:
+        """Return a truth value, given as one or as a text such as ``true`` or ``false``."""
+        self._asked.add(name)
+        if name not in self._given:
+            return default
+        value = self._given[name]
+        truth = as_boolean(value)
+        if truth is None:
+            self._fault(name, f"{shown(value)} is neither true nor false")
+            return default
+        return truth
+
+    def text(self, name: str, *, default: str) -> str:
+        """Return a text."""
+        self._asked.add(name)
+        value = self._given.get(name, default)
+        if not isinstance(value, str):
+            self._fault(name, f"{shown(value)} is no text")
+            return default
+        return value
+
+    def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
+        """Return one of `choices`."""
+        value = self.text(name, default=default)
+        if value not in choices:
+            self._fault(name, f"{shown(value)} is none of {', '.join(choices)}")
+            return default
+        return value
+
+    def is_given(self, name: str) -> bool:
+        """Return whether the configuration gives this argument at all."""
+        self._asked.add(name)
+        return name in self._given
+
+    def faults(self) -> list[Fault]:
+        """Return what is wrong: what could not be read, and what nobody asked for."""
+        known = sorted(self._asked)
+        unknown: list[Fault] = []
+        for name in self._given:
+            if name in self._asked:
+                continue
+            if not is_text(name):
+                unknown.append(Fault(self._at(name), "is no name of an argument; use a text"))
+                continue
+            close = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ";"
+            known_text = f" known: {', '.join(known)}" if known else " it takes none"
+            unknown.append(Fault(self._at(name), f"unknown argument{hint}{known_text}"))
+        return self._faults + unknown
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}[{shown(name)}]"
+
+    def _fault(self, name: str, message: str) -> None:
+        self._faults.append(Fault(self._at(name), message))
+
+
+def as_boolean(value: object) -> bool | None:
+    """Return the truth value that `value` is or spells, or None."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        lowered = value.strip().lower()
+        if lowered in _TRUE or lowered in _FALSE:
+            return lowered in _TRUE
+    return None
+
+
+def _number(value: ArgumentValue) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            return int(text)
+        except ValueError:
+            pass
+        try:
+            value = float(text)
+        except ValueError:
+            return None
+    if isinstance(value, int):
+        return value  # an integer may be too large for a float
+    return value if _is_finite(value) else None
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, float) and isfinite(value)

@@ -1,0 +1,272 @@
+"""What a plugin is: configuration, and an `open` that gives an object for one cycle.
+
+The object that `open` returns implements the extension points that it wants:
+it has the methods of the protocols below, in any combination. Nothing of it
+outlives the cycle, so nothing leaks from cycle to cycle.
+
+Specification: sections 4 to 6. Inspired by the extension points of the
+"Kube-batch scheduler framework" document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Protocol, runtime_checkable
+
+from batchsched.model.reasons import JobCondition
+from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.state.live_queue import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+
+__all__ = [
+    "AllocateEvents",
+    "ClaimantKey",
+    "DeallocateEvents",
+    "JobConditionReady",
+    "JobOrder",
+    "JobPipelined",
+    "JobReady",
+    "JobValid",
+    "MayGive",
+    "NodeOrder",
+    "NodeOrderOnResource",
+    "Overused",
+    "Plugin",
+    "Predicates",
+    "Preemptable",
+    "QueueOrder",
+    "Reclaimable",
+    "SessionClose",
+    "TaskOrder",
+]
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """A configured plugin. It holds its arguments and no state of any cycle."""
+
+    def open(self, view: SessionView, /) -> object:
+        """Return a fresh object for this cycle, with the methods of some extension points.
+
+        Called once a cycle, before any action. It may look at all of `view`.
+        """
+        ...
+
+
+@runtime_checkable
+class JobOrder(Protocol):
+    """Ranks jobs."""
+
+    def job_order_key(self, job: JobState, /) -> SortKey | float | str:
+        """Rank a job; the smallest key goes first, equal keys fall to the next plugin.
+
+        Called when a job starts to wait in a queue and after each change to its
+        account. May read only the job and what the plugin itself keeps of it.
+        """
+        ...
+
+
+@runtime_checkable
+class QueueOrder(Protocol):
+    """Ranks queues."""
+
+    def queue_order_key(self, queue: QueueState, /) -> SortKey | float | str:
+        """Rank a queue; the smallest key goes first, equal keys fall to the next plugin.
+
+        Called when a queue starts to wait for its turn and after each change to its
+        account. May read only the queue and what the plugin itself keeps of it.
+        """
+        ...
+
+
+@runtime_checkable
+class TaskOrder(Protocol):
+    """Ranks the tasks of a job; victims are taken in the exact reverse of it."""
+
+    def task_order_key(self, task: TaskState, /) -> SortKey | float | str:
+        """Rank a task; the smallest key goes first, equal keys fall to the next plugin.
+
+        Called at most once a task and cycle. May read only what does not change in a
+        cycle: `TaskState.info` and what the plugin found out when it was opened.
+        """
+        ...
+
+
+@runtime_checkable
+class Predicates(Protocol):
+    """Says which nodes can take which tasks."""
+
+    def predicates(self) -> Iterable[Predicate]:
+        """Return conditions; all must hold, the first that does not is the reason.
+
+        Called once a cycle, right after `Plugin.open`.
+        """
+        ...
+
+
+@runtime_checkable
+class NodeOrder(Protocol):
+    """Says which nodes suit a task best."""
+
+    def node_scores(self) -> Iterable[NodeScore]:
+        """Return scores; they are added up.
+
+        Called once a cycle, right after `Plugin.open`.
+        """
+        ...
+
+
+@runtime_checkable
+class NodeOrderOnResource(Protocol):
+    """Says which nodes have most room for a task, for the reserve action."""
+
+    def node_order_on_resource(self, task: TaskState, node: NodeState, /) -> float:
+        """Return a score from what the node has idle and the task requires; added up."""
+        ...
+
+
+@runtime_checkable
+class Preemptable(Protocol):
+    """Says which tasks may be evicted for one of the same queue."""
+
+    def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        """Return a verdict on each candidate, in their order.
+
+        Candidates come in victim order. Called once a node that the preempt action
+        looks at. Must change nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class Reclaimable(Protocol):
+    """Says which tasks may be evicted for one of another queue."""
+
+    def reclaimable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        """Return a verdict on each candidate, in their order; see `Preemptable`."""
+        ...
+
+
+@runtime_checkable
+class ClaimantKey(Protocol):
+    """Says what verdicts depend on, so that searches in vain need not be made again."""
+
+    def claimant_key(self, claimant: TaskState, /) -> Hashable:
+        """Return what `preemptable` and `reclaimable` read of a claimant.
+
+        Claimants with equal keys must get equal verdicts on equal candidates. A plugin
+        that has this promises, besides, that `preemptable` reads of the cluster only the
+        candidates and the accounts of their jobs, and `reclaimable` also the accounts
+        of their queues. It is for speed: where any plugin with verdicts lacks it, every
+        search starts from the beginning. None stands for a plugin that does not care
+        who claims.
+        """
+        ...
+
+
+@runtime_checkable
+class Shield(ClaimantKey, Protocol):
+    """Says cheaply who is protected in any case, so that searches pass them over."""
+
+    def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        """Return, for each candidate, whether it would be protected if it stood alone.
+
+        It is for speed. Who is shielded must be protected in any company, and remain so
+        while the accounts of its job and queue become smaller; of the claimant it may
+        depend on the `claimant_key` only.
+        """
+        ...
+
+
+@runtime_checkable
+class MayGive(Protocol):
+    """Says which queues have nothing to give, so that their tasks need not be looked at."""
+
+    def may_give(self, queue: QueueState, /) -> bool:
+        """Return False if `reclaimable` would protect every task of the queue now.
+
+        It is for speed, for plugins with a `ClaimantKey`.
+        """
+        ...
+
+
+@runtime_checkable
+class Overused(Protocol):
+    """Says which queues have enough."""
+
+    def overused(self, queue: QueueState, /) -> bool:
+        """Return whether the queue has all that it deserves. Called before each of its turns."""
+        ...
+
+
+@runtime_checkable
+class JobValid(Protocol):
+    """Says which jobs can be scheduled at all."""
+
+    def job_valid(self, job: JobState, /) -> JobCondition | None:
+        """Return None, or why the job is refused. Called once a job, when the session opens."""
+        ...
+
+
+@runtime_checkable
+class JobReady(Protocol):
+    """Says when a job may start."""
+
+    def job_ready(self, job: JobState, /) -> Vote | bool:
+        """Vote on whether the job's tasks that have a place may be bound. True permits."""
+        ...
+
+
+@runtime_checkable
+class JobPipelined(Protocol):
+    """Says when a job will be able to start with what is promised to it."""
+
+    def job_pipelined(self, job: JobState, /) -> Vote | bool:
+        """Vote on whether the promises that were made to the job are enough."""
+        ...
+
+
+@runtime_checkable
+class JobConditionReady(Protocol):
+    """Says when a job could start if backfill tasks and reservations gave way."""
+
+    def job_condition_ready(self, job: JobState, /) -> Vote | bool:
+        """Vote on whether the job is ready or conditionally ready."""
+        ...
+
+
+@runtime_checkable
+class AllocateEvents(Protocol):
+    """Wants to know of placements."""
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        """Take note that `task` was placed, or that its eviction was undone."""
+        ...
+
+
+@runtime_checkable
+class DeallocateEvents(Protocol):
+    """Wants to know of evictions."""
+
+    def on_deallocate(self, task: TaskState, /) -> None:
+        """Take note that `task` was evicted, or that its placement was undone."""
+        ...
+
+
+@runtime_checkable
+class SessionClose(Protocol):
+    """Wants the last word."""
+
+    def close(self) -> Iterable[tuple[JobState, JobCondition]]:
+        """Return the jobs that could not be scheduled, and why.
+
+        Called once a cycle, after all actions, in configured order. A job's first
+        condition counts.
+        """
+        ...

@@ -1,0 +1,97 @@
+"""What plugins say of tasks on nodes: predicates and scores, and what each of them reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
+
+from attrs import field, frozen
+
+from batchsched.model.reasons import Unfit
+from batchsched.plugin.node_arrays import NodeArrays, Numbers
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.watch import Watch
+
+__all__ = ["NodeScore", "Predicate", "Reads", "each_on_its_own"]
+
+
+class Reads(Enum):
+    """What a predicate or score reads of the cluster, besides the task.
+
+    A wrong declaration makes decisions wrong: the placement engine looks again at a
+    node only when something changed that the function is declared to read.
+    `batchsched.testing` has a helper that finds wrong declarations.
+    """
+
+    DESCRIPTION = 1
+    """Only the node's unchanging description (`NodeState.info` and `allocatable`)."""
+    ACCOUNTS = 2
+    """Also the node's accounts: amounts, the number of tasks, the scoring sums."""
+    NODE = 3
+    """Also the tasks on the node."""
+    CLUSTER = 4
+    """Also the state of other nodes, or anything else."""
+
+
+def each_on_its_own(task: TaskState, /) -> Hashable:
+    """Tell every task from every other: right for any function, and slow for many tasks."""
+    return task.uid
+
+
+@frozen(kw_only=True)
+class Predicate:
+    """A condition that a node must meet to take a task."""
+
+    check: Callable[[TaskState, NodeState], Unfit | None]
+    """Return None to accept, or why not."""
+    reads: Reads = Reads.CLUSTER
+    """What `check` reads of the cluster."""
+    task_key: Callable[[TaskState], Hashable] = each_on_its_own
+    """What `check` reads of the task: tasks with equal keys must get equal answers."""
+    specialise: Callable[[TaskState], Callable[[NodeState], Unfit | None] | None] | None = None
+    """For speed: return a check of nodes for this one task, or None if it accepts every node.
+
+    It must give the answers of `check`, as long as the session lasts.
+    """
+    watch: Callable[[TaskState], Sequence[Watch]] | None = None
+    """For speed, with `Reads.CLUSTER`: return what tells of changes to the answers on nodes."""
+    vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
+    """For speed: return a check of many nodes at once for this one task, true where they pass.
+
+    It must give the answers of `check`. Only with `Reads.ACCOUNTS`; used by the engine
+    that comes with the extra ``fast``.
+    """
+
+
+@frozen(kw_only=True)
+class NodeScore:
+    """A score that says how well a node suits a task; the scores of all plugins are added up."""
+
+    score: Callable[[TaskState, NodeState], float]
+    """Return the score, or the raw score if there is a `normalise`."""
+    normalise: Callable[[float, float, float], float] | None = None
+    """From a raw score and the lowest and the highest of the nodes compared, make the score."""
+    weight: int = 1
+    """The score is multiplied by it."""
+    reads: Reads = Reads.CLUSTER
+    """What `score` reads of the cluster."""
+    task_key: Callable[[TaskState], Hashable] = each_on_its_own
+    """What `score` reads of the task: tasks with equal keys must get equal scores."""
+    specialise: (
+        Callable[[TaskState], Callable[[Sequence[NodeState]], list[float]] | None] | None
+    ) = None
+    """For speed: return a function that scores many nodes for this one task at once.
+
+    It must give the answers of `score`, in order, as long as the session lasts. It may return
+    None for a task whose score, once normalised, is 0 on every node as long as the session lasts.
+    """
+    watch: Callable[[TaskState], Sequence[Watch]] | None = None
+    """For speed, with `Reads.CLUSTER`: return what tells of changes to the scores of nodes."""
+    vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
+    """For speed: return a function that scores many nodes at once for this one task.
+
+    It must give the answers of `score`. Only with `Reads.ACCOUNTS` and without `normalise`;
+    used by the engine that comes with the extra ``fast``.
+    """
+    name: str = field(default="")
+    """For reports."""

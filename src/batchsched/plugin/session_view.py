@@ -1,0 +1,65 @@
+"""What a plugin sees when a session opens: the cluster, its books, and shared indices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from batchsched.state.ledger import Ledger
+from batchsched.state.pod_affinity_index import PodAffinityIndex
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.vectors import Dimensions, Vector
+
+__all__ = ["SessionView"]
+
+
+class SessionView:
+    """A plugin's view of the session: all of it may be read, none of it changed."""
+
+    __slots__ = ("_ledger", "_pod_affinity")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._pod_affinity: PodAffinityIndex | None = None
+
+    @property
+    def now(self) -> float:
+        """The time of the snapshot, in seconds."""
+        return self._ledger.snapshot.now
+
+    @property
+    def nodes(self) -> Sequence[NodeState]:
+        """All nodes, in node order."""
+        return self._ledger.nodes
+
+    @property
+    def queues(self) -> Mapping[str, QueueState]:
+        """All queues by name, in order of name."""
+        return self._ledger.queues
+
+    @property
+    def jobs(self) -> Mapping[str, JobState]:
+        """All jobs by UID, in order of UID; those of unknown queues included."""
+        return self._ledger.jobs
+
+    @property
+    def tasks(self) -> Mapping[str, TaskState]:
+        """All tasks by UID; those of no job included."""
+        return self._ledger.tasks
+
+    @property
+    def dimensions(self) -> Dimensions:
+        """What the amounts of a `Vector` stand for."""
+        return self._ledger.dimensions
+
+    @property
+    def cluster(self) -> Vector:
+        """The sum of what all nodes have."""
+        return self._ledger.cluster
+
+    @property
+    def pod_affinity(self) -> PodAffinityIndex:
+        """Which tasks attract and repel which others; kept as tasks come and go."""
+        if self._pod_affinity is None:
+            self._pod_affinity = PodAffinityIndex(self._ledger.tasks.values(), self._ledger.nodes)
+            self._ledger.on_occupy = self._pod_affinity.occupy
+        return self._pod_affinity

@@ -1,0 +1,143 @@
+"""Asking plugins: what they answer together, and what is said when one of them fails.
+
+Specification: section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from batchsched.errors import PluginError, plugin_error
+from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.state.records import JobState, TaskState
+
+__all__ = [
+    "Named",
+    "VerdictFunction",
+    "by_tier",
+    "elect",
+    "find_victims",
+    "guarded",
+    "listed",
+]
+
+FunctionT = TypeVar("FunctionT")
+ItemT = TypeVar("ItemT")
+
+Named = tuple[str, FunctionT]
+"""A plugin's name and one of its functions."""
+
+VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+
+_VICTIM, _PASS, _PROTECTED = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
+
+
+def listed(
+    name: str, point: str, function: Callable[[], Iterable[object]], kind: type[ItemT]
+) -> list[ItemT]:
+    """Return what a plugin lists at a point, and see that all of it is of one kind."""
+    try:
+        given = list(function())
+    except Exception as error:
+        raise plugin_error(name, point, error) from error
+    items: list[ItemT] = []
+    for item in given:
+        if not isinstance(item, kind):
+            raise PluginError(name, point, f"{item!r} is no {kind.__name__}")
+        items.append(item)
+    return items
+
+
+def by_tier(
+    functions: Iterable[tuple[str, int, FunctionT]],
+) -> list[list[Named[FunctionT]]]:
+    """Return functions by tier, in order."""
+    tiers: dict[int, list[Named[FunctionT]]] = {}
+    for name, tier, function in functions:
+        tiers.setdefault(tier, []).append((name, function))
+    return [tiers[tier] for tier in sorted(tiers)]
+
+
+def elect(
+    tiers: list[list[Named[Callable[[JobState], Vote | bool]]]], job: JobState, point: str
+) -> bool:
+    """Return what the votes come to: per tier a rejection, else a permission, decides."""
+    for tier in tiers:
+        permitted = False
+        for name, function in tier:
+            try:
+                vote = function(job)
+            except Exception as error:
+                raise plugin_error(name, point, error) from error
+            if vote is True or vote is Vote.PERMIT:
+                permitted = True
+            elif vote is False or vote is Vote.REJECT:
+                return False
+            elif vote is not Vote.ABSTAIN:
+                raise PluginError(name, point, f"{vote!r} is no Vote; answer a Vote or a bool")
+        if permitted:
+            return True
+    return True
+
+
+def find_victims(
+    tiers: list[list[Named[VerdictFunction]]],
+    point: str,
+    claimant: TaskState,
+    candidates: Sequence[TaskState],
+) -> list[TaskState]:
+    """Return the candidates that may be evicted.
+
+    Nobody whom any plugin protects; of the others, those whom all of a tier call victims,
+    of the first tier where there are any.
+    """
+    # Every plugin is asked, of all tiers: what any of them protects is out, wherever it stands.
+    answers: list[list[Sequence[Verdict]]] = []
+    name = ""
+    try:
+        for tier in tiers:
+            of_tier: list[Sequence[Verdict]] = []
+            for name, function in tier:
+                of_tier.append(tuple(function(claimant, candidates)))
+            answers.append(of_tier)
+    except Exception as error:
+        raise plugin_error(name, point, error) from error
+    protected = [False] * len(candidates)
+    for tier, of_tier in zip(tiers, answers, strict=True):
+        for (name, _), verdicts in zip(tier, of_tier, strict=True):
+            if len(verdicts) != len(candidates):
+                problem = f"{len(verdicts)} verdicts on {len(candidates)} candidates"
+                raise PluginError(name, point, problem)
+            for position, verdict in enumerate(verdicts):
+                if verdict is _PROTECTED:
+                    protected[position] = True
+                elif verdict is not _VICTIM and verdict is not _PASS:
+                    raise PluginError(name, point, f"{verdict!r} is no Verdict")
+    if all(protected):
+        return []
+    for of_tier in answers:
+        chosen = [
+            candidate
+            for candidate, is_protected, *verdicts in zip(
+                candidates, protected, *of_tier, strict=True
+            )
+            if not is_protected and _PASS not in verdicts
+        ]
+        if chosen:
+            return chosen
+    return []
+
+
+def guarded(
+    name: str, point: str, function: Callable[[TaskState], None]
+) -> Callable[[TaskState], None]:
+    """Return a function that says whose it is when it fails."""
+
+    def tell(task: TaskState) -> None:
+        try:
+            function(task)
+        except Exception as error:
+            raise plugin_error(name, point, error) from error
+
+    return tell

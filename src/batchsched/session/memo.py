@@ -1,0 +1,30 @@
+"""What actions remember within one cycle, so that they need not find it out again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeVar, cast
+
+__all__ = ["Memo"]
+
+RememberedT = TypeVar("RememberedT")
+
+
+class Memo:
+    """Stores of one session, one for each class of what is remembered; gone with the session.
+
+    >>> memo = Memo()
+    >>> memo.store(str)["claimant"] = "found"
+    >>> memo.store(str)
+    {'claimant': 'found'}
+    """
+
+    __slots__ = ("_stores",)
+
+    def __init__(self) -> None:
+        self._stores: dict[type[object], object] = {}
+
+    def store(self, kind: type[RememberedT], /) -> dict[Hashable, RememberedT]:
+        """Return what is remembered of this class by key, empty at first. O(1)."""
+        empty: dict[Hashable, RememberedT] = {}
+        return cast("dict[Hashable, RememberedT]", self._stores.setdefault(kind, empty))

@@ -1,0 +1,215 @@
+"""Closing a session: from the state it ended in to outcomes and reasons.
+
+Specification: section 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import evolve
+
+from batchsched.errors import InvariantError
+from batchsched.model.reasons import (
+    ConditionReason,
+    JobCondition,
+    NodeTally,
+    PendingReason,
+    WhyPending,
+)
+from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
+from batchsched.model.status import JobPhase, TaskStatus
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, NodeState, TaskState
+
+__all__ = ["close"]
+
+
+def close(session: Session) -> CycleResult:
+    """Close the plugins, give up reservations that came to nothing, and tell the outcome."""
+    if session.ledger.broken:
+        # Somebody caught the error; nothing that the books say may become a decision.
+        raise InvariantError(session.ledger.broken)
+    for job in session.jobs.values():
+        if job.count(TaskStatus.RESERVED) and not (
+            session.job_ready(job) or session.job_condition_ready(job)
+        ):
+            if any(task.uid in session.unplaced for task in job.tasks):
+                # It was tried: what it lacks is company, not an action.
+                for task in job.having(TaskStatus.RESERVED):
+                    session.undone[task.uid] = task
+            session.drop_reservations(job)
+    conditions = session.tiers.close()
+    reasons = _Reasons(session)
+    jobs: dict[str, JobOutcome] = {}
+    tasks: dict[str, TaskOutcome] = {}
+    promises: dict[TaskStatus, list[Promise]] = {
+        TaskStatus.PIPELINED: [],
+        TaskStatus.CONDITIONAL: [],
+        TaskStatus.RESERVED: [],
+    }
+    # Equal outcomes are one object: there are a hundred thousand tasks, and few nodes.
+    known_jobs = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}
+    known_tasks: dict[tuple[int, NodeState | None, bool], TaskOutcome] = {}
+    for uid, job in session.jobs.items():
+        condition = conditions.get(uid)
+        if condition is None:
+            jobs[uid] = known_jobs[_phase(job, None)]
+        else:
+            condition = reasons.explain(job, condition)
+            jobs[uid] = JobOutcome(phase=_phase(job, condition), condition=condition)
+        for task in job.tasks:
+            status, node = task.status, task.node
+            key = (status.index, node, task.is_backfill)
+            outcome = known_tasks.get(key)
+            if outcome is None:
+                outcome = known_tasks[key] = TaskOutcome(
+                    status=status,
+                    node_name=None if node is None else node.name,
+                    is_backfill=task.is_backfill,
+                )
+            tasks[task.uid] = outcome
+            if node is not None and not status.holds and status in promises:
+                promises[status].append(Promise(task_uid=task.uid, node_name=node.name))
+    return CycleResult(
+        binds=tuple(session.binds),
+        evictions=tuple(session.evictions),
+        pipelined=_in_order(promises[TaskStatus.PIPELINED]),
+        conditional=_in_order(promises[TaskStatus.CONDITIONAL]),
+        reserved=_in_order(promises[TaskStatus.RESERVED]),
+        dropped_reservations=_in_order(_dropped(session.reserved_at_first)),
+        tasks=tasks,
+        jobs=jobs,
+        left_out=session.left_out,
+        pending=reasons.of_all(),
+    )
+
+
+def _in_order(promises: Iterable[Promise]) -> tuple[Promise, ...]:
+    return tuple(sorted(promises, key=lambda promise: promise.task_uid))
+
+
+def _dropped(tasks: Iterable[TaskState]) -> Iterator[Promise]:
+    """Yield the reservations of the snapshot that were neither used nor kept.
+
+    Where tasks ended is what counts. In between a reservation may have been given up and made
+    again, or the task may have been given the very place that it had lost.
+    """
+    for task in tasks:
+        before = task.info.node_name
+        assert before is not None
+        is_there = task.node is not None and task.node.name == before
+        if not (is_there and task.status in (TaskStatus.BINDING, TaskStatus.RESERVED)):
+            yield Promise(task_uid=task.uid, node_name=before)
+
+
+def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
+    if condition is not None and job.count(TaskStatus.RUNNING):
+        return JobPhase.UNKNOWN
+    occupying = job.ready_count - job.count(TaskStatus.SUCCEEDED)
+    return JobPhase.RUNNING if occupying >= job.min_available else JobPhase.PENDING
+
+
+_NOT_CONSIDERED = PendingReason(
+    WhyPending.NOT_CONSIDERED, detail="no action of the cycle came to it"
+)
+
+
+class _Reasons:
+    """Why tasks were left pending, as things stand at the end of the cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        # By identity: the tally is kept with its reason, so that its identity stays taken.
+        self._of_tally: dict[int, tuple[NodeTally, PendingReason]] = {}
+
+    def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
+        """Add to a gang's condition what the nodes had to say of its first unplaced task."""
+        if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
+            return condition
+        for task in job.tasks:
+            if task.status is TaskStatus.PENDING and task.uid in self._session.unplaced:
+                tally = self._session.placement.tally(task)
+                return evolve(condition, message=f"{condition.message}; {tally.text}")
+        return condition
+
+    def of_all(self) -> dict[str, PendingReason]:
+        """Return the reason of every pending task by UID."""
+        reasons: dict[str, PendingReason] = {}
+        for job in self._session.ledger.jobs.values():
+            if not job.count(TaskStatus.PENDING):
+                continue
+            if not job.in_session:
+                reason = self._left_out(job)
+                for task in job.having(TaskStatus.PENDING):
+                    reasons[task.uid] = reason
+            else:
+                self._of_job(job, reasons)
+        return reasons
+
+    def _left_out(self, job: JobState) -> PendingReason:
+        condition = self._session.left_out[job.uid]
+        unknown = condition.reason is ConditionReason.QUEUE_UNKNOWN
+        why = WhyPending.QUEUE_UNKNOWN if unknown else WhyPending.JOB_INVALID
+        return PendingReason(why, detail=condition.message)
+
+    def _of_job(self, job: JobState, reasons: dict[str, PendingReason]) -> None:
+        session = self._session
+        queue = job.queue
+        assert queue is not None
+        pending = session.in_task_order(job.having(TaskStatus.PENDING))
+        blocked_by = next(
+            (t for t in pending if t.uid in session.unplaced and not t.is_best_effort), None
+        )
+        not_reached: PendingReason | None = None
+        if blocked_by is not None:
+            detail = f"task {blocked_by.uid!r} of its job could not be placed before it"
+            not_reached = PendingReason(WhyPending.NOT_REACHED, detail=detail)
+        elif queue.name in session.queues_overused:
+            detail = f"queue {queue.name!r} has all that it deserves"
+            not_reached = PendingReason(WhyPending.QUEUE_OVERUSED, detail=detail)
+        is_reached = blocked_by is not None
+        for task in pending:
+            if task is blocked_by:
+                is_reached = False
+            if task.uid in session.unplaced:
+                reasons[task.uid] = self._unplaced(job, task)
+            elif task.uid in session.undone and session.job_ready(job):
+                # Undone for lack of company that came with a later action.
+                reasons[task.uid] = self._unplaced(job, task)
+            elif task.uid in session.undone:
+                reasons[task.uid] = self._incomplete(job, None)
+            elif not_reached is None or is_reached or task.is_best_effort:
+                reasons[task.uid] = _NOT_CONSIDERED
+            else:
+                reasons[task.uid] = not_reached
+
+    def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
+        tally = self._session.placement.tally(task)
+        if tally.available:
+            return self._unplaced_beside_room(job, tally)
+        # Tasks of one kind get the same tally, and so the same reason.
+        known = self._of_tally.get(id(tally))
+        if known is None:
+            request = task.init_resreq
+            detail = "" if self._session.large_enough(request) else "no node is large enough"
+            known = tally, PendingReason(WhyPending.NO_NODE, tally, detail)
+            self._of_tally[id(tally)] = known
+        return known[1]
+
+    def _unplaced_beside_room(self, job: JobState, tally: NodeTally) -> PendingReason:
+        queue = job.queue
+        assert queue is not None
+        if queue.name in self._session.queues_overused:
+            detail = f"queue {queue.name!r} has all that it deserves"
+            return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail)
+        lacks_only_this = job.min_available - job.ready_count == 1
+        if not lacks_only_this and not self._session.job_ready(job):
+            return self._incomplete(job, tally)
+        return PendingReason(
+            WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
+        )
+
+    def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
+        detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
+        return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)

@@ -1,0 +1,349 @@
+"""The extension points of all plugins, compiled for one cycle: what tiers mean, in one place.
+
+Specification: section 5. Each extension point is a list of functions by tier,
+made once when the session opens; a plugin whose flag is off for a point is not
+on that point's list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
+
+from attrs import frozen
+
+from batchsched.errors import PluginError, plugin_error
+from batchsched.model.reasons import JobCondition
+from batchsched.plugin.extension_points import ClaimantKey, Plugin, Shield
+from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.point_names import points_of
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.verdicts import Vote
+from batchsched.session.aggregation import (
+    Named,
+    VerdictFunction,
+    by_tier,
+    elect,
+    find_victims,
+    guarded,
+    listed,
+)
+from batchsched.state.live_queue import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+
+__all__ = ["ConfiguredPlugin", "Tiers"]
+
+AskedT = ParamSpec("AskedT")
+AnswerT = TypeVar("AnswerT")
+_Functions = list[Named[Callable[AskedT, AnswerT]]]
+_Voters = list[list[Named[Callable[[JobState], Vote | bool]]]]
+_Judges = list[list[Named[VerdictFunction]]]
+
+
+@frozen
+class ConfiguredPlugin:
+    """A plugin as it stands in a configuration."""
+
+    name: str
+    tier: int
+    plugin: Plugin
+    disabled: frozenset[str] = frozenset()
+    """The extension points that are off, by method name; see `ENABLE_FLAGS`."""
+
+
+@frozen
+class _Opened:
+    name: str
+    tier: int
+    object: object
+    points: frozenset[str]
+    """The extension points that it has and that are on, by method name."""
+
+
+class Tiers:
+    """The extension points of all plugins of one cycle.
+
+    Raises:
+        PluginError: a plugin raised when it was opened, or gave an object that
+            implements no extension point.
+
+    """
+
+    def __init__(self, plugins: Sequence[ConfiguredPlugin], view: SessionView) -> None:
+        self._opened: list[_Opened] = []
+        for configured in plugins:
+            try:
+                opened = configured.plugin.open(view)
+            except PluginError:
+                raise
+            except Exception as error:
+                raise plugin_error(configured.name, "open", error) from error
+            enabled = points_of(configured.name, opened) - configured.disabled
+            self._opened.append(_Opened(configured.name, configured.tier, opened, enabled))
+        self._job_orders: _Functions[[JobState], object] = self._on("job_order_key")
+        self._queue_orders: _Functions[[QueueState], object] = self._on("queue_order_key")
+        self._task_orders: _Functions[[TaskState], object] = self._on("task_order_key")
+        self._overused: _Functions[[QueueState], bool] = self._on("overused")
+        self._may_give: _Functions[[QueueState], bool] = self._on("may_give", "reclaimable")
+        self._valid: _Functions[[JobState], JobCondition | None] = self._on("job_valid")
+        self._on_resource: _Functions[[TaskState, NodeState], float] = self._on(
+            "node_order_on_resource"
+        )
+        self._ready: _Voters = self._by_tier("job_ready")
+        self._pipelined: _Voters = self._by_tier("job_pipelined")
+        self._condition_ready: _Voters = self._by_tier("job_condition_ready")
+        self._preemptable: _Judges = self._by_tier("preemptable")
+        self._reclaimable: _Judges = self._by_tier("reclaimable")
+        points = ("preemptable", "reclaimable")
+        self._claimant_keys = {point: self._claimant_keys_on(point) for point in points}
+        self._shields = {point: self._shields_on(point) for point in points}
+        self.predicates: list[tuple[str, Predicate]] = [
+            (name, predicate)
+            for name, function in self._on("predicates")
+            for predicate in listed(name, "predicates", function, Predicate)
+        ]
+        """All predicates, in the order in which they are asked, with their plugins' names."""
+        self.node_scores: list[tuple[str, NodeScore]] = [
+            (name, score)
+            for name, function in self._on("node_scores")
+            for score in listed(name, "node_scores", function, NodeScore)
+            if score.weight
+        ]
+        """All scores that count, with their plugins' names."""
+
+    # The functions of an extension point are what `batchsched.plugin` says, or the first call
+    # tells: to ask protocols with `isinstance` would take half of the time of opening.
+
+    def _on(self, point: str, *others: str) -> list[Named[Any]]:
+        """Return the functions of an extension point that are on, with their plugins' names.
+
+        Only those of plugins that have the others on too.
+        """
+        return [
+            (opened.name, getattr(opened.object, point))
+            for opened in self._opened
+            if opened.points.issuperset((point, *others))
+        ]
+
+    def _by_tier(self, point: str) -> list[list[Named[Any]]]:
+        return by_tier(
+            (opened.name, opened.tier, getattr(opened.object, point))
+            for opened in self._opened
+            if point in opened.points
+        )
+
+    def _claimant_keys_on(self, point: str) -> _Functions[[TaskState], Hashable] | None:
+        """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
+        judges = [opened for opened in self._opened if point in opened.points]
+        if not all("claimant_key" in opened.points for opened in judges):
+            return None
+        return [(opened.name, cast("ClaimantKey", opened.object).claimant_key) for opened in judges]
+
+    def _shields_on(self, point: str) -> list[Named[Shield]]:
+        """Return the plugins with verdicts that know who is protected in any case."""
+        return [
+            (opened.name, cast("Shield", opened.object))
+            for opened in self._opened
+            if opened.points.issuperset((point, "claimant_key", "shielded"))
+        ]
+
+    # Orders
+
+    def job_key(self, job: JobState) -> SortKey:
+        """Return the key of a job under job_order; the least goes first."""
+        key: list[object] = []
+        name = ""
+        try:
+            for name, function in self._job_orders:
+                key.append(function(job))
+        except Exception as error:
+            raise plugin_error(name, "job_order_key", error) from error
+        key.append(job.info.creation_time)
+        key.append(job.uid)
+        return tuple(key)
+
+    def queue_key(self, queue: QueueState) -> SortKey:
+        """Return the key of a queue under queue_order; the least goes first."""
+        key: list[object] = []
+        name = ""
+        try:
+            for name, function in self._queue_orders:
+                key.append(function(queue))
+        except Exception as error:
+            raise plugin_error(name, "queue_order_key", error) from error
+        key.append(queue.info.creation_time)
+        key.append(queue.name)
+        return tuple(key)
+
+    def task_key(self, task: TaskState) -> SortKey:
+        """Return the key of a task under task_order; the least goes first. Made once a task."""
+        if task.order_key is None:
+            key: list[object] = []
+            name = ""
+            try:
+                for name, function in self._task_orders:
+                    key.append(function(task))
+            except Exception as error:
+                raise plugin_error(name, "task_order_key", error) from error
+            key.append(task.info.creation_time)
+            key.append(task.uid)
+            task.order_key = tuple(key)
+        return task.order_key
+
+    # Readiness and validity
+
+    def job_ready(self, job: JobState) -> bool:
+        """Return whether the job's tasks that have a place may be bound."""
+        return elect(self._ready, job, "job_ready")
+
+    def job_pipelined(self, job: JobState) -> bool:
+        """Return whether what was promised to the job is enough."""
+        return elect(self._pipelined, job, "job_pipelined")
+
+    def job_condition_ready(self, job: JobState) -> bool:
+        """Return whether the job is ready or conditionally ready."""
+        return elect(self._condition_ready, job, "job_condition_ready")
+
+    def job_valid(self, job: JobState) -> tuple[str, JobCondition] | None:
+        """Return the first refusal, with the plugin's name, or None."""
+        for name, function in self._valid:
+            try:
+                refusal = function(job)
+            except Exception as error:
+                raise plugin_error(name, "job_valid", error) from error
+            if refusal is not None:
+                _expect_condition(name, "job_valid", refusal)
+                return name, refusal
+        return None
+
+    def overused(self, queue: QueueState) -> bool:
+        """Return whether any plugin says that the queue has all that it deserves."""
+        for name, function in self._overused:
+            try:
+                if function(queue):
+                    return True
+            except Exception as error:
+                raise plugin_error(name, "overused", error) from error
+        return False
+
+    # Victims
+
+    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
+        """Return the candidates that may be evicted for a task of their own queue."""
+        return find_victims(self._preemptable, "preemptable", claimant, candidates)
+
+    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
+        """Return the candidates that may be evicted for a task of another queue."""
+        return find_victims(self._reclaimable, "reclaimable", claimant, candidates)
+
+    def shield_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...]:
+        """Return what of a claimant decides who is shielded.
+
+        `point` is ``preemptable`` or ``reclaimable``.
+        """
+        keys: list[Hashable] = []
+        name = ""
+        try:
+            for name, shield in self._shields[point]:
+                keys.append(shield.claimant_key(claimant))
+        except Exception as error:
+            raise plugin_error(name, "claimant_key", error) from error
+        return tuple(keys)
+
+    def unshielded(
+        self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> list[TaskState]:
+        """Return the candidates that may be victims as far as is known without verdicts.
+
+        It is the same for all claimants with one `shield_key`.
+        """
+        left = list(candidates)
+        name = ""
+        try:
+            for name, shield in self._shields[point]:
+                shielded = shield.shielded(claimant, left)
+                if len(shielded) != len(left):
+                    problem = f"{len(shielded)} answers on {len(left)} candidates"
+                    raise PluginError(name, "shielded", problem)
+                if any(shielded):
+                    left = [c for c, is_so in zip(left, shielded, strict=True) if not is_so]
+                    if not left:
+                        break
+        except PluginError:
+            raise
+        except Exception as error:
+            raise plugin_error(name, "shielded", error) from error
+        return left
+
+    def may_give(self, queue: QueueState) -> bool:
+        """Return False if no task of the queue can be reclaimed now, whoever claims it."""
+        for name, function in self._may_give:
+            try:
+                if not function(queue):
+                    return False
+            except Exception as error:
+                raise plugin_error(name, "may_give", error) from error
+        return True
+
+    def claimant_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...] | None:
+        """Return what verdicts read of a claimant; None if a plugin does not say.
+
+        `point` is ``preemptable`` or ``reclaimable``.
+        """
+        functions = self._claimant_keys[point]
+        if functions is None:
+            return None
+        keys: list[Hashable] = []
+        name = ""
+        try:
+            for name, function in functions:
+                key = function(claimant)
+                hash(key)
+                keys.append(key)
+        except Exception as error:
+            raise plugin_error(name, "claimant_key", error) from error
+        return tuple(keys)
+
+    # Nodes
+
+    def node_order_on_resource(self, task: TaskState, node: NodeState) -> float:
+        """Return how much room the node has for the task, as all plugins together see it."""
+        total: float = 0
+        for name, function in self._on_resource:
+            try:
+                total += function(task, node)
+            except Exception as error:
+                raise plugin_error(name, "node_order_on_resource", error) from error
+        return total
+
+    # Events and the end
+
+    def allocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
+        """Return what is to be told of placements."""
+        listeners = self._on("on_allocate")
+        return tuple(guarded(name, "on_allocate", tell) for name, tell in listeners)
+
+    def deallocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
+        """Return what is to be told of evictions and undone placements."""
+        return tuple(
+            guarded(name, "on_deallocate", tell) for name, tell in self._on("on_deallocate")
+        )
+
+    def close(self) -> dict[str, JobCondition]:
+        """Close all plugins in configured order; return the jobs that could not be scheduled."""
+        conditions: dict[str, JobCondition] = {}
+        for name, function in self._on("close"):
+            try:
+                for job, condition in function():
+                    _expect_condition(name, "close", condition)
+                    conditions.setdefault(job.uid, condition)
+            except PluginError:
+                raise
+            except Exception as error:
+                raise plugin_error(name, "close", error) from error
+        return conditions
+
+
+def _expect_condition(name: str, point: str, condition: object) -> None:
+    if not isinstance(condition, JobCondition):
+        raise PluginError(name, point, f"{condition!r} is no JobCondition")

@@ -1,0 +1,406 @@
+"""The session: one cycle of scheduling, as actions see it.
+
+Specification: section 4. A session joins the books, the tiers of plugins and
+the placement engine; actions act on the cluster through it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from batchsched.errors import StatementError, UnknownNameError
+from batchsched.model.cluster import NodeInfo
+from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.result import Bind, Eviction
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.placement import Placement
+from batchsched.placement.evaluator import Judgement
+from batchsched.plugin.session_view import SessionView
+from batchsched.session.memo import Memo
+from batchsched.session.plugin_set import ConfiguredPlugin, Tiers
+from batchsched.session.statement import Statement
+from batchsched.state.ledger import Ledger
+from batchsched.state.live_queue import LiveQueue, SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
+from batchsched.state.vectors import Vector, fits, minus
+
+__all__ = ["PlacementFactory", "Session"]
+
+PlacementFactory = Callable[[Ledger, Judgement], Placement]
+"""Makes the placement engine of a session."""
+
+
+class Session:
+    """One cycle: what actions read of the cluster, and do to it.
+
+    Operations outside a statement are decided at once. A statement's operations
+    become decisions when it is committed. Statements do not nest.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        plugins: Sequence[ConfiguredPlugin],
+        placement: PlacementFactory,
+    ) -> None:
+        self.ledger = Ledger(snapshot)
+        self.view = SessionView(self.ledger)
+        self.tiers = Tiers(plugins, self.view)
+        judgement = Judgement(self.tiers.predicates, self.tiers.node_scores, self.ledger.dimensions)
+        self.placement = placement(self.ledger, judgement)
+        self.action_name = ""
+        """The action that runs now."""
+        self.binds: list[Bind] = []
+        self.evictions: list[Eviction] = []
+        self.reserved_at_first: list[TaskState] = []
+        """The tasks that the snapshot has as Reserved, those on nodes that are gone included."""
+        self.left_out: dict[str, JobCondition] = {}
+        self.unplaced: dict[str, TaskState] = {}
+        """Tasks that an action tried to place and could not, by UID.
+
+        Reasons tell of them, and reserve does not wait for their jobs.
+        """
+        self.undone: dict[str, TaskState] = {}
+        """Tasks that had a place in a turn that was undone, by UID."""
+        self.queues_overused: set[str] = set()
+        """Queues that an action passed over because they were overused, by name."""
+        self.jobs: dict[str, JobState] = {}
+        """The jobs of the session by UID, in order of UID."""
+        self.memo = Memo()
+        """What actions remember for the rest of this cycle."""
+        self._large_enough: dict[Vector, frozenset[int]] = {}
+        self._statement: Statement | None = None
+        self._room_for_jobs: dict[str, Vector] | None = None
+        self.ledger.on_charge = self.tiers.allocate_listeners()
+        self.ledger.on_refund = self.tiers.deallocate_listeners()
+        self.overused_at_open = {
+            name for name, queue in self.ledger.queues.items() if self.tiers.overused(queue)
+        }
+        """Queues that were overused when the session was opened, by name."""
+        self._admit_jobs()
+        self._remember_reservations()
+        self._drop_stale_reservations()
+
+    # Opening
+
+    def _admit_jobs(self) -> None:
+        for job in self.ledger.jobs.values():
+            if job.queue is None:
+                message = f"queue {job.info.queue!r} is not in the snapshot"
+                self.left_out[job.uid] = JobCondition(ConditionReason.QUEUE_UNKNOWN, message)
+                continue
+            refusal = self.tiers.job_valid(job)
+            if refusal is not None:
+                self.left_out[job.uid] = refusal[1]
+                continue
+            job.in_session = True
+            self.jobs[job.uid] = job
+
+    def _remember_reservations(self) -> None:
+        self.reserved_at_first += [task for task, _ in self.ledger.lost_reservations]
+        for job in self.ledger.jobs.values():
+            if job.count(TaskStatus.RESERVED):
+                self.reserved_at_first += job.having(TaskStatus.RESERVED)
+
+    def _drop_stale_reservations(self) -> None:
+        for node in self.ledger.nodes:
+            if node.reserved_tasks and not fits(node.reserved, self.room_for_jobs(node)):
+                for task in sorted(node.reserved_tasks.values(), key=_uid):
+                    self._drop_reservation(task)
+            elif node.reserved_tasks and _is_out_of_service(node.info):
+                # Nobody knows for how long. Meanwhile other nodes could be reserved.
+                for task in sorted(node.reserved_tasks.values(), key=_uid):
+                    if self.placement.refusal(task, node) is not None:
+                        self._drop_reservation(task)
+        for job in self.ledger.jobs.values():
+            if job.count(TaskStatus.RESERVED) and (not job.in_session or self.job_ready(job)):
+                self.drop_reservations(job)
+
+    def drop_reservations(self, job: JobState) -> None:
+        """Make all Reserved tasks of a job Pending again."""
+        for task in job.having(TaskStatus.RESERVED):
+            self._drop_reservation(task)
+
+    def _drop_reservation(self, task: TaskState) -> None:
+        self.ledger.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+
+    # What there is
+
+    @property
+    def now(self) -> float:
+        """The time of the snapshot, in seconds."""
+        return self.ledger.snapshot.now
+
+    @property
+    def nodes(self) -> Sequence[NodeState]:
+        """All nodes, in node order."""
+        return self.ledger.nodes
+
+    @property
+    def queues(self) -> Mapping[str, QueueState]:
+        """All queues by name."""
+        return self.ledger.queues
+
+    def room_for_jobs(self, node: NodeState) -> Vector:
+        """Return what a node has besides what tasks of no job hold there, such as daemons.
+
+        Nothing makes those leave, and they may stay for ever.
+        """
+        if self._room_for_jobs is None:
+            self._room_for_jobs = {}
+            for info in self.ledger.snapshot.other_tasks:
+                task = self.ledger.tasks[info.uid]
+                on = task.node
+                if on is not None and task.status.holds and task.status is not TaskStatus.RELEASING:
+                    room = self._room_for_jobs.get(on.name, on.allocatable)
+                    self._room_for_jobs[on.name] = minus(room, task.resreq)
+        return self._room_for_jobs.get(node.name, node.allocatable)
+
+    def task(self, uid: str) -> TaskState:
+        """Return a task by UID.
+
+        Raises:
+            UnknownNameError: there is no such task.
+
+        """
+        try:
+            return self.ledger.tasks[uid]
+        except KeyError:
+            raise UnknownNameError(f"{uid!r} is the UID of no task of this snapshot") from None
+
+    def node(self, name: str) -> NodeState:
+        """Return a node by name.
+
+        Raises:
+            UnknownNameError: there is no such node.
+
+        """
+        try:
+            return self.ledger.node_named[name]
+        except KeyError:
+            raise UnknownNameError(f"{name!r} is no node of this snapshot") from None
+
+    # What plugins say
+
+    def job_ready(self, job: JobState) -> bool:
+        """Return whether the job's tasks that have a place may be bound."""
+        return self.tiers.job_ready(job)
+
+    def job_pipelined(self, job: JobState) -> bool:
+        """Return whether what was promised to the job is enough."""
+        return self.tiers.job_pipelined(job)
+
+    def job_condition_ready(self, job: JobState) -> bool:
+        """Return whether the job is ready or conditionally ready."""
+        return self.tiers.job_condition_ready(job)
+
+    def job_valid(self, job: JobState) -> JobCondition | None:
+        """Return why plugins refuse the job as a whole, or None."""
+        refusal = self.tiers.job_valid(job)
+        return None if refusal is None else refusal[1]
+
+    def overused(self, queue: QueueState) -> bool:
+        """Return whether the queue has all that it deserves."""
+        return self.tiers.overused(queue)
+
+    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
+        """Return the candidates that may be evicted for a task of their own queue."""
+        return self.tiers.preemptable(claimant, candidates)
+
+    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
+        """Return the candidates that may be evicted for a task of another queue."""
+        return self.tiers.reclaimable(claimant, candidates)
+
+    def job_order_key(self, job: JobState) -> SortKey:
+        """Return the key of a job under job_order; the least goes first."""
+        return self.tiers.job_key(job)
+
+    def queue_order_key(self, queue: QueueState) -> SortKey:
+        """Return the key of a queue under queue_order; the least goes first."""
+        return self.tiers.queue_key(queue)
+
+    def task_order_key(self, task: TaskState) -> SortKey:
+        """Return the key of a task under task_order; the least goes first."""
+        return self.tiers.task_key(task)
+
+    def live_jobs(self, jobs: Iterable[JobState]) -> LiveQueue[JobState]:
+        """Return `jobs` waiting for their turn, in live job order."""
+        return LiveQueue(self.tiers.job_key, jobs)
+
+    def live_queues(self, queues: Iterable[QueueState]) -> LiveQueue[QueueState]:
+        """Return `queues` waiting for their turn, in live queue order."""
+        return LiveQueue(self.tiers.queue_key, queues)
+
+    def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return `tasks` in task order."""
+        return sorted(tasks, key=self.tiers.task_key)
+
+    def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return `tasks` in victim order, the least valuable first."""
+        return sorted(tasks, key=self.tiers.task_key, reverse=True)
+
+    def running_on(self, node: NodeState) -> RunningTasks:
+        """Return the Running tasks of jobs in the session on a node.
+
+        O(1) unless the node changed since it was last asked.
+        """
+        if node.running is None:
+            tasks = [
+                task
+                for task in node.tasks.values()
+                if task.status is TaskStatus.RUNNING
+                and task.job is not None
+                and task.job.in_session
+            ]
+            node.running = RunningTasks(tasks, self.ledger.dimensions.zero)
+        return node.running
+
+    def large_enough(self, request: Vector) -> frozenset[int]:
+        """Return the indices of the nodes where `request` fits when nothing is there.
+
+        O(nodes) for a request that is new, else O(1).
+        """
+        known = self._large_enough.get(request)
+        if known is None:
+            known = self._large_enough[request] = frozenset(
+                node.index for node in self.nodes if fits(request, node.allocatable)
+            )
+        return known
+
+    def is_starving(self, job: JobState, threshold: float) -> bool:
+        """Return whether the job has waited longer than `threshold` seconds to no avail."""
+        return (
+            self.now - job.info.creation_time > threshold
+            and not self.job_ready(job)
+            and not self.job_condition_ready(job)
+        )
+
+    # What actions do
+
+    def statement(self) -> Statement:
+        """Begin a statement.
+
+        Raises:
+            StatementError: another statement has not ended yet.
+
+        """
+        if self._statement is not None:
+            raise StatementError("a statement is open already; statements do not nest")
+        self._statement = Statement(self)
+        return self._statement
+
+    def note_undone(self, statement: Statement) -> None:
+        """Take note, for the reasons, that what a statement has placed is about to be undone."""
+        for task in statement.placed():
+            self.undone[task.uid] = task
+
+    @property
+    def has_open_statement(self) -> bool:
+        """Whether a statement was begun and has not ended."""
+        return self._statement is not None
+
+    def statement_ended(self) -> None:
+        """Take note that the open statement was committed or discarded; it calls this itself."""
+        self._statement = None
+
+    def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
+        """Place a Pending task on a node where it can start now; bind its job if it is ready."""
+        job = task.job
+        if self._statement is not None:
+            self._outside_statement()
+        if task.status is not TaskStatus.PENDING or job is None or not job.in_session:
+            self.expect(task, TaskStatus.PENDING)
+        mark = is_backfill or task.is_backfill
+        self.ledger.move(task, TaskStatus.ALLOCATED, node, is_backfill=mark)
+        assert job is not None
+        self.bind_if_ready(job)
+
+    def pipeline(self, task: TaskState, node: NodeState) -> None:
+        """Promise a Pending task resources of a node that are being released."""
+        self._outside_statement()
+        self.expect(task, TaskStatus.PENDING)
+        self.ledger.move(task, TaskStatus.PIPELINED, node, is_backfill=task.is_backfill)
+
+    def promise(self, task: TaskState, node: NodeState) -> None:
+        """Promise a Pending task resources of a node that backfill tasks hold (Conditional)."""
+        self._outside_statement()
+        self.expect(task, TaskStatus.PENDING)
+        self.ledger.move(task, TaskStatus.CONDITIONAL, node, is_backfill=task.is_backfill)
+
+    def reserve(self, task: TaskState, node: NodeState) -> None:
+        """Close a node for a Pending task."""
+        self._outside_statement()
+        self.expect(task, TaskStatus.PENDING)
+        self.ledger.move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
+
+    def take_back(self, task: TaskState) -> None:
+        """Make a task Pending again that has a place or a promise and is not bound."""
+        self._outside_statement()
+        with self.statement() as statement:
+            statement.take_back(task)
+            statement.commit()
+
+    def evict(self, task: TaskState, *, claimant: TaskState) -> None:
+        """Take a Running task off its node, to make room for `claimant`."""
+        self._outside_statement()
+        with self.statement() as statement:
+            statement.evict(task, claimant=claimant)
+            statement.commit()
+
+    def expect(self, task: TaskState, *statuses: TaskStatus) -> None:
+        """Raise unless the task has one of these statuses and its job is in the session.
+
+        Raises:
+            StatementError: the operation does not apply to the task.
+
+        """
+        if task.status not in statuses:
+            wanted = " or ".join(status.value for status in statuses)
+            raise StatementError(f"{task!r} is not {wanted}")
+        if task.job is None or not task.job.in_session:
+            raise StatementError(f"{task!r} belongs to no job of this session")
+
+    def _outside_statement(self) -> None:
+        if self._statement is not None:
+            raise StatementError("a statement is open; use its operations, or end it first")
+
+    def bind_if_ready(self, job: JobState) -> None:
+        """Bind all Allocated tasks of the job, if it is ready."""
+        if not job.allocated or not self.tiers.job_ready(job):
+            return
+        tasks = list(job.allocated.values())
+        if len(tasks) > 1:
+            tasks.sort(key=_uid)
+        for task in tasks:
+            node = task.node
+            assert node is not None
+            self.ledger.bind(task)
+            self.binds.append(
+                Bind(task_uid=task.uid, node_name=node.name, is_backfill=task.is_backfill)
+            )
+        job.has_bind = True
+
+    def decide_eviction(self, task: TaskState, node: NodeState, claimant: TaskState) -> None:
+        """Record an eviction as decided; statements call this when they are committed."""
+        self.evictions.append(
+            Eviction(
+                task_uid=task.uid,
+                node_name=node.name,
+                action=self.action_name,
+                for_task_uid=claimant.uid,
+            )
+        )
+
+
+def _uid(task: TaskState) -> str:
+    return task.uid
+
+
+def _is_out_of_service(node: NodeInfo) -> bool:
+    """Return whether the node says that it takes no tasks at all, whichever they are."""
+    return (
+        node.unschedulable
+        or node.conditions.get("Ready", "True") != "True"
+        or node.conditions.get("NetworkUnavailable", "False") != "False"
+    )

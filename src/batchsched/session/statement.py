@@ -1,0 +1,195 @@
+"""A statement: operations that are applied at once and can be undone as a whole.
+
+Specification: section 4. Follows the `Statement` of the "Kube-batch scheduler
+framework" document.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol, Self
+
+from batchsched.errors import StatementError
+from batchsched.model.status import TaskStatus
+from batchsched.state.ledger import Ledger, Position
+from batchsched.state.records import JobState, NodeState, TaskState
+
+__all__ = ["Decides", "Statement"]
+
+
+class Decides(Protocol):
+    """What a statement needs of the session that it belongs to."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The books."""
+        ...
+
+    def expect(self, task: TaskState, /, *statuses: TaskStatus) -> None:
+        """Raise unless the task has one of these statuses and its job is in the session."""
+        ...
+
+    def decide_eviction(self, task: TaskState, node: NodeState, claimant: TaskState, /) -> None:
+        """Record an eviction as decided."""
+        ...
+
+    def bind_if_ready(self, job: JobState, /) -> None:
+        """Bind all Allocated tasks of the job, if it is ready."""
+        ...
+
+    def statement_ended(self) -> None:
+        """Take note that the statement was committed or discarded."""
+        ...
+
+
+_Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
+"""A task, and the status, node and mark that it had before."""
+
+
+class Statement:
+    """A journal over the books of a session: `commit` decides it, `discard` undoes it.
+
+    As a context manager it discards, at the end, what was not committed.
+    """
+
+    __slots__ = ("_begin", "_claims", "_is_open", "_journal", "_positions", "_session")
+
+    def __init__(self, session: Decides) -> None:
+        self._session = session
+        self._is_open = True
+        self._journal: list[_Entry] = []
+        self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
+        self._begin = session.ledger.position()
+        self._positions: list[Position] = []
+
+    def __len__(self) -> int:
+        return len(self._journal)
+
+    def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
+        """Place a Pending or Reserved task on a node where it can start now."""
+        self._session.expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
+        self._move(task, TaskStatus.ALLOCATED, node, is_backfill=is_backfill or task.is_backfill)
+
+    def pipeline(self, task: TaskState, node: NodeState) -> None:
+        """Promise a Pending task resources of a node that are being released."""
+        self._session.expect(task, TaskStatus.PENDING)
+        self._move(task, TaskStatus.PIPELINED, node, is_backfill=task.is_backfill)
+
+    def promise(self, task: TaskState, node: NodeState) -> None:
+        """Promise a Pending task resources of a node that backfill tasks hold (Conditional)."""
+        self._session.expect(task, TaskStatus.PENDING)
+        self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=task.is_backfill)
+
+    def reserve(self, task: TaskState, node: NodeState) -> None:
+        """Close a node for a Pending task."""
+        self._session.expect(task, TaskStatus.PENDING)
+        self._move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
+
+    def evict(self, task: TaskState, *, claimant: TaskState) -> None:
+        """Take a Running task off its node, to make room for `claimant`."""
+        self._session.expect(task, TaskStatus.RUNNING)
+        node = task.node
+        assert node is not None
+        self._claims.append((task, node, claimant))
+        self._move(task, TaskStatus.RELEASING, node, is_backfill=task.is_backfill)
+
+    def take_back(self, task: TaskState) -> None:
+        """Make a task Pending again that has a place or a promise and is not bound."""
+        self._session.expect(
+            task,
+            TaskStatus.ALLOCATED,
+            TaskStatus.PIPELINED,
+            TaskStatus.CONDITIONAL,
+            TaskStatus.RESERVED,
+        )
+        # A mark of this session's own making goes with the place that it was made for.
+        self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
+
+    def placed(self) -> list[TaskState]:
+        """Return the tasks that have a place or a promise by this statement."""
+        return [
+            task
+            for task, status, _, _ in self._journal
+            if status is TaskStatus.PENDING and task.status is not TaskStatus.PENDING
+        ]
+
+    def commit(self) -> None:
+        """Make the operations decisions; bind the tasks of jobs that are ready now.
+
+        Raises:
+            StatementError: it was committed or discarded before.
+
+        """
+        self._end()
+        for task, node, claimant in self._claims:
+            self._session.decide_eviction(task, node, claimant)
+        jobs: dict[str, JobState] = {}
+        for task, *_ in self._journal:
+            if task.status is TaskStatus.ALLOCATED and task.job is not None:
+                jobs[task.job.uid] = task.job
+        for job in jobs.values():
+            self._session.bind_if_ready(job)
+
+    def discard(self) -> None:
+        """Undo the operations in reverse; the session is exactly as it was before.
+
+        Raises:
+            StatementError: it was committed or discarded before.
+
+        """
+        self._end()
+        ledger = self._session.ledger
+        for task, status, node, is_backfill in reversed(self._journal):
+            ledger.move(task, status, node, is_backfill=is_backfill)
+        ledger.note_undone(self._begin)
+
+    def undo_to(self, length: int) -> None:
+        """Undo the operations beyond the first `length`, and stay open."""
+        if not self._is_open:
+            raise StatementError("the statement was committed or discarded already")
+        if length >= len(self._journal):
+            return
+        begin = self._positions[length]
+        del self._positions[length:]
+        while len(self._journal) > length:
+            task, status, node, is_backfill = self._journal.pop()
+            if self._claims and task is self._claims[-1][0] and status is TaskStatus.RUNNING:
+                self._claims.pop()
+            self._session.ledger.move(task, status, node, is_backfill=is_backfill)
+        self._session.ledger.note_undone(begin)
+
+    def _move(
+        self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
+    ) -> None:
+        if not self._is_open:
+            raise StatementError("the statement was committed or discarded already")
+        # Noted before it is done: if a listener fails, what was done can still be undone.
+        self._journal.append((task, task.status, task.node, task.is_backfill))
+        self._positions.append(self._session.ledger.position())
+        self._session.ledger.move(task, status, node, is_backfill=is_backfill)
+
+    def _end(self) -> None:
+        if not self._is_open:
+            raise StatementError("the statement was committed or discarded already")
+        self._is_open = False
+        self._session.statement_ended()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if not self._is_open:
+            return
+        if error is None:
+            self.discard()
+            return
+        # The error that is on its way says what went wrong; what undoing would add to it
+        # (the same listener failing again, say) would only hide that.
+        with suppress(Exception):
+            self.discard()

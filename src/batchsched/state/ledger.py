@@ -1,0 +1,401 @@
+"""The books of a session: the one place where the state of a cluster changes.
+
+Specification: section 3. The ledger keeps where each task stands and the
+accounts of nodes and jobs; it tells its listeners what was charged and given
+back. It decides nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import islice
+from operator import add, itemgetter, sub
+from typing import NoReturn
+
+from batchsched.errors import InvariantError
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.resources import EPSILON, Resource
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.vectors import Dimensions, Vector, plus
+
+__all__ = ["Ledger", "Position", "TaskListener"]
+
+TaskListener = Callable[[TaskState], None]
+"""Called after a task was charged, or given back what it was charged."""
+
+_ALLOCATED = TaskStatus.ALLOCATED
+_BINDING = TaskStatus.BINDING
+_RESERVED = TaskStatus.RESERVED
+
+
+Position = tuple[int, int, int]
+"""A position in the records of changes: of nodes, of jobs, of jobs that were charged."""
+
+
+class Ledger:
+    """The books of one session, opened on a snapshot. O(size of the snapshot) to open.
+
+    A task that the snapshot has as Reserved on a node that is not there is entered as
+    Pending; `lost_reservations` lists them.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.dimensions = Dimensions(
+            [node.allocatable for node in snapshot.nodes], _requests(snapshot)
+        )
+        zero = self.dimensions.zero
+        vector = self.dimensions.vector
+        self.nodes: list[NodeState] = [
+            NodeState(info, index, vector(info.allocatable), zero)
+            for index, info in enumerate(snapshot.nodes)
+        ]
+        """In node order."""
+        self.node_named = {node.name: node for node in self.nodes}
+        self.queues: dict[str, QueueState] = {q.name: QueueState(q) for q in snapshot.queues}
+        self.jobs: dict[str, JobState] = {}
+        self.tasks: dict[str, TaskState] = {}
+        """All tasks by UID, those of no job included."""
+        self.lost_reservations: list[tuple[TaskState, str]] = []
+        """Tasks that were Reserved on a node that is gone, with the node's name."""
+        self.changes: list[int] = []
+        """The indices of the nodes that changed, in the order of the changes."""
+        self.job_changes: list[JobState] = []
+        """The jobs whose accounts changed, in the order of the changes."""
+        self.charged_jobs: list[JobState] = []
+        """The jobs that were charged more, in the order in which they were."""
+        self._undone: list[tuple[Position, Position]] = []
+        self.broken = ""
+        """What broke the books, if anything did: they refuse everything from then on."""
+        self.on_charge: tuple[TaskListener, ...] = ()
+        """Told of every task that is charged: placed, or no longer evicted."""
+        self.on_refund: tuple[TaskListener, ...] = ()
+        """Told of every task that is not charged any more: evicted, or no longer placed."""
+        self.on_occupy: Callable[[TaskState, NodeState, int], None] | None = None
+        """Told of every task that begins (1) or ends (-1) to occupy a node."""
+
+        for info in snapshot.jobs:
+            queue = self.queues.get(info.queue)
+            job = self.jobs[info.uid] = JobState(info, queue)
+            if queue is not None:
+                queue.jobs.append(job)
+            for task_info in info.tasks:
+                job.tasks.append(self._enter(task_info, job))
+        for task_info in snapshot.other_tasks:
+            self._enter(task_info, None)
+        self.cluster: Vector = zero
+        """The sum of what all nodes have."""
+        for node in self.nodes:
+            self.cluster = plus(self.cluster, node.allocatable)
+
+    def _enter(self, info: TaskInfo, job: JobState | None) -> TaskState:
+        vector = self.dimensions.vector
+        resreq = vector(info.resreq)
+        init_resreq = resreq
+        if info.init_resreq is not None:
+            # It may be less than `resreq` by what makes no difference; what it holds counts too.
+            init_resreq = tuple(map(max, vector(info.init_resreq), resreq))
+        task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
+        if info.node_name is not None:
+            node = self.node_named.get(info.node_name)
+            if node is None:
+                self.lost_reservations.append((task, info.node_name))
+                task.status = TaskStatus.PENDING
+            else:
+                self._put_on(task, node)
+        if job is not None:
+            _count(job, task)
+            if task.is_backfill and task.status.holds:
+                job.backfilling += 1
+        return task
+
+    def move(
+        self,
+        task: TaskState,
+        status: TaskStatus,
+        node: NodeState | None,
+        *,
+        is_backfill: bool,
+    ) -> None:
+        """Let `task` have this status, node and mark from now on, and tell the listeners.
+
+        Raises:
+            InvariantError: an account would become negative. The books are then of no use.
+
+        """
+        if self.broken:
+            raise InvariantError(self.broken)
+        old = task.status
+        old_node = task.node
+        same_accounts = (
+            old_node is node
+            and old.occupies
+            and status.occupies
+            and task.is_backfill is is_backfill
+        )
+        if not same_accounts and old_node is not None:
+            self._take_off(task, old_node)
+        job = task.job
+        if job is not None:
+            if task.is_backfill and old.holds:
+                job.backfilling -= 1
+            if is_backfill and status.holds:
+                job.backfilling += 1
+            if old is not status:
+                counts = job.counts
+                counts[old.index] -= 1
+                counts[status.index] += 1
+                job.ready_count += status.ready - old.ready
+                job.waiting_count += status.waiting - old.waiting
+                job.conditionally_ready_count += (
+                    status.conditionally_ready - old.conditionally_ready
+                )
+                job.valid_count += status.valid - old.valid
+                if status is _ALLOCATED:
+                    job.allocated[task.uid] = task
+                elif old is _ALLOCATED:
+                    del job.allocated[task.uid]
+        # A refund goes out with the mark that the task was charged with.
+        if old.charged and not status.charged:
+            task.status = status
+            for tell in self.on_refund:
+                tell(task)
+            task.is_backfill = is_backfill
+        else:
+            task.status = status
+            task.is_backfill = is_backfill
+        if not same_accounts and node is not None:
+            self._put_on(task, node)
+        if status.charged and not old.charged:
+            if job is not None:
+                self.charged_jobs.append(job)
+            for tell in self.on_charge:
+                tell(task)
+        if job is not None:
+            self.job_changes.append(job)
+            if job.waits_in is not None:
+                job.waits_in.touch(job)
+            queue = job.queue
+            if queue is not None and queue.waits_in is not None:
+                queue.waits_in.touch(queue)
+
+    def position(self) -> Position:
+        """Return where the records of changes end now."""
+        return len(self.changes), len(self.job_changes), len(self.charged_jobs)
+
+    def note_undone(self, since: Position) -> None:
+        """Take note that all that changed since a position has been undone again."""
+        undone = self._undone
+        while undone and undone[-1][0] >= since:
+            undone.pop()
+        now = self.position()
+        if now != since:
+            undone.append((since, now))
+
+    def changed_since(self, position: Position) -> tuple[set[int], set[JobState], set[JobState]]:
+        """Return what may differ from what it was at a position: nodes, jobs, jobs charged more.
+
+        What changed and was undone since leaves no trace. O(changes since).
+        """
+        nodes: set[int] = set()
+        jobs: set[JobState] = set()
+        charged: set[JobState] = set()
+        first = bisect_left(self._undone, position, key=itemgetter(0))
+        for begin, end in [*islice(self._undone, first, None), (self.position(), position)]:
+            nodes.update(self.changes[position[0] : begin[0]])
+            jobs.update(self.job_changes[position[1] : begin[1]])
+            charged.update(self.charged_jobs[position[2] : begin[2]])
+            position = end
+        return nodes, jobs, charged
+
+    def bind(self, task: TaskState) -> None:
+        """Let an Allocated task be Binding from now on; no account and no charge changes."""
+        if task.status is not _ALLOCATED:
+            raise InvariantError(f"{task!r} is to be bound and is not Allocated")
+        task.status = _BINDING
+        job = task.job
+        assert job is not None
+        counts = job.counts
+        counts[_ALLOCATED.index] -= 1
+        counts[_BINDING.index] += 1
+        del job.allocated[task.uid]
+        self.job_changes.append(job)
+        node = task.node
+        assert node is not None
+        if self.changes[-1] != node.index:
+            # Plugins may read how far the tasks on a node are.
+            self.changes.append(node.index)
+
+    def _put_on(self, task: TaskState, node: NodeState) -> None:
+        status = task.status
+        task.node = node
+        node.running = None
+        self.changes.append(node.index)
+        if status is _RESERVED:
+            node.reserved_tasks[task.uid] = task
+            node.reserved = tuple(map(add, node.reserved, task.init_resreq))
+            return
+        node.tasks[task.uid] = task
+        node.scoring_milli_cpu += task.scoring_milli_cpu
+        node.scoring_memory += task.scoring_memory
+        if task.info.host_ports:
+            node.ports += 1
+        if status.holds:
+            node.idle = idle = tuple(map(sub, node.idle, task.resreq))
+            if min(idle) < -EPSILON:
+                self._break(f"{task!r} would leave {node!r} less than nothing: {idle}")
+            if status.occupies:
+                if task.is_backfill:
+                    node.special += 1
+                    node.backfilled = tuple(map(add, node.backfilled, task.resreq))
+                if node.special:
+                    self._expect_promises_kept(task, node)
+                if self.on_occupy is not None:
+                    self.on_occupy(task, node, 1)
+                return
+        self._book_special(task, node, 1)
+        self._expect_promises_kept(task, node)
+
+    def _take_off(self, task: TaskState, node: NodeState) -> None:
+        status = task.status
+        task.node = None
+        node.running = None
+        self.changes.append(node.index)
+        if status is _RESERVED:
+            del node.reserved_tasks[task.uid]
+            node.reserved = tuple(map(sub, node.reserved, task.init_resreq))
+            return
+        del node.tasks[task.uid]
+        node.scoring_milli_cpu -= task.scoring_milli_cpu
+        node.scoring_memory -= task.scoring_memory
+        if task.info.host_ports:
+            node.ports -= 1
+        if status.holds:
+            node.idle = tuple(map(add, node.idle, task.resreq))
+            if status.occupies:
+                if task.is_backfill:
+                    node.special -= 1
+                    node.backfilled = tuple(map(sub, node.backfilled, task.resreq))
+                if self.on_occupy is not None:
+                    self.on_occupy(task, node, -1)
+                return
+        self._book_special(task, node, -1)
+
+    def _book_special(self, task: TaskState, node: NodeState, sign: int) -> None:
+        operator = add if sign > 0 else sub
+        match task.status:
+            case TaskStatus.RELEASING:
+                node.releasing = tuple(map(operator, node.releasing, task.resreq))
+                if task.is_backfill:
+                    node.leaving = tuple(map(operator, node.leaving, task.resreq))
+            case TaskStatus.PIPELINED:
+                node.pipelined = tuple(map(operator, node.pipelined, task.resreq))
+            case TaskStatus.CONDITIONAL:
+                node.conditional = tuple(map(operator, node.conditional, task.resreq))
+            case TaskStatus.UNKNOWN:
+                return
+            case _:
+                self._break(f"{task!r} is on {node!r}, where no such task can be")
+        node.special += sign
+
+    def _expect_promises_kept(self, task: TaskState, node: NodeState) -> None:
+        for name in ("future_idle", "accessible", "eventual"):
+            amounts: Vector = getattr(node, name)
+            if min(amounts) < -EPSILON:
+                self._break(f"{task!r} takes what was promised on {node!r}: {name} {amounts}")
+
+    def _break(self, problem: str) -> NoReturn:
+        self.broken = problem
+        raise InvariantError(problem)
+
+    def check(self) -> None:
+        """Assert every invariant of the books by counting everything anew. O(nodes + tasks).
+
+        Raises:
+            InvariantError: an account is wrong or negative; the message lists all that are.
+
+        """
+        wrong = [*self._node_faults(), *self._job_faults()]
+        if wrong:
+            raise InvariantError("; ".join(wrong))
+
+    def _node_faults(self) -> Iterator[str]:
+        fresh = Ledger.__new__(Ledger)
+        fresh.changes = []
+        fresh.on_occupy = None
+        zero = self.dimensions.zero
+        accounts = (
+            *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional"),
+            *("reserved", "special", "ports", "scoring_milli_cpu", "scoring_memory"),
+            *("tasks", "reserved_tasks"),
+        )
+        for node in self.nodes:
+            counted = NodeState(node.info, node.index, node.allocatable, zero)
+            for task in (*node.tasks.values(), *node.reserved_tasks.values()):
+                if task.node is not node or self.tasks.get(task.uid) is not task:
+                    yield f"{task!r} is listed on {node!r}"
+                fresh._put_on(task, counted)
+                task.node = node
+            for name in accounts:
+                booked, real = getattr(node, name), getattr(counted, name)
+                if booked != real:
+                    yield f"{node!r}.{name} is booked as {booked}, and is {real}"
+            for name in ("idle", "future_idle", "accessible", "eventual"):
+                amounts: Vector = getattr(node, name)
+                if min(amounts) < -EPSILON:
+                    yield f"{node!r}.{name} is negative: {amounts}"
+        for task in self.tasks.values():
+            node_of = task.node
+            if node_of is not None and task.uid not in node_of.tasks | node_of.reserved_tasks:
+                yield f"{task!r} is not listed on its node"
+            if (node_of is None) != _is_nowhere(task):
+                yield f"{task!r} is {'nowhere' if node_of is None else 'on a node'}"
+
+    def _job_faults(self) -> Iterator[str]:
+        for job in self.jobs.values():
+            counted = JobState(job.info, job.queue)
+            for task in job.tasks:
+                _count(counted, task)
+                if task.is_backfill and task.status.holds:
+                    counted.backfilling += 1
+            for name in (
+                *("allocated", "counts", "backfilling", "ready_count", "waiting_count"),
+                *("conditionally_ready_count", "valid_count"),
+            ):
+                booked, real = getattr(job, name), getattr(counted, name)
+                if booked != real:
+                    yield f"{job!r}.{name} is booked as {booked}, and is {real}"
+
+
+def _requests(snapshot: Snapshot) -> Iterator[Resource]:
+    for job in snapshot.jobs:
+        for task in job.tasks:
+            yield task.resreq
+            if task.init_resreq is not None:
+                yield task.init_resreq
+    for task in snapshot.other_tasks:
+        yield task.resreq
+        if task.init_resreq is not None:
+            yield task.init_resreq
+
+
+def _count(job: JobState, task: TaskState) -> None:
+    status = task.status
+    job.counts[status.index] += 1
+    job.ready_count += status.ready
+    job.waiting_count += status.waiting
+    job.conditionally_ready_count += status.conditionally_ready
+    job.valid_count += status.valid
+    if status is _ALLOCATED:
+        job.allocated[task.uid] = task
+
+
+def _is_nowhere(task: TaskState) -> bool:
+    if task.status in (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED):
+        return True
+    if task.status in (TaskStatus.RELEASING, TaskStatus.UNKNOWN):
+        return task.node is None
+    return False

@@ -1,0 +1,347 @@
+"""Inter-pod affinity, counted: how many tasks in each topology domain attract or repel.
+
+Specification: section 8. Matching each task with all tasks on all nodes would
+cost tasks x tasks. The index counts instead, per term and topology domain, the
+occupying tasks that the term means or that carry the term, so that a question
+about a node costs a look-up for each term that concerns the task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.constraints import LabelSelector, Operator, PodAffinityTerm
+from batchsched.model.reasons import UnfitReason
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.watch import Watch
+
+__all__ = ["AffinityProfile", "DomainCount", "PodAffinityIndex"]
+
+
+class DomainCount:
+    """A count for each domain of one topology key, with a record of what changed when."""
+
+    __slots__ = ("appearances", "changes", "counts", "key")
+
+    def __init__(self, key: str, nodes_in: Mapping[str, Sequence[int]]) -> None:
+        self.key = key
+        """The node label whose value names the domain."""
+        self.counts: dict[str, int] = {}
+        """Domain to count; domains that count 0 are left out."""
+        self.changes = _Record(nodes_in)
+        """The domains whose count changed."""
+        self.appearances = _Record(nodes_in)
+        """The domains whose count became 0 or ceased to be 0."""
+
+    def add(self, labels: Mapping[str, str], amount: int) -> None:
+        """Add to the domain of a node with these labels, if it is in any."""
+        domain = labels.get(self.key)
+        if domain is None:
+            return
+        counts = self.counts
+        before = counts.get(domain, 0)
+        after = before + amount
+        if after:
+            counts[domain] = after
+            if not before:
+                self.appearances.note(domain if len(counts) > 1 else None)
+        else:
+            del counts[domain]
+            self.appearances.note(domain if counts else None)
+        self.changes.note(domain)
+
+    def of(self, labels: Mapping[str, str]) -> int:
+        """Return the count in the domain of a node with these labels; 0 if it is in none."""
+        domain = labels.get(self.key)
+        return 0 if domain is None else self.counts.get(domain, 0)
+
+
+class _Record:
+    """Domains that changed, in order; None stands for all of them."""
+
+    __slots__ = ("_nodes_in", "_noted")
+
+    def __init__(self, nodes_in: Mapping[str, Sequence[int]]) -> None:
+        self._nodes_in = nodes_in
+        self._noted: list[str | None] = []
+
+    def note(self, domain: str | None) -> None:
+        self._noted.append(domain)
+
+    def changed_since(self, position: int, /) -> tuple[int, Collection[int] | None]:
+        """Return where the record ends now, and the nodes of the domains noted since."""
+        noted = self._noted
+        end = len(noted)
+        if position == end:
+            return end, ()
+        domains = set(noted[position:])
+        if None in domains:
+            return end, None
+        nodes: list[int] = []
+        for domain in domains:
+            assert domain is not None
+            nodes.extend(self._nodes_in[domain])
+        return end, nodes
+
+
+@frozen
+class _Meaning:
+    """The tasks that a term means: by namespace and label."""
+
+    namespaces: frozenset[str]
+    selector: LabelSelector | None
+
+    def means(self, task: TaskInfo) -> bool:
+        return (
+            self.selector is not None
+            and task.namespace in self.namespaces
+            and self.selector.matches(task.labels)
+        )
+
+    def needs(self) -> Iterator[list[_Need]]:
+        """Yield lists of which a task that is meant has one, and one only."""
+        selector = self.selector
+        if selector is None:
+            yield []
+            return
+        namespaces = sorted(self.namespaces)
+        yield [(namespace, ()) for namespace in namespaces]
+        for label in selector.match_labels.items():
+            yield [(namespace, label) for namespace in namespaces]
+        for requirement in selector.match_expressions:
+            if requirement.operator is Operator.IN:
+                labels = [(requirement.key, value) for value in dict.fromkeys(requirement.values)]
+                yield [(namespace, label) for namespace in namespaces for label in labels]
+
+
+_Need = tuple[str, tuple[str, ...]]
+"""A namespace, and a label or nothing more."""
+
+
+def _needs_met(info: TaskInfo) -> Iterator[_Need]:
+    yield info.namespace, ()
+    for label in info.labels.items():
+        yield info.namespace, label
+
+
+def _meaning(term: PodAffinityTerm, own_namespace: str) -> _Meaning:
+    return _Meaning(frozenset(term.namespaces or (own_namespace,)), term.selector)
+
+
+@define(eq=False)
+class AffinityProfile:
+    """What the index knows of all tasks with the same namespace, labels and terms."""
+
+    required: list[DomainCount] = field(factory=list[DomainCount])
+    """Of each required affinity term: the tasks that all such terms together mean."""
+    meets_itself: bool = True
+    """Whether the task meets its own required affinity terms."""
+    repelled: list[DomainCount] = field(factory=list[DomainCount])
+    """Of each required anti-affinity term: the tasks that it means."""
+    repelling: list[DomainCount] = field(factory=list[DomainCount])
+    """Other tasks' required anti-affinity terms that mean this task: those who carry them."""
+    attracting: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
+    """What adds to the score of a domain, and how much a count of one adds."""
+    counted: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
+    """What changes when such a task comes to a node, and by how much."""
+
+    @property
+    def can_refuse(self) -> bool:
+        """Whether any affinity can refuse a node to such a task."""
+        return bool(self.required or self.repelled or self.repelling)
+
+    def refusal(self, labels: Mapping[str, str]) -> UnfitReason | None:
+        """Return why a node with these labels cannot take such a task now, or None. O(terms)."""
+        for count in self.repelling:
+            if count.of(labels):
+                return UnfitReason.EXISTING_ANTI_AFFINITY
+        if self.required and not all(count.of(labels) for count in self.required):
+            nobody = not any(count.counts for count in self.required)
+            if not (nobody and self.meets_itself):
+                return UnfitReason.POD_AFFINITY
+        for count in self.repelled:
+            if count.of(labels):
+                return UnfitReason.POD_ANTI_AFFINITY
+        return None
+
+    def raw_score(self, labels: Mapping[str, str]) -> int:
+        """Return the signed sum of what attracts such a task to a node. O(terms)."""
+        return sum(weight * count.of(labels) for count, weight in self.attracting)
+
+
+class PodAffinityIndex:
+    """Counts, per topology domain, the occupying tasks that attract or repel others.
+
+    O(tasks and their terms) to make, and for each distinct task the terms that may mean it:
+    those that ask for a label that it has, or for none. A task that comes or goes costs
+    O(terms that concern it).
+    """
+
+    __slots__ = ("_carried", "_domains", "_meant", "_nodes", "_profiles", "is_active")
+
+    def __init__(self, tasks: Iterable[TaskState], nodes: Sequence[NodeState]) -> None:
+        self._nodes = nodes
+        self._domains: dict[str, dict[str, list[int]]] = {}
+        self._profiles: dict[Hashable, AffinityProfile] = {}
+        self._meant: dict[tuple[frozenset[_Meaning], str], DomainCount] = {}
+        self._carried: dict[tuple[str, _Meaning, str], DomainCount] = {}
+        all_tasks = list(tasks)
+        self.is_active = any(
+            task.info.pod_affinity is not None or task.info.pod_anti_affinity is not None
+            for task in all_tasks
+        )
+        """Whether any task of the snapshot has any term. If not, nothing is counted."""
+        if not self.is_active:
+            return
+        examples: dict[Hashable, TaskInfo] = {}
+        for task in all_tasks:
+            examples.setdefault(self.task_key(task), task.info)
+        for key, info in examples.items():
+            self._profiles[key] = self._own_terms(info)
+        self._introduce(examples)
+        for task in all_tasks:
+            if task.status.occupies and task.node is not None:
+                self.occupy(task, task.node, 1)
+
+    @staticmethod
+    def task_key(task: TaskState) -> Hashable:
+        """Return what inter-pod affinity reads of a task."""
+        info = task.info
+        return info.namespace, info.labels, info.pod_affinity, info.pod_anti_affinity
+
+    def profile(self, task: TaskState) -> AffinityProfile:
+        """Return what the index knows of tasks like this one."""
+        return self._profiles[self.task_key(task)]
+
+    def watch_refusals(self, task: TaskState) -> Sequence[Watch]:
+        """Return what tells of changes to the nodes that refuse tasks like this one."""
+        profile = self.profile(task)
+        counts = (*profile.required, *profile.repelled, *profile.repelling)
+        return [count.appearances for count in dict.fromkeys(counts)]
+
+    def watch_attractions(self, task: TaskState) -> Sequence[Watch]:
+        """Return what tells of changes to how nodes attract tasks like this one."""
+        attracting = dict.fromkeys(count for count, _ in self.profile(task).attracting)
+        return [count.changes for count in attracting]
+
+    def _count_by(self, topology_key: str) -> DomainCount:
+        domains = self._domains.get(topology_key)
+        if domains is None:
+            domains = self._domains[topology_key] = {}
+            for node in self._nodes:
+                domain = node.info.labels.get(topology_key)
+                if domain is not None:
+                    domains.setdefault(domain, []).append(node.index)
+        return DomainCount(topology_key, domains)
+
+    def occupy(self, task: TaskState, node: NodeState, sign: int) -> None:
+        """Take note that `task` begins (1) or ends (-1) to occupy `node`."""
+        if self.is_active:
+            labels = node.info.labels
+            for count, amount in self.profile(task).counted:
+                count.add(labels, sign * amount)
+
+    def _own_terms(self, info: TaskInfo) -> AffinityProfile:
+        profile = AffinityProfile()
+        own = info.namespace
+        attract, repel = info.pod_affinity, info.pod_anti_affinity
+        if attract is not None:
+            together = frozenset(_meaning(term, own) for term in attract.required)
+            met = all(meaning.means(info) for meaning in together)
+            profile.meets_itself = met
+            for term in attract.required:
+                profile.required.append(self._meant_by(together, term.topology_key))
+                self._carry(profile, "requires", _meaning(term, own), term.topology_key, 1)
+            for preferred in attract.preferred:
+                self._prefer(profile, own, preferred.term, preferred.weight)
+        if repel is not None:
+            for term in repel.required:
+                meaning = _meaning(term, own)
+                profile.repelled.append(self._meant_by(frozenset([meaning]), term.topology_key))
+                self._carry(profile, "repels", meaning, term.topology_key, 1)
+            for preferred in repel.preferred:
+                self._prefer(profile, own, preferred.term, -preferred.weight)
+        return profile
+
+    def _prefer(
+        self, profile: AffinityProfile, own: str, term: PodAffinityTerm, weight: int
+    ) -> None:
+        meaning = _meaning(term, own)
+        meant = self._meant_by(frozenset([meaning]), term.topology_key)
+        profile.attracting.append((meant, weight))
+        self._carry(profile, "prefers", meaning, term.topology_key, weight)
+
+    def _meant_by(self, together: frozenset[_Meaning], topology_key: str) -> DomainCount:
+        key = (together, topology_key)
+        if key not in self._meant:
+            self._meant[key] = self._count_by(topology_key)
+        return self._meant[key]
+
+    def _carry(
+        self, profile: AffinityProfile, how: str, meaning: _Meaning, key: str, amount: int
+    ) -> None:
+        carried = (how, meaning, key)
+        if carried not in self._carried:
+            self._carried[carried] = self._count_by(key)
+        profile.counted.append((self._carried[carried], amount))
+
+    def _introduce(self, examples: Mapping[Hashable, TaskInfo]) -> None:
+        """Let every profile know of the terms that mean its tasks, whoever has them."""
+        met = Counter(need for info in examples.values() for need in _needs_met(info))
+        terms = _TermsByNeed(met)
+        for (together, _), count in self._meant.items():
+            terms.add(_Term(together, "", count))
+        for (how, meaning, _), count in self._carried.items():
+            terms.add(_Term(frozenset([meaning]), how, count))
+        for key, info in examples.items():
+            profile = self._profiles[key]
+            for term in terms.that_mean(info):
+                if not term.carried:
+                    profile.counted.append((term.count, 1))
+                elif term.carried == "repels":
+                    profile.repelling.append(term.count)
+                else:
+                    profile.attracting.append((term.count, 1))
+
+
+@frozen
+class _Term:
+    """A term, or several of one task, and what is counted for it."""
+
+    together: frozenset[_Meaning]
+    """Whom it means: the tasks that all of these mean."""
+    carried: str
+    """How it is carried, if those who carry it are counted; empty: those whom it means are."""
+    count: DomainCount
+
+
+class _TermsByNeed:
+    """Terms by something that a task must have for them to mean it.
+
+    Mostly each job has a label of its own and terms about that. To try every term on every
+    task would then cost jobs x jobs, and nearly all in vain.
+    """
+
+    def __init__(self, met: Mapping[_Need, int]) -> None:
+        self._met = met
+        self._terms: dict[_Need, list[_Term]] = {}
+
+    def add(self, term: _Term) -> None:
+        """Keep a term by that need which the fewest tasks meet."""
+        needs = min(
+            (needs for meaning in term.together for needs in meaning.needs()),
+            key=lambda needs: (sum(self._met.get(need, 0) for need in needs), needs),
+        )
+        for need in needs:
+            self._terms.setdefault(need, []).append(term)
+
+    def that_mean(self, info: TaskInfo) -> Iterator[_Term]:
+        """Yield the terms that mean a task."""
+        for need in _needs_met(info):
+            for term in self._terms.get(need, ()):
+                if all(meaning.means(info) for meaning in term.together):
+                    yield term

@@ -1,0 +1,301 @@
+"""What a session knows of each task, job, queue and node while it runs.
+
+Actions and plugins read these; only the `batchsched.state.ledger` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import add
+
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.resources import EPSILON
+from batchsched.model.status import TaskStatus
+from batchsched.state.live_queue import Reorders
+from batchsched.state.vectors import Vector, fits, minus, plus
+
+__all__ = ["HeldBy", "JobState", "NodeState", "QueueState", "RunningTasks", "TaskState"]
+
+
+class QueueState:
+    """A queue during a session."""
+
+    __slots__ = ("info", "jobs", "name", "waits_in")
+
+    def __init__(self, info: Queue) -> None:
+        self.info = info
+        self.name = info.name
+        self.jobs: list[JobState] = []
+        """All jobs of the snapshot that name the queue, in order of UID."""
+        self.waits_in: Reorders[QueueState] | None = None
+        """Where the queue waits for its turn; kept by `LiveQueue`."""
+
+    def __repr__(self) -> str:
+        return f"<queue {self.name}>"
+
+
+class JobState:
+    """A job during a session."""
+
+    __slots__ = (
+        "allocated",
+        "backfilling",
+        "conditionally_ready_count",
+        "counts",
+        "has_bind",
+        "in_session",
+        "info",
+        "min_available",
+        "queue",
+        "ready_count",
+        "tasks",
+        "uid",
+        "valid_count",
+        "waiting_count",
+        "waits_in",
+    )
+
+    def __init__(self, info: JobInfo, queue: QueueState | None) -> None:
+        self.info = info
+        self.uid = info.uid
+        self.min_available = info.min_available
+        self.queue = queue
+        """None if the job names a queue that is not in the snapshot."""
+        self.tasks: list[TaskState] = []
+        """In order of UID."""
+        self.in_session = False
+        """Whether the session schedules the job: its queue exists and it is valid."""
+        self.allocated: dict[str, TaskState] = {}
+        """The tasks that are Allocated, by UID."""
+        self.counts = [0] * len(TaskStatus)
+        """The number of tasks by `TaskStatus.index`."""
+        self.backfilling = 0
+        """How many of its tasks hold resources on a node and are marked as backfill."""
+        self.ready_count = 0
+        """Tasks that hold resources or have succeeded."""
+        self.waiting_count = 0
+        """Tasks that are Pipelined."""
+        self.conditionally_ready_count = 0
+        """Ready and waiting tasks, and Conditional and Reserved ones."""
+        self.valid_count = 0
+        """Tasks that run, have succeeded or could start."""
+        self.has_bind = False
+        """Whether a task of the job was bound in this session."""
+        self.waits_in: Reorders[JobState] | None = None
+        """Where the job waits for its turn; kept by `LiveQueue`."""
+
+    def count(self, status: TaskStatus, /) -> int:
+        """Return how many tasks have `status`. O(1)."""
+        return self.counts[status.index]
+
+    def having(self, status: TaskStatus, /) -> list[TaskState]:
+        """Return the tasks that have `status`, in order of UID. O(tasks)."""
+        if not self.counts[status.index]:
+            return []
+        return [task for task in self.tasks if task.status is status]
+
+    def __repr__(self) -> str:
+        return f"<job {self.uid}>"
+
+
+class TaskState:
+    """A task during a session."""
+
+    __slots__ = (
+        "info",
+        "init_resreq",
+        "is_backfill",
+        "is_best_effort",
+        "job",
+        "kind",
+        "node",
+        "order_key",
+        "resreq",
+        "scoring_memory",
+        "scoring_milli_cpu",
+        "status",
+        "uid",
+    )
+
+    def __init__(
+        self, info: TaskInfo, job: JobState | None, resreq: Vector, init_resreq: Vector
+    ) -> None:
+        self.info = info
+        self.uid = info.uid
+        self.job = job
+        """None for a task that is not this scheduler's business."""
+        self.status = info.status
+        self.node: NodeState | None = None
+        """The node that it is on, is promised, or that is reserved for it."""
+        self.is_backfill = info.is_backfill
+        self.resreq = resreq
+        """What it holds while it runs, by dimension."""
+        self.init_resreq = init_resreq
+        """What it needs to start, by dimension."""
+        self.is_best_effort = max(init_resreq) < EPSILON
+        scoring = info.scoring_request
+        if (
+            scoring is None
+            and resreq[0]
+            and resreq[1]
+            and type(resreq[0]) is type(resreq[1]) is int
+        ):
+            # What `counts_in_scores` says of nearly all tasks, without an object for each.
+            self.scoring_milli_cpu, self.scoring_memory = resreq[0], resreq[1]
+        else:
+            scoring = info.counts_in_scores()
+            self.scoring_milli_cpu, self.scoring_memory = scoring.milli_cpu, scoring.memory
+        self.kind = -1
+        """The class of tasks that the placement engine cannot tell it from; -1: not asked yet."""
+        self.order_key: tuple[object, ...] | None = None
+        """Its key under `task_order`, once it was asked for."""
+
+    def __repr__(self) -> str:
+        where = "" if self.node is None else f" on {self.node.name}"
+        return f"<task {self.uid} {self.status.value}{where}>"
+
+
+class RunningTasks:
+    """The Running tasks of jobs in the session on a node.
+
+    They, and parts of them, are listed once until the node changes.
+    """
+
+    __slots__ = ("_of_others", "_of_queue", "_zero", "all")
+
+    def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
+        self.all = tasks
+        """In no order that means anything."""
+        self._zero = zero
+        self._of_queue: dict[QueueState | None, HeldBy] = {}
+        self._of_others: dict[QueueState | None, HeldBy] = {}
+
+    def of_queue(self, queue: QueueState | None) -> HeldBy:
+        """Return the tasks of a queue."""
+        known = self._of_queue.get(queue)
+        if known is None:
+            tasks = [t for t in self.all if t.job is not None and t.job.queue is queue]
+            known = self._of_queue[queue] = HeldBy(tasks, self._zero)
+        return known
+
+    def of_other_queues(self, queue: QueueState | None) -> HeldBy:
+        """Return the tasks of all other queues."""
+        known = self._of_others.get(queue)
+        if known is None:
+            tasks = [t for t in self.all if t.job is not None and t.job.queue is not queue]
+            known = self._of_others[queue] = HeldBy(tasks, self._zero)
+        return known
+
+
+class HeldBy:
+    """Some tasks, and what they hold together."""
+
+    __slots__ = ("tasks", "total")
+
+    def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
+        self.tasks = tasks
+        self.total = zero
+        for task in tasks:
+            self.total = tuple(map(add, self.total, task.resreq))
+
+
+class NodeState:
+    """A node during a session, with its accounts (specification, section 3)."""
+
+    __slots__ = (
+        "allocatable",
+        "backfilled",
+        "conditional",
+        "idle",
+        "index",
+        "info",
+        "leaving",
+        "name",
+        "pipelined",
+        "ports",
+        "releasing",
+        "reserved",
+        "reserved_tasks",
+        "running",
+        "scoring_memory",
+        "scoring_milli_cpu",
+        "special",
+        "tasks",
+    )
+
+    def __init__(self, info: NodeInfo, index: int, allocatable: Vector, zero: Vector) -> None:
+        self.info = info
+        self.name = info.name
+        self.index = index
+        """The node's position in node order."""
+        self.allocatable = allocatable
+        self.idle = allocatable
+        """What no task holds."""
+        self.releasing = zero
+        """What Releasing tasks hold."""
+        self.pipelined = zero
+        """What is promised to Pipelined tasks."""
+        self.backfilled = zero
+        """What tasks hold that are marked as backfill."""
+        self.leaving = zero
+        """What Releasing tasks hold that are marked as backfill."""
+        self.conditional = zero
+        """What is promised to Conditional tasks."""
+        self.reserved = zero
+        """What Reserved tasks want."""
+        self.tasks: dict[str, TaskState] = {}
+        """All tasks on the node but the Reserved ones, by UID."""
+        self.reserved_tasks: dict[str, TaskState] = {}
+        """The Reserved tasks, by UID."""
+        self.special = 0
+        """How many of its tasks make the four derived accounts differ from `idle`."""
+        self.scoring_milli_cpu = 0
+        """The sum of the tasks' scoring requests, in thousandths of a cpu."""
+        self.scoring_memory = 0
+        """The sum of the tasks' scoring requests, in bytes."""
+        self.ports = 0
+        """How many of its tasks have host ports."""
+        self.running: RunningTasks | None = None
+        """Its Running tasks of jobs in the session, in victim order, once they were asked for."""
+
+    @property
+    def future_idle(self) -> Vector:
+        """What is idle once all that is released is gone and all that is promised is there."""
+        return minus(plus(self.idle, self.releasing), self.pipelined)
+
+    @property
+    def accessible(self) -> Vector:
+        """What is idle once all backfill tasks are gone and all they hold is given as promised."""
+        return minus(plus(plus(self.idle, self.backfilled), self.leaving), self.conditional)
+
+    @property
+    def eventual(self) -> Vector:
+        """What is idle once everything that goes away has gone and all promises are kept."""
+        gone = plus(plus(self.idle, self.releasing), self.backfilled)
+        return minus(minus(gone, self.pipelined), self.conditional)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the node is reserved, so that no other task that asks for anything may come."""
+        return bool(self.reserved_tasks) and max(self.reserved) >= EPSILON
+
+    def fits_now(self, request: Vector, /) -> bool:
+        """Return whether `request` can start here without taking what anybody was promised."""
+        if not fits(request, self.idle):
+            return False
+        return not self.special or (
+            fits(request, self.future_idle)
+            and fits(request, self.accessible)
+            and fits(request, self.eventual)
+        )
+
+    def fits_later(self, request: Vector, /) -> bool:
+        """Return whether `request` fits once what is being released is gone."""
+        return fits(request, self.future_idle) and fits(request, self.eventual)
+
+    def fits_conditionally(self, request: Vector, /) -> bool:
+        """Return whether `request` fits once backfill tasks are gone."""
+        return fits(request, self.accessible) and fits(request, self.eventual)
+
+    def __repr__(self) -> str:
+        return f"<node {self.name}>"

@@ -1,0 +1,114 @@
+"""What a caller says has happened since the last cycle, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar, cast
+
+from batchsched.errors import Fault, SnapshotError
+from batchsched.model.cluster import NodeInfo
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import (
+    is_mapping,
+    is_of,
+    is_text,
+    join_path,
+    shown,
+    time_problems,
+)
+
+__all__ = ["Given"]
+
+T = TypeVar("T")
+
+
+class Given:
+    """Reads the arguments of a caller, and takes note of everything that is wrong with them."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+
+    def events(self, named: Mapping[str, Iterable[str]]) -> dict[str, str]:
+        """Return task UID to the name of what happened to the task."""
+        of: dict[str, str] = {}
+        for event, given in named.items():
+            for uid in self.uids(event, given):
+                if uid in of:
+                    self.refuse(f"{event}[{uid!r}]", f"{of[uid]!r} names the task already")
+                else:
+                    of[uid] = event
+        return of
+
+    def uids(self, name: str, given: object) -> tuple[str, ...]:
+        """Return those of the items that can be UIDs at all."""
+        if is_text(given):
+            # It would be taken letter by letter.
+            self.refuse(name, f"{shown(given)} is one text; use [{shown(given)}]")
+            return ()
+        if not isinstance(given, Iterable):
+            self.refuse(name, f"{shown(given)} is no collection; use a list")
+            return ()
+        items = cast("Iterable[object]", given)
+        return self._sound(name, items, str, "UID; a UID is a text", lambda _uid: ())
+
+    def each(
+        self,
+        name: str,
+        given: object,
+        kind: type[T],
+        problems: Callable[[T], Iterable[tuple[str, str]]] = lambda _item: (),
+    ) -> tuple[T, ...]:
+        """Return those of the items that are of a kind and have no problems."""
+        if is_text(given) or is_mapping(given) or not isinstance(given, Iterable):
+            self.refuse(name, f"{shown(given)} is no collection of {kind.__name__}; use a list")
+            return ()
+        return self._sound(name, cast("Iterable[object]", given), kind, kind.__name__, problems)
+
+    def only_sound(self, nodes: tuple[NodeInfo, ...] | None) -> tuple[NodeInfo, ...] | None:
+        """Return the nodes if they can be looked at: if all of them are there and are sound."""
+        if nodes is None or any(fault.path.startswith("nodes") for fault in self.faults):
+            return None
+        try:
+            return Snapshot(nodes=nodes).nodes
+        except SnapshotError:
+            return None
+
+    def snapshot(self, snapshot: object) -> Snapshot | None:
+        """Return the snapshot, or None if it is none."""
+        if is_of(snapshot, Snapshot):
+            return snapshot
+        self.refuse("snapshot", f"{shown(snapshot)} is no Snapshot")
+        return None
+
+    def check_now(self, now: float, *, before: float | None) -> None:
+        """Check the time of the next cycle, given that of the last if it is known."""
+        problems = list(time_problems("now", now))
+        if not problems and before is not None and now < before:
+            problems = [("now", f"{now!r} is before the last cycle, which was at {before!r}")]
+        for path, message in problems:
+            self.refuse(path, message)
+
+    def refuse(self, path: str, message: str) -> None:
+        """Take note of a fault."""
+        self.faults.append(Fault(path, message))
+
+    def _sound(
+        self,
+        name: str,
+        given: Iterable[object],
+        kind: type[T],
+        what: str,
+        problems: Callable[[T], Iterable[tuple[str, str]]],
+    ) -> tuple[T, ...]:
+        sound: list[T] = []
+        for position, item in enumerate(given):
+            if not is_of(item, kind):
+                self.refuse(f"{name}[{position}]", f"{shown(item)} is no {what}")
+                continue
+            is_sound = True
+            for path, message in problems(item):
+                self.refuse(join_path(f"{name}[{position}]", path), message)
+                is_sound = False
+            if is_sound:
+                sound.append(item)
+        return tuple(sound)

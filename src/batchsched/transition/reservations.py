@@ -1,0 +1,151 @@
+"""What the next cycle has to be told of this one: the places that are to be kept.
+
+Specification: section 11, "Reserved tasks carried over"; it is silent on the places
+of gangs that have a part of what they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from batchsched.errors import EventError
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.constraints.taints import untolerated
+from batchsched.model.resources import Resource
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.transition.argument_reader import Given
+from batchsched.transition.result_reader import sound_result
+
+__all__ = ["places_to_keep", "reservations_to_keep"]
+
+
+def reservations_to_keep(
+    result: CycleResult, snapshot: Snapshot, /, *, nodes: Iterable[NodeInfo] | None = None
+) -> Mapping[str, str]:
+    """Return the tasks that are to be Reserved in the next cycle, and their nodes, in order of UID.
+
+    These are
+
+    - the tasks in `CycleResult.reserved`, unless the description of the node refuses them by
+      now: by its taints, or by labels that the task does not select;
+    - the Allocated tasks of jobs that have Reserved tasks, so that a gang does not lose one half
+      of its places while nodes are kept for the other half;
+    - the Allocated and Pipelined tasks of jobs for which tasks were evicted that were marked as
+      backfill. If others took these places, the evicted tasks would have lost what they had
+      done for nothing; and if the evicted tasks themselves did, this could go on for ever.
+
+    The last two are Reserved only where they fit besides what else is to be Reserved there.
+
+    `next_snapshot` does this by itself. It is for callers who make snapshots in another way:
+    all tasks that wait and are not in here have to be Pending. O(size of the snapshot); if the
+    cycle reserved nothing and evicted nothing, only what is given is checked.
+
+    Args:
+        result: what a cycle decided.
+        snapshot: what it decided on.
+        nodes: all nodes as they are now, if any of them changed since.
+
+    Raises:
+        EventError: an argument is not what it should be; all faults at once.
+        SnapshotError: nodes are at fault in themselves.
+
+    """
+    given = Given()
+    before = given.snapshot(snapshot)
+    decided = sound_result(given, result)
+    nodes_now = None if nodes is None else given.each("nodes", nodes, NodeInfo)
+    if given.faults or before is None or decided is None:
+        raise EventError(given.faults)
+    if nodes_now is not None and (decided.reserved or decided.evictions):
+        nodes_now = Snapshot(nodes=nodes_now).nodes
+    return places_to_keep(decided, before, nodes_now)
+
+
+def places_to_keep(
+    result: CycleResult, snapshot: Snapshot, nodes: tuple[NodeInfo, ...] | None
+) -> Mapping[str, str]:
+    """Return what `reservations_to_keep` does, given what is known to be sound."""
+    reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
+    if not reserved and not result.evictions:
+        return {}
+    kept = _Kept(snapshot, snapshot.nodes if nodes is None else nodes)
+    claimants = _who_called_in_loans(snapshot, result)
+    concerned = [
+        job
+        for job in snapshot.jobs
+        if any(t.uid in reserved or t.uid in claimants for t in job.tasks)
+    ]
+    for job in concerned:
+        for task in job.tasks:
+            node_name = reserved.pop(task.uid, None)
+            if node_name is not None:
+                kept.keep_reserved(task, node_name)
+    # Tasks that the snapshot has not: for those to complain about who know what came of it.
+    kept.places.update(reserved)
+    for job in concerned:
+        # A job that is left without reservations has nothing to keep the others for.
+        if any(task.uid in kept.places for task in job.tasks):
+            kept.keep_held(job, result, TaskStatus.ALLOCATED)
+        if any(task.uid in claimants for task in job.tasks):
+            kept.keep_held(job, result, TaskStatus.ALLOCATED)
+            kept.keep_held(job, result, TaskStatus.PIPELINED)
+    return dict(sorted(kept.places.items()))
+
+
+def _who_called_in_loans(snapshot: Snapshot, result: CycleResult) -> set[str]:
+    """Return the UIDs of the tasks for which tasks were evicted that were marked as backfill."""
+    claimants = {eviction.task_uid: eviction.for_task_uid for eviction in result.evictions}
+    if not claimants:
+        return set()
+    return {
+        claimants[task.uid]
+        for job in snapshot.jobs
+        for task in job.tasks
+        if task.is_backfill and task.uid in claimants
+    }
+
+
+class _Kept:
+    """The places that are to be kept, and what they take on the nodes."""
+
+    def __init__(self, snapshot: Snapshot, nodes: Iterable[NodeInfo]) -> None:
+        self.places: dict[str, str] = {}
+        self._node_named = {node.name: node for node in nodes}
+        self._taken: dict[str, Resource] = {}
+        """What is to be Reserved on each node, and what tasks of no job hold there."""
+        for task in snapshot.other_tasks:
+            if task.status.holds and task.status is not TaskStatus.RELEASING:
+                self._take(task.node_name or "", task.resreq)
+
+    def keep_reserved(self, task: TaskInfo, node_name: str) -> None:
+        """Keep the place of a Reserved task; on a node that is gone the next cycle drops it."""
+        node = self._node_named.get(node_name)
+        if node is None or not any(_refusals(task, node)):
+            self.places[task.uid] = node_name
+            self._take(node_name, task.start_request)
+
+    def keep_held(self, job: JobInfo, result: CycleResult, status: TaskStatus) -> None:
+        """Keep the places of the job's tasks that ended the cycle with `status`."""
+        for task in job.tasks:
+            outcome = result.tasks.get(task.uid)
+            if outcome is None or outcome.status is not status or task.uid in self.places:
+                continue
+            node = self._node_named.get(outcome.node_name or "")
+            if node is None:
+                continue
+            wanted = self._taken.get(node.name, Resource()) + task.start_request
+            if wanted.fits(node.allocatable):
+                self.places[task.uid] = node.name
+                self._taken[node.name] = wanted
+
+    def _take(self, node_name: str, amount: Resource) -> None:
+        self._taken[node_name] = self._taken.get(node_name, Resource()) + amount
+
+
+def _refusals(task: TaskInfo, node: NodeInfo) -> Iterator[bool]:
+    """Yield whether the description of the node refuses the task, for each part of it."""
+    yield any(node.labels.get(key) != value for key, value in task.node_selector.items())
+    yield task.node_affinity is not None and not task.node_affinity.accepts(node.labels, node.name)
+    yield untolerated(node.taints, task.tolerations) is not None

@@ -1,0 +1,106 @@
+"""What a cycle decided, read and checked: a result may be made by hand, or of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.model.validation.values import (
+    Problems,
+    is_mapping,
+    is_of,
+    is_text,
+    join_path,
+    member_problems,
+    shown,
+    text_problems,
+    truth_problems,
+)
+from batchsched.transition.argument_reader import Given
+
+__all__ = ["check_claimants", "sound_result"]
+
+_NOTHING: tuple[tuple[str, str], ...] = ()
+
+
+def sound_result(given: Given, result: object) -> CycleResult | None:
+    """Return those of the decisions that can be read at all; None if it is no result. O(size).
+
+    What no snapshot follows from, such as reasons, is left out and may be anything.
+    """
+    if not is_of(result, CycleResult):
+        given.refuse("result", f"{shown(result)} is no CycleResult")
+        return None
+    return CycleResult(
+        binds=given.each("result.binds", result.binds, Bind, _bind_problems),
+        evictions=given.each("result.evictions", result.evictions, Eviction, _eviction_problems),
+        reserved=given.each("result.reserved", result.reserved, Promise, _promise_problems),
+        tasks=_sound_outcomes(given, result),
+    )
+
+
+def check_claimants(given: Given, result: CycleResult, snapshot: Snapshot) -> None:
+    """Check that the tasks for which others were evicted are tasks of jobs. O(tasks), if any."""
+    if not result.evictions:
+        return
+    unknown = {eviction.for_task_uid for eviction in result.evictions}
+    for job in snapshot.jobs:
+        unknown.difference_update([task.uid for task in job.tasks])
+    for eviction in result.evictions:
+        if eviction.for_task_uid in unknown:
+            path = f"result.evictions[{eviction.task_uid!r}].for_task_uid"
+            message = f"{eviction.for_task_uid!r} is no task of a job"
+            given.refuse(path, f"{message}; the result is of another snapshot")
+
+
+def _bind_problems(bind: Bind) -> Iterable[tuple[str, str]]:
+    # What is sound is told at once: a cycle may bind all tasks of a cluster.
+    if type(bind.task_uid) is type(bind.node_name) is str and type(bind.is_backfill) is bool:
+        return _NOTHING
+    return [*_promise_problems(bind), *truth_problems("is_backfill", bind.is_backfill)]
+
+
+def _eviction_problems(eviction: Eviction) -> Problems:
+    yield from _promise_problems(eviction)
+    yield from text_problems("action", eviction.action, may_be_empty=True)
+    yield from text_problems("for_task_uid", eviction.for_task_uid, may_be_empty=True)
+
+
+def _promise_problems(promise: Bind | Eviction | Promise) -> Problems:
+    yield from text_problems("task_uid", promise.task_uid, may_be_empty=True)
+    yield from text_problems("node_name", promise.node_name, may_be_empty=True)
+
+
+def _sound_outcomes(given: Given, result: CycleResult) -> Mapping[str, TaskOutcome]:
+    """Return what became of tasks, or nothing if any of it cannot be read."""
+    outcomes: object = result.tasks
+    if not is_mapping(outcomes):
+        given.refuse("result.tasks", f"{shown(outcomes)} is no mapping; use a dict")
+        return {}
+    before = len(given.faults)
+    for uid, outcome in outcomes.items():
+        if not is_text(uid):
+            given.refuse(f"result.tasks[{shown(uid)}]", f"{shown(uid)} is no UID; a UID is a text")
+        for path, message in _outcome_problems(outcome):
+            given.refuse(join_path(f"result.tasks[{shown(uid)}]", path), message)
+    return result.tasks if len(given.faults) == before else {}
+
+
+def _outcome_problems(outcome: object) -> Iterable[tuple[str, str]]:
+    # As for binds: there is an outcome of every task of a cluster.
+    if type(outcome) is TaskOutcome and type(outcome.status) is TaskStatus:
+        node_name = outcome.node_name
+        if node_name is None or type(node_name) is str:
+            return _NOTHING
+    return _all_outcome_problems(outcome)
+
+
+def _all_outcome_problems(outcome: object) -> Problems:
+    if not is_of(outcome, TaskOutcome):
+        yield "", f"{shown(outcome)} is no TaskOutcome"
+        return
+    yield from member_problems("status", outcome.status, TaskStatus)
+    if outcome.node_name is not None:
+        yield from text_problems("node_name", outcome.node_name, may_be_empty=True)

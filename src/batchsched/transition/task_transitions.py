@@ -1,0 +1,283 @@
+"""What the decisions of a cycle, and what happened since, make of each task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from attrs import evolve
+
+from batchsched.errors import Fault, problem_of
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.model.validation.values import is_of, shown
+from batchsched.transition.argument_reader import Given
+
+__all__ = ["TaskChanges"]
+
+_TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
+_MOVING = (*_TO_START, TaskStatus.RELEASING, TaskStatus.RESERVED)
+
+_NEW = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_ON_A_NODE = tuple(status for status in TaskStatus if status not in _NEW)
+
+_Place = tuple[TaskStatus, str]
+"""The status that a decision gives a task, and the node."""
+
+_DECIDED = {
+    TaskStatus.BINDING: ("binds", (TaskStatus.PENDING, TaskStatus.RESERVED)),
+    TaskStatus.RELEASING: ("evicts", (TaskStatus.RUNNING,)),
+    TaskStatus.RESERVED: ("keeps a place for", (TaskStatus.PENDING, TaskStatus.RESERVED)),
+}
+"""For each status that a decision gives: what the result does, and to tasks of which status."""
+
+
+class TaskChanges:
+    """Applies decisions and events to tasks, and collects what does not fit together."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        events: Mapping[str, str],
+        replacement: Callable[[TaskInfo], TaskInfo | None],
+        given: Given,
+        *,
+        knows_decisions: bool = True,
+    ) -> None:
+        self._snapshot = snapshot
+        self._events = events
+        self._replacement = replacement
+        self._given = given
+        self._knows_decisions = knows_decisions
+        """Whether all that was decided could be read; if not, the state of tasks is unsure."""
+        self._met: set[str] = set()
+        self._nodes_before = frozenset(node.name for node in snapshot.nodes)
+        self._places: dict[str, _Place] = {}
+        self._backfilling: dict[str, bool] = {}
+        """Whether tasks are marked as backfill, where the result decides that."""
+        self.keeps_places = False
+        """Whether Reserved tasks of which nothing was decided stay where they are."""
+        self.node_names: frozenset[str] | None = None
+        """The nodes that there are, if they are not those that there were."""
+        self.task_faults: list[Fault] = []
+        self.raised: Exception | None = None
+        """What the replacement raised first, if it did."""
+
+    def decide(self, result: CycleResult) -> None:
+        """Take note of what a cycle decided."""
+        for bind in result.binds:
+            self._decide(bind.task_uid, TaskStatus.BINDING, bind.node_name)
+            self._backfilling[bind.task_uid] = bind.is_backfill
+        for eviction in result.evictions:
+            self._decide(eviction.task_uid, TaskStatus.RELEASING, eviction.node_name)
+        promised: set[str] = set()
+        for promise in result.reserved:
+            path = f"result.reserved[{promise.task_uid!r}]"
+            if promise.node_name not in self._nodes_before:
+                message = f"{promise.node_name!r} was not there; the result is of another snapshot"
+                self._given.refuse(path, message)
+            if promise.task_uid in promised:
+                self._given.refuse(path, "two reservations name the task")
+            promised.add(promise.task_uid)
+
+    def keep(self, reservations: Mapping[str, str]) -> None:
+        """Take note of the places to keep."""
+        for uid, node_name in reservations.items():
+            self._decide(uid, TaskStatus.RESERVED, node_name)
+
+    def _decide(self, uid: str, status: TaskStatus, node_name: str) -> None:
+        if uid in self._places:
+            self._given.refuse(f"result.tasks[{uid!r}]", "two decisions name the task")
+        self._places[uid] = status, node_name
+
+    def check_jobs(self, removed: tuple[str, ...], arrived: tuple[JobInfo, ...]) -> None:
+        """Check that jobs that are removed were there, and that jobs that came were not."""
+        known = {job.uid for job in self._snapshot.jobs}
+        named: set[str] = set()
+        for uid in removed:
+            if uid not in known:
+                self._given.refuse(f"removed_jobs[{uid!r}]", "there is no such job")
+            elif uid in named:
+                self._given.refuse(f"removed_jobs[{uid!r}]", "the job is named twice")
+            named.add(uid)
+        for job in arrived:
+            if job.uid in known and job.uid not in removed:
+                self._given.refuse(f"new_jobs[{job.uid!r}]", "there is such a job already")
+
+    def jobs(self, removed: frozenset[str]) -> list[JobInfo]:
+        """Return the jobs that stay, with their tasks as they are now."""
+        kept: list[JobInfo] = []
+        for job in self._snapshot.jobs:
+            if job.uid in removed:
+                self._meet_tasks_of_removed(job)
+                continue
+            tasks = self._tasks(job.tasks, self._replacement)
+            kept.append(job if tasks is None else evolve(job, tasks=tasks))
+        return kept
+
+    def others(self) -> tuple[TaskInfo, ...]:
+        """Return the tasks of no job, as they are now."""
+        before = self._snapshot.other_tasks
+        tasks = self._tasks(before, lambda _task: None)
+        return before if tasks is None else tuple(tasks)
+
+    def unknown(self) -> Iterator[Fault]:
+        """Yield a fault for everything that is named and was not met."""
+        for uid, event in self._events.items():
+            if uid not in self._met:
+                yield Fault(f"{event}[{uid!r}]", "there is no such task")
+        for uid in self._places:
+            if uid not in self._met:
+                message = "there is no such task; the result is of another snapshot"
+                yield Fault(f"result.tasks[{uid!r}]", message)
+
+    def _meet_tasks_of_removed(self, job: JobInfo) -> None:
+        for task in job.tasks:
+            if task.uid in self._events or task.uid in self._places:
+                self._met.add(task.uid)
+                self._after_event(self._after_result(task), lambda _task: None)
+
+    def _tasks(
+        self,
+        tasks: tuple[TaskInfo, ...],
+        replacement: Callable[[TaskInfo], TaskInfo | None],
+    ) -> list[TaskInfo] | None:
+        """Return the tasks as they are now, or None if none of them changed."""
+        # This loop looks at every task of the cluster; what it does for most is only this.
+        events, places = self._events, self._places
+        nodes_changed = self.node_names is not None
+        changed: list[TaskInfo | None] | None = None
+        for position, task in enumerate(tasks):
+            uid = task.uid
+            if not (nodes_changed or uid in events or uid in places or task.status in _MOVING):
+                continue
+            after = self._after(task, replacement)
+            if after is not task:
+                if changed is None:
+                    changed = list(tasks)
+                changed[position] = after
+        return None if changed is None else [task for task in changed if task is not None]
+
+    def _after(
+        self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
+    ) -> TaskInfo | None:
+        self._met.add(task.uid)
+        after = self._after_event(self._after_result(task), replacement)
+        if (
+            after is not None
+            and self._knows_decisions
+            and self.node_names is not None
+            and after.node_name is not None
+            and after.status is not TaskStatus.RESERVED
+            and after.node_name not in self.node_names
+        ):
+            message = (
+                f"the task is on {after.node_name!r}, which is no more; "
+                "name it in succeeded, failed or gone"
+            )
+            self.task_faults.append(Fault(f"tasks[{task.uid!r}]", message))
+        return after
+
+    def _after_result(self, task: TaskInfo) -> TaskInfo:
+        """Return a task as the decisions leave it."""
+        place = self._places.get(task.uid)
+        if place is not None:
+            status, node_name = place
+            problem = self._problem(task, status, node_name)
+            if problem:
+                message = f"{problem}; the result is of another snapshot"
+                self.task_faults.append(Fault(f"result.tasks[{task.uid!r}]", message))
+                return task
+            is_backfill = self._backfilling.get(task.uid, task.is_backfill)
+            return _evolved(task, status, node_name, is_backfill=is_backfill)
+        if task.status is TaskStatus.RESERVED and not self.keeps_places:
+            return _evolved(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+        return task
+
+    def _problem(self, task: TaskInfo, status: TaskStatus, node_name: str) -> str:
+        """Return why this decision cannot have been made of the task, or nothing."""
+        does, to = _DECIDED[status]
+        if task.status not in to:
+            return f"it {does} the task, which is {task.status.value}"
+        if status is TaskStatus.RELEASING and task.node_name != node_name:
+            return f"it evicts the task from {node_name!r}, which is on {task.node_name!r}"
+        if node_name not in self._nodes_before:
+            where = "to" if status is TaskStatus.BINDING else "on"
+            return f"it {does} the task {where} {node_name!r}, which was not there"
+        return ""
+
+    def _after_event(
+        self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
+    ) -> TaskInfo | None:
+        """Return a task as what happened leaves it; None if it is no more."""
+        event = self._events.get(task.uid)
+        status = task.status
+        if event is None:
+            if status in _TO_START:
+                return _evolved(
+                    task, TaskStatus.RUNNING, task.node_name, is_backfill=task.is_backfill
+                )
+            if status is TaskStatus.RELEASING:
+                return self._replaced(task, replacement)
+            return task
+        if event == "removed_tasks":
+            return None
+        if event in ("succeeded", "failed"):
+            if not status.holds:
+                self._refuse(event, task, f"is on a node can have {event}")
+                return task
+            ended = TaskStatus.SUCCEEDED if event == "succeeded" else TaskStatus.FAILED
+            return _evolved(task, ended, None, is_backfill=task.is_backfill)
+        if event == "gone":
+            if not status.holds:
+                self._refuse(event, task, "is on a node can have left it")
+                return task
+            return self._replaced(task, replacement)
+        if event == "not_started":
+            if status not in _TO_START:
+                self._refuse(event, task, "is bound has yet to start")
+                return task
+            return _evolved(task, TaskStatus.BOUND, task.node_name, is_backfill=task.is_backfill)
+        if status is not TaskStatus.RELEASING:
+            self._refuse(event, task, "is Releasing has yet to leave")
+        return task
+
+    def _replaced(
+        self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
+    ) -> TaskInfo | None:
+        path = f"replacement[{task.uid!r}]"
+        try:
+            after = replacement(task)
+        except Exception as error:
+            self.raised = self.raised or error
+            self.task_faults.append(Fault(path, f"it raised {problem_of(error)}"))
+            return None
+        if after is None:
+            return None
+        if not is_of(after, TaskInfo):
+            message = f"{shown(after)} is no TaskInfo, which comes in the place of the task"
+        elif after.node_name is not None:
+            message = f"it is on {shown(after.node_name)}; what comes new is on no node, see as_new"
+        elif after.status in _ON_A_NODE:
+            message = (
+                f"it is {after.status.value}; what comes new is Pending, see as_new, or has ended"
+            )
+        else:
+            return after
+        self.task_faults.append(Fault(path, message))
+        return None
+
+    def _refuse(self, event: str, task: TaskInfo, who: str) -> None:
+        if not self._knows_decisions:
+            return
+        message = f"the task is {task.status.value}; only one that {who}"
+        self.task_faults.append(Fault(f"{event}[{task.uid!r}]", message))
+
+
+def _evolved(
+    task: TaskInfo, status: TaskStatus, node_name: str | None, *, is_backfill: bool
+) -> TaskInfo:
+    if task.status is status and task.node_name == node_name and task.is_backfill is is_backfill:
+        return task
+    return evolve(task, status=status, node_name=node_name, is_backfill=is_backfill)

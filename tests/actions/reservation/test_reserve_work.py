@@ -1,0 +1,85 @@
+"""Reserving looks again at the nodes that changed, and decides what a loop over all decides."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.clusters import action, cluster, job, node, scheduler
+
+from batchsched import Scheduler, SchedulerConfig, Snapshot
+from batchsched.actions.reservation import node_index as reservable_module
+from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.session.plugin_set import Tiers
+from batchsched.testing import snapshots
+
+
+def starving(count: int) -> Snapshot:
+    """Nodes that one task each fills, and gangs of four that need half a node a task."""
+    return cluster(
+        [node(f"n{i:03}", "8C8G") for i in range(count)],
+        *[job(f"full{i:03}", f"7C7G@n{i:03}") for i in range(count)],
+        *[job(f"gang{i:03}", *["4C4G"] * 4) for i in range(count)],
+        now=1e6,
+    )
+
+
+def test_nodes_are_scored_again_only_when_they_have_changed() -> None:
+    real = Tiers.node_order_on_resource
+    for count in (12, 48):
+        with patch.object(
+            Tiers, "node_order_on_resource", autospec=True, side_effect=real
+        ) as scores:
+            reserve = action("reserve", starvingJobTimeThreshold=100)
+            result = scheduler(reserve).schedule(starving(count))
+        assert len(result.reserved) == count  # two on each of half of the nodes
+        # The first task looks at all nodes, and the second puts them in order. After that,
+        # each reservation is a change.
+        assert scores.call_count <= 2 * count + len(result.reserved)
+
+
+RESERVE = st.builds(
+    dict,
+    starvingJobTimeThreshold=st.sampled_from([0, 20]),
+    reservedNodePercent=st.sampled_from([0, 25, 50, 100]),
+    inOrder=st.sampled_from([False, False, True]),
+)
+BEFORE = st.sampled_from(["allocate", "preempt", "backfill"])
+
+
+@pytest.mark.parametrize("most_kinds", [1, 64])
+@given(
+    snapshot=snapshots(max_nodes=8, max_jobs=8, max_tasks=6, running=True),
+    before=st.lists(BEFORE, max_size=2, unique=True),
+    arguments=st.lists(RESERVE, min_size=1, max_size=2),
+)
+@settings(max_examples=150, deadline=None)
+def test_it_reserves_what_the_plain_loop_reserves(
+    most_kinds: int, snapshot: Snapshot, before: list[str], arguments: list[dict[str, object]]
+) -> None:
+    actions = [*before, *[{"name": "reserve", "arguments": given} for given in arguments]]
+    config = SchedulerConfig.from_mapping({"actions": actions})
+    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    with patch.object(reservable_module, "MOST_KINDS", most_kinds):
+        assert Scheduler(config).schedule(snapshot) == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(2, ["n2", "n3"]), (3, [])])
+def test_what_is_promised_to_another_job_is_not_reserved_for_any_task_of_a_kind(
+    size: int, expected: list[str]
+) -> None:
+    """The first task of a kind is asked of all nodes; the others are asked of those in order."""
+    snapshot = cluster(
+        [node(f"n{i}", "2C2G") for i in (1, 2, 3)],
+        job("low", "2C2G@n1", priority=0, minimum=0),
+        job("full", "2C2G@n2", "2C2G@n3", priority=50),
+        job("high", "2C2G", priority=20),
+        job("gang", *["2C2G"] * size, priority=0),
+        now=1e6,
+    )
+    reserve = action("reserve", starvingJobTimeThreshold=100, reservedNodePercent=100)
+    result = scheduler("preempt", reserve, without=["drf", "proportion"]).schedule(snapshot)
+    assert [promise.task_uid for promise in result.pipelined] == ["high-1"]
+    assert sorted(promise.node_name for promise in result.reserved) == expected

@@ -1,0 +1,517 @@
+"""Configurations: what a kube-batch or Volcano file holds, and everything wrong with it at once."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from tests.support.books import Opens, Saying
+
+from batchsched import (
+    ActionOption,
+    Arguments,
+    ConfigError,
+    PluginOption,
+    Registry,
+    Scheduler,
+    SchedulerConfig,
+    SnapshotError,
+    Tier,
+    default_registry,
+)
+from batchsched.config.scheduler_config import ENABLE_FLAGS
+from batchsched.testing import configs
+
+PLUGINS = "conformance, drf, gang, nodeorder, predicates, priority, proportion"
+ACTIONS = "allocate, backfill, preempt, reclaim, reserve"
+FLAGS = (
+    "enableJobOrder, enableQueueOrder, enableTaskOrder, enablePredicate, enableNodeOrder, "
+    "enablePreemptable, enableReclaimable, enableJobReady, enableJobPipelined"
+)
+
+
+def faults(mapping: Any, registry: Registry | None = None) -> list[tuple[str, str]]:
+    with pytest.raises(ConfigError) as caught:
+        SchedulerConfig.from_mapping(mapping, registry=registry)
+    assert str(caught.value) == "\n".join(str(fault) for fault in caught.value.faults)
+    return [(fault.path, fault.message) for fault in caught.value.faults]
+
+
+def plugins_of(config: SchedulerConfig) -> list[list[str]]:
+    return [[plugin.name for plugin in tier.plugins] for tier in config.tiers]
+
+
+# What is read
+
+DEFAULT_TIERS = [
+    ["priority", "gang", "conformance"],
+    ["drf", "predicates", "proportion", "nodeorder"],
+]
+
+
+def test_the_default_is_that_of_kube_batch() -> None:
+    for config in (SchedulerConfig(), SchedulerConfig.from_mapping({}), Scheduler().config):
+        assert [action.name for action in config.actions] == ["allocate", "backfill"]
+        assert plugins_of(config) == DEFAULT_TIERS
+        assert config == SchedulerConfig()
+
+
+def test_none_is_as_good_as_nothing() -> None:
+    config = SchedulerConfig.from_mapping({"actions": None, "tiers": None, "configurations": None})
+    assert config == SchedulerConfig()
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        "reclaim, allocate, backfill",
+        "reclaim,allocate,backfill",
+        "  reclaim ,allocate  ,  backfill ",
+        ["reclaim", "allocate", "backfill"],
+        ("reclaim", {"name": "allocate"}, {"name": "backfill", "arguments": None}),
+    ],
+)
+def test_actions_are_a_text_with_commas_or_a_list(actions: Any) -> None:
+    config = SchedulerConfig.from_mapping({"actions": actions})
+    assert [action.name for action in config.actions] == ["reclaim", "allocate", "backfill"]
+    assert all(action.arguments == {} for action in config.actions)
+    assert plugins_of(config) == DEFAULT_TIERS
+
+
+def test_an_action_may_run_twice_with_other_arguments() -> None:
+    config = SchedulerConfig.from_mapping(
+        {"actions": ["allocate", {"name": "allocate", "arguments": {"unready": "discard"}}]}
+    )
+    Scheduler(config)
+    assert [dict(action.arguments) for action in config.actions] == [{}, {"unready": "discard"}]
+
+
+def test_volcanos_configurations_add_arguments_to_actions() -> None:
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": ["allocate", {"name": "backfill", "arguments": {"strategy": "release"}}],
+            "configurations": [
+                {"name": "allocate", "arguments": {"unready": "discard"}},
+                {"name": "backfill", "arguments": {"strategy": "displace", "nodeChoice": "best"}},
+            ],
+        }
+    )
+    allocate, backfill = config.actions
+    assert allocate.arguments == {"unready": "discard"}
+    assert backfill.arguments == {"strategy": "release", "nodeChoice": "best"}  # its own counts
+
+
+def test_tiers_name_plugins_with_flags_and_arguments() -> None:
+    config = SchedulerConfig.from_mapping(
+        {
+            "tiers": [
+                {
+                    "plugins": [
+                        "priority",
+                        {"name": "gang", "enableJobOrder": False, "enableJobReady": "true"},
+                    ]
+                },
+                {"plugins": None},
+                {},
+                {"plugins": [{"name": "nodeorder", "arguments": {"leastrequested.weight": "2"}}]},
+            ]
+        }
+    )
+    assert plugins_of(config) == [["priority", "gang"], [], [], ["nodeorder"]]
+    assert config.tiers[0].plugins[1].flags == {"enableJobOrder": False, "enableJobReady": True}
+    assert config.tiers[3].plugins[0].arguments == {"leastrequested.weight": "2"}
+
+
+@pytest.mark.parametrize("weight", ["2", 2, 2.0])
+def test_arguments_may_be_texts_or_have_their_own_types(weight: Any) -> None:
+    seen: list[int] = []
+
+    def factory(arguments: Arguments) -> Opens:
+        seen.append(arguments.integer("weight", default=1))
+        return Opens(Saying(job_ready=lambda _: True))
+
+    registry = Registry()
+    registry.register_plugin("own", factory)
+    SchedulerConfig.from_mapping(
+        {
+            "actions": [],
+            "tiers": [{"plugins": [{"name": "own", "arguments": {"weight": weight}}]}],
+        },
+        registry=registry,
+    )
+    assert seen == [2]
+
+
+def test_every_flag_of_kube_batch_is_known() -> None:
+    assert ", ".join(ENABLE_FLAGS) == FLAGS
+    plugin = {"name": "gang", **dict.fromkeys(ENABLE_FLAGS, False)}
+    config = SchedulerConfig.from_mapping({"tiers": [{"plugins": [plugin]}]})
+    assert config.tiers[0].plugins[0].flags == dict.fromkeys(ENABLE_FLAGS, False)
+
+
+@given(configs())
+def test_configurations_are_values(config: SchedulerConfig) -> None:
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(config) == hash(SchedulerConfig(actions=config.actions, tiers=config.tiers))
+
+
+def test_configurations_cannot_be_changed_from_outside() -> None:
+    flags = {"enableJobOrder": False}
+    plugins = [PluginOption(name="gang", flags=flags)]
+    tier = Tier(plugins=plugins)
+    flags["enableJobOrder"] = True
+    plugins.clear()
+    assert tier.plugins[0].flags == {"enableJobOrder": False}
+    with pytest.raises(TypeError):
+        tier.plugins[0].flags["enableJobOrder"] = True  # type: ignore[index]
+
+
+# What is wrong
+
+
+def test_everything_wrong_is_told_at_once_with_its_path() -> None:
+    given_mapping = {
+        "action": "allocate",
+        "actions": [
+            {"name": "allocate", "argument": {}, "arguments": {"unready": "x", "evictBackfil": 1}},
+            {"name": "backfill", "arguments": {"starvationThreshold": "-1", "odd": [1]}},
+            {"name": ""},
+            5,
+        ],
+        "configurations": [{"name": "reserve", "arguments": {}}, {"kind": 1}],
+        "tiers": [
+            {"plugins": [{"name": "gang", "enableJobOder": False, "enableJobReady": "perhaps"}]},
+            {"plugin": []},
+            {"plugins": {"name": "drf"}},
+            {"plugins": [{"name": "gang"}, {"arguments": 7}]},
+            {
+                "plugins": [
+                    {
+                        "name": "nodeorder",
+                        "arguments": {"leastrequested.weight": "much", "podaffinity.weight": -1},
+                    },
+                    {
+                        "name": "predicates",
+                        "arguments": {"predicate.MemoryPressureEnable": "perhaps"},
+                    },
+                ]
+            },
+        ],
+    }
+    assert faults(given_mapping) == [
+        (
+            "action",
+            "unknown key; did you mean 'actions'? known: actions, tiers, configurations",
+        ),
+        (
+            "actions[0].argument",
+            "unknown key; did you mean 'arguments'? known: name, arguments",
+        ),
+        ("actions[1].arguments['odd']", "[1] is no text, number or truth value"),
+        ("actions[2].name", "'' is no name"),
+        ("actions[3]", "5 is no mapping"),
+        ("actions[3].name", "is missing"),
+        ("configurations[0].name", "'reserve' is none of the actions that are to run"),
+        ("configurations[1].kind", "unknown key; known: name, arguments"),
+        ("configurations[1].name", "is missing"),
+        (
+            "tiers[0].plugins[0].enableJobOder",
+            "unknown key; did you mean 'enableJobOrder'? known: name, " + FLAGS + ", arguments",
+        ),
+        ("tiers[0].plugins[0].enableJobReady", "'perhaps' is neither true nor false"),
+        ("tiers[1].plugin", "unknown key; did you mean 'plugins'? known: plugins"),
+        ("tiers[2].plugins", "{'name': 'drf'} is no list"),
+        ("tiers[3].plugins[1].name", "is missing"),
+        ("tiers[3].plugins[1].arguments", "7 is no mapping"),
+        ("actions[0].arguments['unready']", "'x' is none of hold, discard"),
+        (
+            "actions[0].arguments['evictBackfil']",
+            (
+                "unknown argument; did you mean 'evictBackfill'? "
+                "known: evictBackfill, starvationThreshold, unready"
+            ),
+        ),
+        ("actions[1].arguments['starvationThreshold']", "'-1' is less than 0"),
+        ("tiers[3].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),
+        ("tiers[4].plugins[0].arguments['leastrequested.weight']", "'much' is no number"),
+        ("tiers[4].plugins[0].arguments['podaffinity.weight']", "-1 is less than 0"),
+        (
+            "tiers[4].plugins[1].arguments['predicate.MemoryPressureEnable']",
+            "'perhaps' is neither true nor false",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        (5, [("", "5 is no mapping")]),
+        (None, [("", "None is no mapping")]),
+        ({"actions": 5}, [("actions", "5 is no list")]),
+        ({"actions": ""}, [("actions", "'' names an action without a name")]),
+        (
+            {"actions": "allocate,, backfill"},
+            [("actions", "'allocate,, backfill' names an action without a name")],
+        ),
+        ({"actions": {"allocate": {}}}, [("actions", "{'allocate': {}} is no list")]),
+        ({"tiers": "gang"}, [("tiers", "'gang' is no list")]),
+        ({"tiers": [5]}, [("tiers[0]", "5 is no mapping")]),
+        ({"tiers": [{"plugins": "gang"}]}, [("tiers[0].plugins", "'gang' is no list")]),
+        ({"tiers": [{"plugins": 0}]}, [("tiers[0].plugins", "0 is no list")]),
+        ({"tiers": [{"plugins": {}}]}, [("tiers[0].plugins", "{} is no list")]),
+        ({"tiers": [{"plugins": ""}]}, [("tiers[0].plugins", "'' is no list")]),
+        (
+            {"tiers": [{"plugins": [5]}]},
+            [
+                ("tiers[0].plugins[0]", "5 is no mapping"),
+                ("tiers[0].plugins[0].name", "is missing"),
+            ],
+        ),
+        (
+            {"tiers": [{"plugins": [{"name": 5}]}]},
+            [("tiers[0].plugins[0].name", "5 is no name")],
+        ),
+        ({"configurations": "x"}, [("configurations", "'x' is no list")]),
+        (
+            {"configurations": [{"name": "allocate", "arguments": []}]},
+            [("configurations[0].arguments", "[] is no mapping")],
+        ),
+    ],
+)
+def test_what_is_ill_typed_is_a_fault(mapping: Any, expected: list[tuple[str, str]]) -> None:
+    assert faults(mapping) == expected
+
+
+def test_names_are_checked_by_the_scheduler_that_knows_what_there_is() -> None:
+    mapping = {"actions": "alocate, own", "tiers": [{"plugins": ["drff", "mine"]}]}
+    config = SchedulerConfig.from_mapping(mapping)  # a registry may know them
+    expected = [
+        (
+            "actions[0]",
+            f"action 'alocate' is not registered; did you mean 'allocate'? known: {ACTIONS}",
+        ),
+        ("actions[1]", f"action 'own' is not registered; known: {ACTIONS}"),
+        (
+            "tiers[0].plugins[0]",
+            f"plugin 'drff' is not registered; did you mean 'drf'? known: {PLUGINS}",
+        ),
+        ("tiers[0].plugins[1]", f"plugin 'mine' is not registered; known: {PLUGINS}"),
+    ]
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(config)
+    assert [(fault.path, fault.message) for fault in caught.value.faults] == expected
+    assert faults(mapping, default_registry()) == expected
+
+
+def test_the_scheduler_checks_configurations_made_in_code_too() -> None:
+    config = SchedulerConfig(
+        actions=[ActionOption(name="reserve", arguments={"reservedNodePercent": 101})],
+        tiers=[
+            Tier(plugins=[PluginOption(name="gang", flags={"enableJobOder": True})]),
+            Tier(plugins=[PluginOption(name="gang", arguments={"x": 1})]),
+        ],
+    )
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(config)
+    assert [(fault.path, fault.message) for fault in caught.value.faults] == [
+        ("actions[0].arguments['reservedNodePercent']", "101 is more than 100"),
+        (
+            "tiers[0].plugins[0].enableJobOder",
+            f"unknown key; did you mean 'enableJobOrder'? known: {FLAGS}",
+        ),
+        ("tiers[1].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),
+        ("tiers[1].plugins[0].arguments['x']", "unknown argument; it takes none"),
+    ]
+
+
+@pytest.mark.parametrize("value", ["false", 0, None])
+def test_a_flag_that_is_no_truth_value_is_a_fault(value: Any) -> None:
+    config = SchedulerConfig(
+        tiers=[Tier(plugins=[PluginOption(name="gang", flags={"enableJobOrder": value})])]
+    )
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(config)
+    (fault,) = caught.value.faults
+    assert fault.path == "tiers[0].plugins[0].enableJobOrder"
+    assert fault.message == f"{value!r} is neither true nor false"
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments"),
+    [
+        ("allocate", {"unready": "hold", "evictBackfill": "true", "starvationThreshold": "60"}),
+        ("backfill", {"strategy": "displace", "nodeChoice": "best", "starvationThreshold": 1.5}),
+        ("reserve", {"starvingJobTimeThreshold": 0, "reservedNodePercent": "12.5"}),
+        ("preempt", {}),
+        ("reclaim", {}),
+    ],
+)
+def test_the_arguments_of_every_action_are_known(action: str, arguments: dict[str, Any]) -> None:
+    SchedulerConfig.from_mapping({"actions": [{"name": action, "arguments": arguments}]})
+    message = faults({"actions": [{"name": action, "arguments": {"x?": 1}}]})[0][1]
+    for name in arguments:
+        assert name in message
+
+
+@pytest.mark.parametrize(
+    "name", ["leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "balancedresource"]
+)
+def test_the_weights_of_nodeorder_are_whole_and_not_negative(name: str) -> None:
+    def of(value: Any) -> dict[str, Any]:
+        plugin = {"name": "nodeorder", "arguments": {f"{name}.weight": value}}
+        return {"tiers": [{"plugins": [plugin]}]}
+
+    SchedulerConfig.from_mapping(of("0"))
+    SchedulerConfig.from_mapping(of(10))
+    for value in ("-1", 1.5, "x", True):
+        assert len(faults(of(value))) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        (
+            {"actions": "allocate"},
+            "actions: 'allocate' is no collection of ActionOption; use a tuple",
+        ),
+        ({"actions": ["allocate"]}, "actions[0]: 'allocate' is not what stands here"),
+        ({"tiers": [["drf"]]}, "tiers[0]: ['drf'] is not what stands here; use Tier("),
+        ({"tiers": [Tier(plugins=["drf"])]}, "tiers[0].plugins[0]: 'drf' is not what stands here"),  # type: ignore[list-item]
+    ],
+    ids=["a text", "texts", "a list", "a name"],
+)
+def test_options_of_a_wrong_type_are_faults(wrong: dict[str, Any], path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(SchedulerConfig(**wrong))
+    assert str(caught.value).startswith(path)
+
+
+COLLECTION = "is no collection of"
+LIST = "use a tuple or a list"
+MAPPING = "is no mapping; use a dict"
+NAME = "is no name; a name is a text"
+
+
+def refused(*arguments: Any, **options: Any) -> list[tuple[str, str]]:
+    with pytest.raises(ConfigError) as caught:
+        Scheduler(*arguments, **options)
+    return [(fault.path, fault.message) for fault in caught.value.faults]
+
+
+def action(**wrong: Any) -> SchedulerConfig:
+    return SchedulerConfig(actions=[ActionOption(**{"name": "allocate", **wrong})])
+
+
+def plugin(**wrong: Any) -> SchedulerConfig:
+    return SchedulerConfig(tiers=[Tier(plugins=[PluginOption(**{"name": "gang", **wrong})])])
+
+
+@pytest.mark.parametrize("wrong", [5, None, {"a": 1}, "ab", b"ab"], ids=str)
+def test_what_is_no_collection_where_one_stands_is_a_fault(wrong: Any) -> None:
+    assert refused(SchedulerConfig(actions=wrong)) == [
+        ("actions", f"{wrong!r} {COLLECTION} ActionOption; {LIST}")
+    ]
+    assert refused(SchedulerConfig(tiers=wrong)) == [
+        ("tiers", f"{wrong!r} {COLLECTION} Tier; {LIST}")
+    ]
+    assert refused(SchedulerConfig(tiers=[Tier(), Tier(plugins=wrong)])) == [
+        ("tiers[1].plugins", f"{wrong!r} {COLLECTION} PluginOption; {LIST}")
+    ]
+
+
+@pytest.mark.parametrize("wrong", [5, None, [1], "ab"], ids=str)
+def test_what_is_no_mapping_where_one_stands_is_a_fault(wrong: Any) -> None:
+    message = f"{wrong!r} {MAPPING}"
+    assert refused(action(arguments=wrong)) == [("actions[0].arguments", message)]
+    assert refused(plugin(arguments=wrong)) == [("tiers[0].plugins[0].arguments", message)]
+    assert refused(plugin(flags=wrong)) == [("tiers[0].plugins[0].flags", message)]
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["a"], b"gang", {}], ids=str)
+def test_what_is_no_name_is_a_fault(wrong: Any) -> None:
+    message = f"{wrong!r} {NAME}"
+    assert refused(action(name=wrong)) == [("actions[0].name", message)]
+    assert refused(plugin(name=wrong)) == [("tiers[0].plugins[0].name", message)]
+
+
+@pytest.mark.parametrize("wrong", [5, None, ("a",)], ids=str)
+def test_flags_and_arguments_of_which_the_names_are_no_texts_are_faults(wrong: Any) -> None:
+    no_argument = "is no name of an argument; use a text"
+    assert refused(action(arguments={wrong: 1, "unready": "hold"})) == [
+        (f"actions[0].arguments[{wrong!r}]", no_argument)
+    ]
+    assert refused(plugin(flags={wrong: True}, arguments={wrong: 1})) == [
+        (f"tiers[0].plugins[0].flags[{wrong!r}]", "is no flag; the name of one is a text"),
+        (f"tiers[0].plugins[0].arguments[{wrong!r}]", no_argument),
+    ]
+
+
+def test_everything_wrong_with_options_made_in_code_is_told_at_once() -> None:
+    wrong: Any = 5
+    config = SchedulerConfig(
+        actions=[
+            ActionOption(name=wrong, arguments=wrong),
+            ActionOption(name="allocte", arguments=wrong),
+        ],
+        tiers=[
+            Tier(plugins=wrong),
+            Tier(
+                plugins=[
+                    PluginOption(name=wrong, flags=wrong, arguments=wrong),
+                    PluginOption(name=wrong),
+                    PluginOption(name="gang", flags={wrong: True, "enableJobReady": wrong}),
+                ]
+            ),
+        ],
+    )
+    assert [path for path, _ in refused(config)] == [
+        *("actions[0].name", "actions[0].arguments", "actions[1]", "actions[1].arguments"),
+        "tiers[0].plugins",
+        *(f"tiers[1].plugins[0].{part}" for part in ("name", "flags", "arguments")),
+        "tiers[1].plugins[1].name",
+        *("tiers[1].plugins[2].flags[5]", "tiers[1].plugins[2].enableJobReady"),
+    ]
+
+
+def test_what_is_no_registry_is_a_fault_with_all_others() -> None:
+    wrong: Any = "x"
+    registry = ("registry", "'x' is no Registry; leave it out, or extend default_registry()")
+    assert refused(None, wrong) == [registry]
+    assert faults({}, wrong) == [registry]
+    assert faults({"actions": 5, "tiers": [{"plugins": ["mine"]}]}, wrong) == [
+        ("actions", "5 is no list"),
+        registry,
+    ]
+    assert refused(wrong, wrong, placement=wrong) == [
+        ("config", "'x' is no SchedulerConfig; use SchedulerConfig.from_mapping"),
+        registry,
+        ("placement", "'x' makes no placement engine"),
+    ]
+    assert refused(action(name="mine", arguments=5), wrong) == [
+        registry,
+        ("actions[0].arguments", "5 is no mapping; use a dict"),
+    ]
+
+
+def test_what_cannot_be_shown_is_told_of_all_the_same() -> None:
+    class Shy:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    shy: Any = Shy()
+    assert refused(action(arguments={"unready": shy}))[0][1] == "<Shy> is no text"
+    assert refused(shy)[0][1].startswith("<Shy> is no SchedulerConfig")
+    assert faults({"actions": shy, shy: 1})[0] == (
+        "<Shy>",
+        "unknown key; known: actions, tiers, configurations",
+    )
+
+
+def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
+    nothing: Any = None
+    with pytest.raises(SnapshotError, match="None is no Snapshot"):
+        Scheduler().schedule(nothing)
+    with pytest.raises(ConfigError, match="None makes no placement engine"):
+        Scheduler(placement=nothing)

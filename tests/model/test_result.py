@@ -1,0 +1,273 @@
+"""The result of a cycle: plain data that can be compared, kept, sent and read."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import attrs
+import pytest
+from attrs.exceptions import FrozenInstanceError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchsched.model.reasons import (
+    ConditionReason,
+    JobCondition,
+    NodeTally,
+    PendingReason,
+    Unfit,
+    UnfitReason,
+    WhyPending,
+)
+from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
+from batchsched.model.status import JobPhase, TaskStatus
+
+TALLY = NodeTally(
+    total=5, available=0, unfit={Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu"): 5}
+)
+INVALID = JobCondition(ConditionReason.NOT_ENOUGH_TASKS, "1 of 2 tasks", plugin="gang")
+UNSCHEDULABLE = JobCondition(ConditionReason.NOT_ENOUGH_RESOURCES, "1/2 tasks", plugin="gang")
+NO_QUEUE = JobCondition(ConditionReason.QUEUE_UNKNOWN, "'x' is not a queue")
+
+FULL = {
+    "binds": (
+        Bind(task_uid="u1", node_name="n2"),
+        Bind(task_uid="u0", node_name="n1", is_backfill=True),
+    ),
+    "evictions": (Eviction(task_uid="u9", node_name="n3", action="preempt", for_task_uid="u2"),),
+    "pipelined": (Promise(task_uid="u2", node_name="n3"),),
+    "conditional": (Promise(task_uid="u3", node_name="n4"),),
+    "reserved": (Promise(task_uid="u4", node_name="n5"),),
+    "dropped_reservations": (Promise(task_uid="u5", node_name="n6"),),
+    "tasks": {
+        "u1": TaskOutcome(status=TaskStatus.BINDING, node_name="n2"),
+        "u0": TaskOutcome(status=TaskStatus.BINDING, node_name="n1", is_backfill=True),
+        "u7": TaskOutcome(status=TaskStatus.PENDING),
+    },
+    "jobs": {
+        "a/k": JobOutcome(phase=JobPhase.PENDING, condition=UNSCHEDULABLE),
+        "a/j": JobOutcome(phase=JobPhase.RUNNING),
+    },
+    "left_out": {"b/z": NO_QUEUE, "b/y": INVALID},
+    "pending": {
+        "u8": PendingReason(WhyPending.NOT_REACHED),
+        "u7": PendingReason(WhyPending.NO_NODE, TALLY),
+        "u6": PendingReason(WhyPending.NO_NODE, TALLY),
+    },
+}
+
+uids = st.sampled_from(["u1", "u2", "u3"])
+nodes = st.sampled_from(["n1", "n2"])
+promises = st.lists(st.builds(Promise, task_uid=uids, node_name=nodes), max_size=2).map(tuple)
+results = st.builds(
+    CycleResult,
+    binds=st.lists(
+        st.builds(Bind, task_uid=uids, node_name=nodes, is_backfill=st.booleans()), max_size=2
+    ).map(tuple),
+    evictions=st.lists(
+        st.builds(
+            Eviction,
+            task_uid=uids,
+            node_name=nodes,
+            action=st.sampled_from(["preempt", "reclaim"]),
+            for_task_uid=uids,
+        ),
+        max_size=2,
+    ).map(tuple),
+    pipelined=promises,
+    reserved=promises,
+    tasks=st.dictionaries(
+        uids, st.builds(TaskOutcome, status=st.sampled_from(TaskStatus), node_name=nodes)
+    ),
+    jobs=st.dictionaries(
+        st.sampled_from(["a/j", "a/k"]),
+        st.builds(
+            JobOutcome,
+            phase=st.sampled_from(JobPhase),
+            condition=st.sampled_from([None, UNSCHEDULABLE]),
+        ),
+    ),
+    left_out=st.dictionaries(st.sampled_from(["b/y", "b/z"]), st.sampled_from([NO_QUEUE, INVALID])),
+    pending=st.dictionaries(
+        uids,
+        st.sampled_from(
+            [PendingReason(WhyPending.NO_NODE, TALLY), PendingReason(WhyPending.QUEUE_OVERUSED)]
+        ),
+    ),
+)
+
+
+def contents(result: CycleResult) -> dict[str, object]:
+    """Every field as a plain tuple or dict."""
+    return {
+        field.name: dict(content) if isinstance(content, dict) else content
+        for field in attrs.fields(CycleResult)
+        for content in [getattr(result, field.name)]
+    }
+
+
+class TestValue:
+    def test_the_example_here_gives_every_field(self) -> None:
+        assert set(FULL) == {field.name for field in attrs.fields(CycleResult)}
+
+    def test_an_empty_result_decided_nothing(self) -> None:
+        empty = CycleResult()
+        assert all(not getattr(empty, field.name) for field in attrs.fields(CycleResult))
+
+    @given(results)
+    def test_it_can_be_pickled_copied_and_hashed(self, result: CycleResult) -> None:
+        for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+            assert again == result
+            assert hash(again) == hash(result)
+            assert str(again) == str(result)
+
+    @given(results, results)
+    def test_two_are_equal_exactly_if_all_content_is(
+        self, one: CycleResult, other: CycleResult
+    ) -> None:
+        assert (one == other) is (contents(one) == contents(other))
+
+    @pytest.mark.parametrize("name", FULL)
+    def test_a_difference_in_any_field_makes_a_difference(self, name: str) -> None:
+        content = FULL[name]
+        assert CycleResult(**{**FULL, name: type(content)()}) != CycleResult(**FULL)
+
+    def test_the_order_of_mappings_does_not_matter(self) -> None:
+        backwards = {
+            name: dict(reversed(content.items())) if isinstance(content, dict) else content
+            for name, content in FULL.items()
+        }
+        one, other = CycleResult(**FULL), CycleResult(**backwards)
+        assert one == other
+        assert hash(one) == hash(other)
+        assert json.dumps(one.to_dict()) == json.dumps(other.to_dict())
+        assert str(one) == str(other)
+
+    def test_the_order_of_decisions_matters(self) -> None:
+        backwards = CycleResult(**{**FULL, "binds": FULL["binds"][::-1]})
+        assert backwards != CycleResult(**FULL)
+
+    def test_it_cannot_be_changed(self) -> None:
+        given_tasks = dict(FULL["tasks"])
+        result = CycleResult(tasks=given_tasks)
+        given_tasks.clear()
+        assert result.tasks == FULL["tasks"]
+        with pytest.raises(TypeError):
+            result.tasks["u1"] = None
+        for field in attrs.fields(CycleResult):
+            with pytest.raises(FrozenInstanceError):
+                setattr(result, field.name, ())
+
+
+class TestToDict:
+    def test_it_holds_everything(self) -> None:
+        tally = "0/5 nodes are available: 5 insufficient cpu"
+        assert CycleResult(**FULL).to_dict() == {
+            "binds": [
+                {"task_uid": "u1", "node_name": "n2", "is_backfill": False},
+                {"task_uid": "u0", "node_name": "n1", "is_backfill": True},
+            ],
+            "evictions": [
+                {"task_uid": "u9", "node_name": "n3", "action": "preempt", "for_task_uid": "u2"}
+            ],
+            "pipelined": [{"task_uid": "u2", "node_name": "n3"}],
+            "conditional": [{"task_uid": "u3", "node_name": "n4"}],
+            "reserved": [{"task_uid": "u4", "node_name": "n5"}],
+            "dropped_reservations": [{"task_uid": "u5", "node_name": "n6"}],
+            "tasks": {
+                "u0": {"status": "Binding", "node_name": "n1", "is_backfill": True},
+                "u1": {"status": "Binding", "node_name": "n2", "is_backfill": False},
+                "u7": {"status": "Pending", "node_name": None, "is_backfill": False},
+            },
+            "jobs": {
+                "a/j": {"phase": "Running", "condition": None},
+                "a/k": {
+                    "phase": "Pending",
+                    "condition": {
+                        "reason": "NotEnoughResources",
+                        "message": "1/2 tasks",
+                        "plugin": "gang",
+                    },
+                },
+            },
+            "left_out": {
+                "b/y": {"reason": "NotEnoughTasks", "message": "1 of 2 tasks", "plugin": "gang"},
+                "b/z": {"reason": "QueueUnknown", "message": "'x' is not a queue", "plugin": ""},
+            },
+            "pending": {
+                "u6": {"why": "NoNode", "text": tally},
+                "u7": {"why": "NoNode", "text": tally},
+                "u8": {"why": "NotReached", "text": "NotReached"},
+            },
+        }
+
+    def test_it_names_every_field(self) -> None:
+        assert set(CycleResult().to_dict()) == {f.name for f in attrs.fields(CycleResult)}
+
+    @given(results)
+    def test_json_gives_the_same_dicts_back(self, result: CycleResult) -> None:
+        as_dict = result.to_dict()
+        assert json.loads(json.dumps(as_dict)) == as_dict
+
+    @given(results)
+    def test_equal_results_give_the_same_json(self, result: CycleResult) -> None:
+        again = pickle.loads(pickle.dumps(result))
+        assert json.dumps(again.to_dict()) == json.dumps(result.to_dict())
+
+    def test_the_dicts_are_the_callers_own(self) -> None:
+        result = CycleResult(**FULL)
+        result.to_dict()["binds"].clear()
+        assert len(result.to_dict()["binds"]) == 2
+
+
+class TestPrinting:
+    def test_it_reads_as_a_summary_and_the_decisions(self) -> None:
+        assert str(CycleResult(**FULL)).splitlines() == [
+            "2 bound, 1 evicted, 1 pipelined, 1 conditional, 1 reserved, 3 pending",
+            "  bind: u1 -> n2",
+            "  bind: u0 -> n1",
+            "  evict: u9 from n3 (preempt for u2)",
+            "  pipeline: u2 -> n3",
+            "  promise: u3 -> n4",
+            "  reserve: u4 -> n5",
+            "  give up: u5 -> n6",
+            "  pending: 2 x 0/5 nodes are available: 5 insufficient cpu",
+            "  pending: 1 x NotReached",
+            "  left out: b/y: NotEnoughTasks: 1 of 2 tasks",
+            "  left out: b/z: QueueUnknown: 'x' is not a queue",
+        ]
+
+    def test_the_most_frequent_reason_comes_first_then_the_alphabet(self) -> None:
+        pending = {
+            f"u{i}": PendingReason(WhyPending.NO_NODE, detail=detail)
+            for i, detail in enumerate(["b", "c", "a", "c"])
+        }
+        lines = str(CycleResult(pending=pending)).splitlines()[1:]
+        assert lines == ["  pending: 2 x c", "  pending: 1 x a", "  pending: 1 x b"]
+
+    def test_an_empty_one_is_one_line(self) -> None:
+        expected = "0 bound, 0 evicted, 0 pipelined, 0 conditional, 0 reserved, 0 pending"
+        assert str(CycleResult()) == expected
+
+    @pytest.mark.parametrize(
+        ("count", "last"), [(10, "  bind: u9 -> n"), (11, "  bind: ... and 1 more")]
+    )
+    def test_what_is_long_is_cut_short(self, count: int, last: str) -> None:
+        binds = tuple(Bind(task_uid=f"u{i}", node_name="n") for i in range(count))
+        lines = str(CycleResult(binds=binds)).splitlines()
+        assert len(lines) == 1 + count
+        assert lines[-1] == last
+        assert lines[0].startswith(f"{count} bound, ")
+
+    def test_a_large_one_stays_short(self) -> None:
+        many = range(5000)
+        result = CycleResult(
+            binds=tuple(Bind(task_uid=f"u{i}", node_name="n") for i in many),
+            pending={f"p{i}": PendingReason(WhyPending.NO_NODE, detail=f"{i}") for i in many},
+            left_out={f"j{i}": NO_QUEUE for i in many},
+        )
+        lines = str(result).splitlines()
+        assert len(lines) == 1 + 3 * 11
+        assert lines[-1] == "  left out: ... and 4990 more"

@@ -1,0 +1,82 @@
+"""The states of nodes: what is listed of them, and until when."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from tests.support.books import opened
+from tests.support.clusters import cluster, job, node
+
+from batchsched import Resource, ScoringRequest
+from batchsched.session.session import Session
+
+
+def session() -> Session:
+    return opened(
+        cluster(
+            [node("n1", "9C9G")],
+            job("a", "1C1G@n1", "2C1G@n1", minimum=1),
+            job("b", "3C2G@n1", "1C1G", minimum=1, queue="r"),
+            queues=("q", "r", "s"),
+        ),
+        ["gang"],
+    )
+
+
+def test_running_tasks_are_listed_by_queue_with_what_they_hold_together() -> None:
+    of = session()
+    running = of.running_on(of.nodes[0])
+    gib = 1 << 30
+    held = {}
+    for name, queue in of.queues.items():
+        mine, others = running.of_queue(queue), running.of_other_queues(queue)
+        held[name] = [
+            (sorted(task.uid for task in some.tasks), some.total) for some in (mine, others)
+        ]
+    a, b = (["a-1", "a-2"], (3000, 2 * gib)), (["b-1"], (3000, 2 * gib))
+    nobody, everybody = ([], (0, 0)), (["a-1", "a-2", "b-1"], (6000, 4 * gib))
+    assert held == {"q": [a, b], "r": [b, a], "s": [nobody, everybody]}
+
+
+def test_running_tasks_are_listed_once_until_the_node_changes() -> None:
+    of = session()
+    (on,) = of.nodes
+    queue = of.queues["q"]
+    running = of.running_on(on)
+    assert of.running_on(on) is running
+    assert running.of_queue(queue) is running.of_queue(queue)
+    assert running.of_other_queues(queue) is running.of_other_queues(queue)
+    of.evict(of.task("a-1"), claimant=of.task("b-2"))
+    anew = of.running_on(on)
+    assert anew is not running
+    assert [task.uid for task in anew.of_queue(queue).tasks] == ["a-2"]
+
+
+@pytest.mark.parametrize(
+    ("milli_cpu", "memory", "expected"),
+    [(0, 0, True), (0.09, 0.09, True), (0.1, 0, False), (0, 0.1, False), (0, 1, False)],
+)
+def test_a_task_is_best_effort_if_it_asks_for_less_than_epsilon_of_everything(
+    milli_cpu: float, memory: float, expected: bool
+) -> None:
+    one = job("a", "")
+    asks = evolve(one.tasks[0], resreq=Resource(milli_cpu=milli_cpu, memory=memory))
+    of = opened(cluster([node("n1", "1C1G")], evolve(one, tasks=[asks])), ["gang"])
+    assert of.task("a-1").is_best_effort is expected
+
+
+AMOUNTS = (0, 5, 0.5, 7.5)
+
+
+@pytest.mark.parametrize("milli_cpu", AMOUNTS)
+@pytest.mark.parametrize("memory", AMOUNTS)
+@pytest.mark.parametrize("scoring", [None, ScoringRequest(3, 4)])
+def test_a_task_counts_in_scores_as_its_description_says(
+    milli_cpu: float, memory: float, scoring: ScoringRequest | None
+) -> None:
+    one = job("a", "")
+    asks = Resource(milli_cpu=milli_cpu, memory=memory)
+    described = evolve(one.tasks[0], resreq=asks, scoring_request=scoring)
+    of = opened(cluster([node("n1", "1C1G")], evolve(one, tasks=[described])), ["gang"])
+    task, expected = of.task("a-1"), described.counts_in_scores()
+    assert (task.scoring_milli_cpu, task.scoring_memory) == (expected.milli_cpu, expected.memory)

@@ -1,0 +1,1 @@
+"""What the tests share: small clusters, opened sessions, histories, golden cases."""

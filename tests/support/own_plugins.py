@@ -1,0 +1,173 @@
+"""Plugins of a user's own that try every way to tell the engine what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zlib import crc32
+
+from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.status import TaskStatus
+from batchsched.plugin import NodeScore, Predicate, Reads
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.records import NodeState, TaskState
+
+REFUSED = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="own", detail="no")
+
+
+def _number(*texts: str) -> int:
+    return crc32("/".join(texts).encode())
+
+
+def _app(task: TaskState) -> str:
+    return task.info.labels.get("app", "")
+
+
+def _uid(task: TaskState) -> str:
+    return task.uid
+
+
+def _request(task: TaskState) -> object:
+    return task.resreq
+
+
+def _alike(_task: TaskState) -> None:
+    return None
+
+
+class Own:
+    """Predicates and scores of every scope, chosen by the names in `parts`."""
+
+    def __init__(self, parts: Iterable[str], view: SessionView) -> None:
+        self.parts = frozenset(parts)
+        self.view = view
+
+    # Predicates
+
+    def _no_label(self, task: TaskState, node: NodeState) -> Unfit | None:
+        return REFUSED if _number(_app(task), node.name) % 4 == 0 else None
+
+    def _not_many(self, _task: TaskState, node: NodeState) -> Unfit | None:
+        return REFUSED if len(node.tasks) + len(node.reserved_tasks) >= 3 else None
+
+    def _few(self, _task: TaskState, node: NodeState) -> Unfit | None:
+        return REFUSED if len(node.tasks) >= 3 else None
+
+    def _not_beside_the_same(self, task: TaskState, node: NodeState) -> Unfit | None:
+        same = any(_app(other) == _app(task) != "" for other in node.tasks.values())
+        return REFUSED if same else None
+
+    def _settled(self, _task: TaskState, node: NodeState) -> Unfit | None:
+        waits = any(other.status is TaskStatus.ALLOCATED for other in node.tasks.values())
+        return REFUSED if waits else None
+
+    def _not_the_fullest(self, _task: TaskState, node: NodeState) -> Unfit | None:
+        fullest = max(len(other.tasks) for other in self.view.nodes)
+        return REFUSED if fullest > 2 and len(node.tasks) == fullest else None
+
+    def predicates(self) -> Iterable[Predicate]:
+        if "label" in self.parts:
+            yield Predicate(check=self._no_label, reads=Reads.DESCRIPTION, task_key=_app)
+        if "many" in self.parts:
+            yield Predicate(check=self._not_many, reads=Reads.ACCOUNTS, task_key=_alike)
+        if "few" in self.parts:
+            yield Predicate(
+                check=self._few,
+                reads=Reads.ACCOUNTS,
+                task_key=_alike,
+                vectorise=lambda _task: lambda nodes: ~(nodes.tasks >= 3),
+            )
+        if "same" in self.parts:
+            yield Predicate(
+                check=self._not_beside_the_same,
+                reads=Reads.NODE,
+                task_key=_app,
+                specialise=lambda task: (
+                    (lambda node: self._not_beside_the_same(task, node)) if _app(task) else None
+                ),
+            )
+        if "settled" in self.parts:
+            yield Predicate(check=self._settled, reads=Reads.NODE, task_key=_alike)
+        if "fullest" in self.parts:
+            yield Predicate(check=self._not_the_fullest)
+
+    # Scores
+
+    def _by_name(self, task: TaskState, node: NodeState) -> float:
+        return _number(_app(task), node.name) % 7 / 3
+
+    def _idle(self, _task: TaskState, node: NodeState) -> float:
+        return float(node.idle[0]) * 0.1 / 7
+
+    def _running(self, _task: TaskState, node: NodeState) -> float:
+        return sum(other.status is TaskStatus.RUNNING for other in node.tasks.values()) / 7
+
+    def _elsewhere(self, _task: TaskState, node: NodeState) -> float:
+        return sum(len(other.tasks) for other in self.view.nodes if other is not node) * 0.1
+
+    def _tiny(self, task: TaskState, node: NodeState) -> float:
+        return (_number(task.uid, node.name) % 3) * 1e-17
+
+    def _free_part(self, task: TaskState, node: NodeState) -> float:
+        return (float(node.idle[1]) + float(task.resreq[0])) / 3
+
+    def node_scores(self) -> Iterable[NodeScore]:
+        if "tiny" in self.parts:
+            yield NodeScore(score=self._tiny, reads=Reads.DESCRIPTION, task_key=_uid)
+        if "by name" in self.parts:
+            yield NodeScore(score=self._by_name, weight=3, reads=Reads.DESCRIPTION, task_key=_app)
+        if "normalised" in self.parts:
+            yield NodeScore(
+                score=self._free_part,
+                normalise=lambda raw, low, high: (raw - low) / (high - low) if high > low else 0.3,
+                weight=2,
+                reads=Reads.ACCOUNTS,
+                task_key=_request,
+            )
+        if "idle" in self.parts:
+            yield NodeScore(
+                score=self._idle,
+                reads=Reads.ACCOUNTS,
+                task_key=_alike,
+                vectorise=lambda _task: lambda nodes: nodes.idle[0] * 0.1 / 7,
+            )
+        if "capacity" in self.parts:
+            yield NodeScore(
+                score=lambda _task, node: float(node.allocatable[1]) - node.scoring_memory,
+                weight=3,
+                reads=Reads.ACCOUNTS,
+                task_key=_alike,
+                vectorise=lambda _task: lambda nodes: nodes.allocatable[1] - nodes.scoring[1],
+            )
+        if "running" in self.parts:
+            yield NodeScore(score=self._running, reads=Reads.NODE, task_key=_alike)
+        if "reversed" in self.parts:
+            yield NodeScore(
+                score=self._by_name,
+                normalise=lambda raw, low, high: 10 * (high - raw) / ((high - low) or 1),
+                reads=Reads.DESCRIPTION,
+                task_key=_app,
+                specialise=lambda task: lambda nodes: [self._by_name(task, n) for n in nodes],
+            )
+        if "elsewhere" in self.parts:
+            yield NodeScore(score=self._elsewhere)
+        if "sometimes" in self.parts:
+            yield NodeScore(
+                score=lambda task, node: self._by_name(task, node) if _app(task) else 0,
+                normalise=lambda raw, _low, high: raw / (high or 1),
+                reads=Reads.DESCRIPTION,
+                task_key=_app,
+                specialise=lambda task: (
+                    (lambda nodes: [self._by_name(task, n) for n in nodes]) if _app(task) else None
+                ),
+            )
+        if "nothing" in self.parts:
+            yield NodeScore(score=lambda task, node: 1 / 0, weight=0)
+
+
+WATCHED_PARTS = (
+    *("label", "many", "same", "few", "settled"),
+    *("tiny", "by name", "normalised", "idle", "running", "reversed", "nothing", "capacity"),
+    "sometimes",
+)
+"""What the engine can keep answers of."""
+PARTS = (*WATCHED_PARTS, "fullest", "elsewhere")
