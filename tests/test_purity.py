@@ -203,7 +203,7 @@ def test_the_check_finds_a_clock_where_timestamps_are_read() -> None:
         ("from collections.abc import Mapping", "new.py"),
         ("from datetime import datetime\ndatetime.fromisoformat(text)", "kubernetes/objects.py"),
         ("from sys import float_info", "resources.py"),
-        ("known = cache.get(id(resource))", "vectors.py"),
+        ("known = cache.get(id(resource))", "state/vectors.py"),
         ("self.id, job.print, node.open()", "new.py"),
     ],
 )

@@ -156,7 +156,7 @@ def test_what_is_not_run_is_not_part_of_the_source(monkeypatch, tmp_path):
     before = source_digest()
     (library / "testing" / "laws.py").write_text("")
     assert source_digest() == before
-    (library / "ledger.py").write_text("")
+    (library / "state" / "ledger.py").write_text("")
     assert source_digest() != before
 
 
@@ -166,6 +166,6 @@ def test_every_target_is_one_of_a_workload_that_there_is():
 
 def test_hot_functions_are_named_with_their_classes():
     rows = table("gangs-1000", DEFAULT, TINY)
-    assert "| `ledger.py`: `Ledger.move` |" in rows
+    assert "| `state/ledger.py`: `Ledger.move` |" in rows
     assert rows.count("\n|") == 2 + HOW_MANY
     assert "extra `fast`" in table("gangs-1000", FAST, TINY)
