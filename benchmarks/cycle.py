@@ -24,7 +24,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.session.session import PlacementFactory
 from benchmarks.workloads.scenario import Scenario, pending_tasks
 
@@ -234,7 +234,7 @@ FAST = "fast"
 
 engine: MakeScheduler = _placing_by(IndexedPlacement)
 """Makes a scheduler as a user would have it, timed."""
-plain_loop: MakeScheduler = _placing_by(PlainPlacement)
+plain_loop: MakeScheduler = _placing_by(LinearScanPlacement)
 """Makes a scheduler that looks at every node for every task, timed."""
 
 

@@ -163,7 +163,7 @@ class _Recorder:
         self._session = None
         cycle = self.cycles[-1]
         cycle.unplaced.extend(session.unplaced)
-        cycle.undone.extend(session.undone)
+        cycle.undone.extend(session.rolled_back)
         cycle.queues_overused.update(session.queues_overused)
 
 
@@ -228,7 +228,7 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
     for uid in cycle.unplaced:
         session.unplaced[uid] = session.task(uid)
     for uid in cycle.undone:
-        session.undone[uid] = session.task(uid)
+        session.rolled_back[uid] = session.task(uid)
     session.queues_overused.update(cycle.queues_overused)
     del calls
     clock.begin()

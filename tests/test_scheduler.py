@@ -74,11 +74,11 @@ class _ShortestFirst:
                 return None
             return Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="shortest", detail="forbidden")
 
-        yield Predicate(check=check, reads=Reads.DESCRIPTION, task_key=lambda _: None)
+        yield Predicate(check=check, reads=Reads.DESCRIPTION, signature=lambda _: None)
 
     def node_scores(self) -> Iterable[NodeScore]:
         yield NodeScore(
-            score=lambda _task, of: of.index, reads=Reads.DESCRIPTION, task_key=lambda _: None
+            score=lambda _task, of: of.index, reads=Reads.DESCRIPTION, signature=lambda _: None
         )
 
     def on_allocate(self, _task: TaskState, /) -> None:

@@ -26,9 +26,9 @@ from batchsched import (
 )
 from batchsched.placement import Fit, Placement
 from batchsched.placement import indexed as indexed_module
-from batchsched.placement.evaluator import Judgement
+from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.vectorised import score_array as scores_module
 from batchsched.placement.vectorised.engine import VectorisedPlacement
 from batchsched.plugin.arguments import Arguments
@@ -52,7 +52,7 @@ CHOICE = st.integers(0, 30)
 def test_a_cycle_decides_the_same_with_every_engine(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:
-    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     for engine in ENGINES:
         assert Scheduler(config, placement=engine).schedule(snapshot) == expected
 
@@ -62,7 +62,7 @@ def test_a_cycle_decides_the_same_with_every_engine(
 def test_a_cycle_on_more_nodes_than_are_looked_at_one_by_one_decides_the_same(
     snapshot: Snapshot, config: SchedulerConfig
 ) -> None:
-    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     for engine in ENGINES:
         assert Scheduler(config, placement=engine).schedule(snapshot) == expected
 
@@ -81,7 +81,7 @@ def test_a_cycle_with_predicates_and_scores_of_a_users_own_decides_the_same(
 ) -> None:
     registry = default_registry()
     registry.register_plugin("own", lambda _: Opens(partial(Own, parts)))
-    expected = Scheduler(config, registry, placement=PlainPlacement).schedule(snapshot)
+    expected = Scheduler(config, registry, placement=LinearScanPlacement).schedule(snapshot)
     for engine in ENGINES:
         assert Scheduler(config, registry, placement=engine).schedule(snapshot) == expected
 
@@ -94,7 +94,7 @@ def test_a_cycle_decides_the_same_when_few_tables_are_kept(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexed_module, "MAX_KEPT_ENTRIES", 1)
         few = [Scheduler(config, placement=engine).schedule(snapshot) for engine in ENGINES]
-    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     assert few == [expected] * len(ENGINES)
 
 
@@ -104,14 +104,14 @@ def test_a_cycle_decides_the_same_when_few_tables_are_kept(
 class All:
     """All engines over one ledger."""
 
-    plain: PlainPlacement
+    plain: LinearScanPlacement
     indexed: IndexedPlacement
     vectorised: VectorisedPlacement
 
-    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
-        self.plain = PlainPlacement(ledger, judgement)
-        self.indexed = IndexedPlacement(ledger, judgement)
-        self.vectorised = VectorisedPlacement(ledger, judgement)
+    def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
+        self.plain = LinearScanPlacement(ledger, evaluator)
+        self.indexed = IndexedPlacement(ledger, evaluator)
+        self.vectorised = VectorisedPlacement(ledger, evaluator)
         # A task knows its kind by number, and a session has but one engine.
         vars(self.vectorised)["_kinds"] = vars(self.indexed)["_kinds"]
 
@@ -244,10 +244,10 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
             self.target.evict(task, claimant=task)
 
     @rule(choice=CHOICE)
-    def take_back(self, choice: int) -> None:
+    def unallocate(self, choice: int) -> None:
         task = self.some(choice, S.ALLOCATED, S.PIPELINED, S.CONDITIONAL, S.RESERVED)
         if task is not None:
-            self.target.take_back(task)
+            self.target.unallocate(task)
 
     @precondition(lambda self: self.statement is None)
     @rule()
@@ -256,9 +256,9 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
 
     @precondition(lambda self: self.statement is not None)
     @rule(choice=CHOICE)
-    def undo_to(self, choice: int) -> None:
+    def rollback(self, choice: int) -> None:
         assert self.statement is not None
-        self.statement.undo_to(choice % (len(self.statement) + 1))
+        self.statement.rollback(choice % (len(self.statement) + 1))
 
     @precondition(lambda self: self.statement is not None)
     @rule(commit=st.booleans())
@@ -334,7 +334,7 @@ def test_a_predicate_may_read_how_far_the_tasks_on_a_node_are() -> None:
     config = SchedulerConfig.from_mapping(policy, registry=registry)
     results = [
         Scheduler(config, registry, placement=engine).schedule(snapshot)
-        for engine in (PlainPlacement, IndexedPlacement, VectorisedPlacement)
+        for engine in (LinearScanPlacement, IndexedPlacement, VectorisedPlacement)
     ]
     assert results[0].binds[-1].node_name == "n0"
     assert results[0] == results[1] == results[2]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.support.clusters import amount, cluster, job, node
 
 from batchsched import Scheduler, SchedulerConfig
-from batchsched.placement.equivalence_class import Kind
-from batchsched.placement.first_fit import FirstNode
-from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.placement.equivalence_class import EquivalenceClass
+from batchsched.placement.first_fit import FirstFit
+from batchsched.placement.linear_scan import LinearScanPlacement
 
 COUNT = 6
 INDEX = st.integers(0, COUNT - 1)
@@ -48,7 +48,7 @@ def test_it_finds_what_a_loop_finds_and_asks_no_other_node(holds, events) -> Non
         asked.append(index)
         return holds[index]
 
-    first = FirstNode(COUNT, ask, changes, [watch])
+    first = FirstFit(COUNT, ask, changes, [watch])
     for event in [*events, "find"]:
         match event:
             case "find":
@@ -80,7 +80,7 @@ def test_a_node_that_does_not_do_is_asked_once_until_it_changes() -> None:
         return takes[index]
 
     changes: list[int] = []
-    first = FirstNode(3, ask, changes)
+    first = FirstFit(3, ask, changes)
     assert [first.find(), first.find()] == [2, 2]
     assert asked == [0, 1, 2, 2]
     takes[1] = True
@@ -103,8 +103,10 @@ def test_backfill_asks_a_full_node_no_more(job_count: int) -> None:
     jobs = [evolve(job(f"j{i}"), tasks=tasks[i::job_count]) for i in range(job_count)]
     snapshot = cluster(nodes, *jobs)
     config = SchedulerConfig.from_mapping({"actions": "backfill"})
-    with patch.object(Kind, "takes_now", autospec=True, side_effect=Kind.takes_now) as takes:
+    with patch.object(
+        EquivalenceClass, "takes_now", autospec=True, side_effect=EquivalenceClass.takes_now
+    ) as takes:
         result = Scheduler(config).schedule(snapshot)
-    assert result == Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    assert result == Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     assert len(result.binds) == len(nodes) * 5
     assert takes.call_count == len(result.binds) + len(nodes)

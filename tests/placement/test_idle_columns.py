@@ -1,4 +1,4 @@
-"""Columns: what is idle on all nodes, by dimension, as it is now."""
+"""IdleColumns: what is idle on all nodes, by dimension, as it is now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from batchsched import Snapshot, TaskStatus
 from batchsched.model.resources import EPSILON
 from batchsched.placement.equivalence_class import fit_check
-from batchsched.placement.idle_columns import Columns
+from batchsched.placement.idle_columns import IdleColumns
 from batchsched.state.ledger import Ledger
 from batchsched.state.vectors import fits
 from batchsched.testing import snapshots
@@ -24,7 +24,7 @@ MOVES = st.lists(
 )
 
 
-def expect_it_is_so(ledger: Ledger, columns: Columns) -> None:
+def expect_it_is_so(ledger: Ledger, columns: IdleColumns) -> None:
     columns.refresh()
     assert columns.special == {n.index for n in ledger.nodes if n.special}
     assert columns.reserved == {n.index for n in ledger.nodes if n.reserved_tasks}
@@ -44,7 +44,7 @@ def expect_it_is_so(ledger: Ledger, columns: Columns) -> None:
 @settings(max_examples=100, deadline=None)
 def test_columns_say_what_the_nodes_say_after_every_move(snapshot: Snapshot, moves) -> None:
     ledger = Ledger(snapshot)
-    columns = Columns(ledger.nodes, ledger.changes, len(ledger.dimensions.names))
+    columns = IdleColumns(ledger.nodes, ledger.changes, len(ledger.dimensions.names))
     expect_it_is_so(ledger, columns)
     for choice, place, status, mark in moves:
         movable = [

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from batchsched.placement.score_index import Order, Ranking, Raw, Scored
+from batchsched.placement.score_index import Order, Raw, Scored, ScoreIndex
 
 INDEX = st.integers(0, 9)
 SCORE = st.one_of(st.integers(-3, 3), st.sampled_from([0.5, -0.5, 1e-17, -0.0]))
@@ -20,7 +20,7 @@ class Compared(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ranking = Ranking()
+        self.ranking = ScoreIndex()
         self.order = Order()
         self.plain: dict[int, tuple[Raw, float]] = {}
 
@@ -44,7 +44,7 @@ class Compared(RuleBasedStateMachine):
     @rule(drawn=st.dictionaries(INDEX, st.tuples(RAW, SCORE), max_size=8))
     def load(self, drawn: dict[int, tuple[Raw, float]]) -> None:
         scored = self.entries(drawn)
-        self.ranking, self.order = Ranking(), Order()
+        self.ranking, self.order = ScoreIndex(), Order()
         self.ranking.load(scored)
         self.order.load(scored)
         self.plain = {index: (raw, score) for index, raw, score in scored}
@@ -87,13 +87,13 @@ del case
 
 
 def test_an_empty_ranking_has_no_best() -> None:
-    assert Ranking().best() is None
-    assert Ranking().tops() == []
+    assert ScoreIndex().best() is None
+    assert ScoreIndex().tops() == []
     assert Order().groups() == []
 
 
 def test_among_equals_the_first_in_node_order_is_the_best_whenever_it_came() -> None:
-    ranking = Ranking()
+    ranking = ScoreIndex()
     ranking.put([(5, (), 1), (3, (), 1)])
     assert ranking.best() == (1, 3)
     ranking.put([(1, (), 1)])
@@ -103,7 +103,7 @@ def test_among_equals_the_first_in_node_order_is_the_best_whenever_it_came() -> 
 
 
 def test_a_score_that_comes_back_counts_once() -> None:
-    ranking = Ranking()
+    ranking = ScoreIndex()
     ranking.put([(1, (), 5), (2, (), 4)])
     assert ranking.best() == (5, 1)
     for score in (3, 5, 3, 5):

@@ -89,14 +89,14 @@ def test_promises_count_for_what_they_are() -> None:
     assert stands() == (False, False, False)
     of.promise(of.task("j-3"), n1)
     assert stands() == (False, False, True)  # Conditional counts for the last only
-    of.take_back(of.task("j-3"))
+    of.unallocate(of.task("j-3"))
     of.reserve(of.task("j-3"), n1)
     assert stands() == (False, False, True)
-    of.take_back(of.task("j-3"))
+    of.unallocate(of.task("j-3"))
     of.pipeline(of.task("j-3"), n1)
     assert stands() == (False, True, True)
-    of.take_back(of.task("j-3"))
-    of.take_back(of.task("j-2"))
+    of.unallocate(of.task("j-3"))
+    of.unallocate(of.task("j-2"))
     of.allocate(of.task("j-2"), n1)
     of.allocate(of.task("j-3"), n1)
     assert stands() == (True, True, True)
@@ -154,12 +154,12 @@ def test_evicting_all_its_victims_leaves_a_gang_whole(running: int, minimum: int
 
 def test_at_close_jobs_that_are_not_ready_are_unschedulable() -> None:
     of = one_job(3, S.RUNNING, S.PENDING, S.SUCCEEDED, S.PENDING)
-    assert of.tiers.close() == {
+    assert of.plugin_set.close() == {
         "default/j": JobCondition(
             ConditionReason.NOT_ENOUGH_RESOURCES,
             "2 of the 3 tasks that must start together are ready",
             "gang",
         )
     }
-    assert one_job(2, S.RUNNING, S.SUCCEEDED).tiers.close() == {}
-    assert one_job(3, S.RUNNING).tiers.close() == {}  # invalid: not in the session
+    assert one_job(2, S.RUNNING, S.SUCCEEDED).plugin_set.close() == {}
+    assert one_job(3, S.RUNNING).plugin_set.close() == {}  # invalid: not in the session

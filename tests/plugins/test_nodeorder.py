@@ -31,7 +31,7 @@ from batchsched import (
     WeightedPodTerm,
 )
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.vectorised.node_matrix import NodeTable
+from batchsched.placement.vectorised.node_matrix import NodeMatrix
 from batchsched.plugin import Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.nodeorder import NodeOrderPlugin
@@ -324,7 +324,7 @@ def test_scoring_many_nodes_at_once_gives_the_scores_of_each(
             else:
                 assert values(ledger.nodes) == plain
                 assert values([]) == []
-            assert keys.setdefault((number, score.task_key(mine)), plain) == plain
+            assert keys.setdefault((number, score.signature(mine)), plain) == plain
 
 
 SIZES = st.integers(0, 40)
@@ -383,7 +383,7 @@ def test_scores_on_arrays_are_those_of_each_node(weights: NodeOrderPlugin) -> No
     ledger = Ledger(Snapshot(nodes=nodes, other_tasks=[task("t", (100, 350))]))
     mine = ledger.tasks["t"]
     [score] = weights.open(SessionView(ledger)).node_scores()  # type: ignore[attr-defined]
-    table = NodeTable(ledger.nodes, ledger.changes, ledger.dimensions)
+    table = NodeMatrix(ledger.nodes, ledger.changes, ledger.dimensions)
     for some in (range(len(nodes)), range(len(sizes)), [0, 5], [0, 6], [0, 7]):
         found: Any = score.vectorise(mine)(table.some(np.array(list(some))))
         plain = [_by_the_specification(weights, mine, ledger.nodes[i]) for i in some]
@@ -442,7 +442,7 @@ def _by_the_specification(weights: NodeOrderPlugin, mine: TaskState, of: NodeSta
 def test_the_resource_score_by_hand(request_: Resource, idle: Resource, expected: float) -> None:
     own = evolve(job("j", ""), tasks=[TaskInfo(uid="t", name="t", resreq=request_)])
     of = session(cluster([NodeInfo(name="n", allocatable=idle)], own), NodeOrderPlugin())
-    score = of.tiers.node_order_on_resource(of.task("t"), of.nodes[0])
+    score = of.plugin_set.node_order_on_resource(of.task("t"), of.nodes[0])
     assert score == pytest.approx(expected)
 
 
@@ -456,7 +456,7 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
     tasks = [evolve(task, **wishes) for task in of_job.tasks]
     weights = NodeOrderPlugin(node_affinity=7, pod_affinity=8)
     of = session(cluster(ZONES, evolve(of_job, tasks=tasks)), weights)
-    scores = [score for _, score in of.tiers.node_scores]
+    scores = [score for _, score in of.plugin_set.node_scores]
     assert [(score.name, score.reads, score.weight) for score in scores] == [
         ("requested resources", Reads.ACCOUNTS, 1),
         ("node affinity", Reads.DESCRIPTION, 7),
@@ -464,9 +464,9 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
     ]
     one, alike, larger = of.jobs["default/j"].tasks
     for score in scores:
-        assert score.task_key(one) == score.task_key(alike)
+        assert score.signature(one) == score.signature(alike)
     requested, _, attraction = scores
-    assert requested.task_key(one) != requested.task_key(larger)
+    assert requested.signature(one) != requested.signature(larger)
     for score in (requested, attraction):
         assert score.specialise is not None
         plain = [score.score(one, n) for n in of.nodes]
@@ -484,10 +484,10 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
 
 def test_scores_that_tell_no_nodes_apart_are_left_out() -> None:
     snapshot = cluster(ZONES, job("j", "1C1G"))
-    assert [score.name for _, score in session(snapshot, NodeOrderPlugin()).tiers.node_scores] == [
+    assert [score.name for _, score in session(snapshot, NodeOrderPlugin()).plugin_set.node_scores] == [
         "requested resources"
     ]
-    assert session(snapshot, only(node_affinity=1, pod_affinity=1)).tiers.node_scores == []
+    assert session(snapshot, only(node_affinity=1, pod_affinity=1)).plugin_set.node_scores == []
     for name in ("least_requested", "most_requested", "balanced_resource"):
-        (found,) = session(snapshot, only(**{name: 1})).tiers.node_scores
+        (found,) = session(snapshot, only(**{name: 1})).plugin_set.node_scores
         assert found[1].name == "requested resources"

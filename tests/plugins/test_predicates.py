@@ -34,7 +34,7 @@ from batchsched import (
 )
 from batchsched.model.reasons import Unfit
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.vectorised.node_matrix import NodeTable
+from batchsched.placement.vectorised.node_matrix import NodeMatrix
 from batchsched.plugin import Reads
 from batchsched.plugins.predicates import PredicatesPlugin, _unfit
 from batchsched.session.plugin_set import ConfiguredPlugin
@@ -106,11 +106,11 @@ def test_all_tasks_count_towards_the_limit_but_reserved_ones() -> None:
     )
     n = of.nodes[0]
     of.reserve(of.task("j-1"), n)
-    of.take_back(of.task("j-1"))
+    of.unallocate(of.task("j-1"))
     of.pipeline(of.task("j-1"), n)
     of.reserve(of.task("j-2"), n)
     assert of.placement.refusal(of.task("j-3"), n) is None
-    of.take_back(of.task("j-2"))
+    of.unallocate(of.task("j-2"))
     of.promise(of.task("j-2"), n)
     refused = of.placement.refusal(of.task("j-3"), n)
     assert refused is not None
@@ -178,7 +178,7 @@ def test_ports_of_reserved_tasks_do_not_count() -> None:
     of = opened(snapshot, ["predicates"])
     of.reserve(of.task("j-1"), of.nodes[0])
     assert of.placement.refusal(of.task("j-2"), of.nodes[0]) is None
-    of.take_back(of.task("j-1"))
+    of.unallocate(of.task("j-1"))
     of.pipeline(of.task("j-1"), of.nodes[0])
     assert of.placement.refusal(of.task("j-2"), of.nodes[0]) is not None
 
@@ -311,7 +311,7 @@ def test_checks_made_for_one_task_give_the_answers_of_the_plain_ones(snapshot: S
                 check = predicate.specialise(task)
                 assert [None if check is None else check(n) for n in of.nodes] == answers
             # Tasks with equal keys get equal answers.
-            key = (number, predicate.task_key(task))
+            key = (number, predicate.signature(task))
             assert keys.setdefault(key, answers) == answers
 
 
@@ -328,7 +328,7 @@ def test_inter_pod_affinity_says_what_it_reads_and_is_not_asked_where_it_cannot_
     *_, affinity = plugin_object(of, "predicates").predicates()
     hates, alike, meant, plain = of.jobs["default/j"].tasks
     assert affinity.reads is Reads.CLUSTER
-    assert affinity.task_key(hates) == affinity.task_key(alike) != affinity.task_key(meant)
+    assert affinity.signature(hates) == affinity.signature(alike) != affinity.signature(meant)
     check = affinity.specialise(hates)
     assert [check(n) is None for n in of.nodes] == [True, False]
     assert affinity.specialise(plain) is None
@@ -367,7 +367,7 @@ def test_predicates_read_what_they_declare_in_the_order_of_the_specification() -
     ]
     one, other_ = of.jobs["default/j"].tasks
     for predicate in predicates:
-        assert predicate.task_key(one) == predicate.task_key(other_)
+        assert predicate.signature(one) == predicate.signature(other_)
 
 
 def test_predicates_that_cannot_refuse_a_task_are_not_asked_about_it() -> None:
@@ -375,7 +375,7 @@ def test_predicates_that_cannot_refuse_a_task_are_not_asked_about_it() -> None:
     limit, conditions, selector, ports = plugin_object(of, "predicates").predicates()
     plain, on = of.task("t"), of.nodes[0]
     assert limit.specialise(plain)(on) is None
-    arrays = NodeTable(of.nodes, of.ledger.changes, of.ledger.dimensions).all()
+    arrays = NodeMatrix(of.nodes, of.ledger.changes, of.ledger.dimensions).all()
     assert limit.vectorise(plain)(arrays).tolist() == [True]
     assert conditions.specialise is None
     assert selector.specialise(plain) is None
@@ -393,7 +393,7 @@ def test_the_number_of_tasks_is_compared_on_all_nodes_at_once() -> None:
     )
     of = Session(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
     limit = next(iter(plugin_object(of, "predicates").predicates()))
-    arrays = NodeTable(of.nodes, of.ledger.changes, of.ledger.dimensions).all()
+    arrays = NodeMatrix(of.nodes, of.ledger.changes, of.ledger.dimensions).all()
     task = of.task("a-1")
     assert limit.vectorise(task)(arrays).tolist() == [False, False, True, True]
     assert [limit.check(task, n) is None for n in of.nodes] == [False, False, True, True]

@@ -424,7 +424,7 @@ def test_a_queue_that_gives_a_backfill_task_has_one_less_to_give() -> None:
         assert plugin.may_give(queue)
     for task in waiting:
         assert plugin.may_give(queue)
-        of.take_back(task)
+        of.unallocate(task)
     assert not plugin.may_give(queue)
 
 

@@ -269,13 +269,13 @@ def dropped(session: Session) -> list[tuple[str, str]]:
 
 def test_a_reservation_that_is_taken_back_was_dropped() -> None:
     session = reserved_on_n1()
-    session.take_back(session.task("s-1"))
+    session.unallocate(session.task("s-1"))
     assert dropped(session) == [("s-1", "n1")]
 
 
 def test_a_reservation_that_is_made_again_was_not_dropped() -> None:
     session = reserved_on_n1()
-    session.take_back(session.task("s-1"))
+    session.unallocate(session.task("s-1"))
     session.reserve(session.task("s-1"), session.node("n1"))
     session.pipeline(session.task("s-2"), session.node("n2"))
     result = close(session)
@@ -301,7 +301,7 @@ def test_a_reservation_on_another_node_is_not_the_one_that_was_there(
     name: str, expected: list[tuple[str, str]]
 ) -> None:
     session = reserved_on_n1()
-    session.take_back(session.task("s-1"))
+    session.unallocate(session.task("s-1"))
     session.reserve(session.task("s-1"), session.node(name))
     session.pipeline(session.task("s-2"), session.node("n2"))
     assert dropped(session) == expected
@@ -321,7 +321,7 @@ def test_what_is_undone_drops_no_reservation() -> None:
     session = reserved_on_n1()
     session.pipeline(session.task("s-2"), session.node("n2"))
     with session.statement() as statement:
-        statement.take_back(session.task("s-1"))
+        statement.unallocate(session.task("s-1"))
     assert dropped(session) == []
 
 

@@ -1,4 +1,4 @@
-"""Tiers: what several plugins together say (specification, section 5), and bad plugins."""
+"""PluginSet: what several plugins together say (specification, section 5), and bad plugins."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from batchsched import (
 )
 from batchsched.plugin import NodeScore, Predicate, Verdict, Vote
 from batchsched.plugin.session_view import SessionView
-from batchsched.session.plugin_set import ConfiguredPlugin, Tiers
+from batchsched.session.plugin_set import ConfiguredPlugin, PluginSet
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, TaskState
 
 V, P, X = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
 
 
-def tiers_of(*tiers: Sequence[Named], snapshot: Snapshot | None = None) -> tuple[Tiers, Ledger]:
+def tiers_of(*tiers: Sequence[Named], snapshot: Snapshot | None = None) -> tuple[PluginSet, Ledger]:
     ledger = Ledger(snapshot or SMALL)
-    return Tiers(configured(*tiers), SessionView(ledger)), ledger
+    return PluginSet(configured(*tiers), SessionView(ledger)), ledger
 
 
 SMALL = cluster([node("n1", "4C4G")], job("j", "1C1G", "1C1G@n1", "1C1G@n1", "1C1G@n1"))
@@ -225,7 +225,7 @@ def test_orders_go_by_tier_and_plugin_then_creation_time_then_uid() -> None:
     a = ledger.jobs["default/a"]
     assert tiers.job_key(a) == (0, -len("default/a"), a.info.creation_time, "default/a")
     task = ledger.tasks["a-1"]
-    assert tiers.task_key(task) == (0, -1, 0.0, "a-1")
+    assert tiers.signature(task) == (0, -1, 0.0, "a-1")
 
 
 def test_equals_are_ordered_by_creation_time_then_uid_and_a_queues_uid_is_its_name() -> None:
@@ -255,7 +255,7 @@ def test_a_tasks_key_is_made_once() -> None:
     own = Saying(task_order_key=lambda task: made.append(task.uid) or 0)
     tiers, ledger = tiers_of([("x", own)])
     for _ in range(3):
-        tiers.task_key(ledger.tasks["j-1"])
+        tiers.signature(ledger.tasks["j-1"])
     assert made == ["j-1"]
 
 
@@ -302,7 +302,7 @@ def test_the_first_condition_of_a_job_counts_at_close() -> None:
 
 def test_predicates_and_scores_come_in_configured_order_without_those_of_no_weight() -> None:
     def predicates(name: str) -> list[Predicate]:
-        return [Predicate(check=lambda _t, _n: None, task_key=lambda _: name)]
+        return [Predicate(check=lambda _t, _n: None, signature=lambda _: name)]
 
     def scores(weight: int) -> list[NodeScore]:
         return [NodeScore(score=lambda _t, _n: 0, weight=weight)]
@@ -414,13 +414,13 @@ def test_whatever_a_plugin_raises_says_which_plugin_and_where(point: str) -> Non
     "predicate",
     [
         Predicate(check=_fails),
-        Predicate(check=lambda _t, _n: None, specialise=_fails, task_key=lambda _: 0),
-        pytest.param(Predicate(check=lambda _t, _n: None, task_key=_fails)),
+        Predicate(check=lambda _t, _n: None, specialise=_fails, signature=lambda _: 0),
+        pytest.param(Predicate(check=lambda _t, _n: None, signature=_fails)),
         pytest.param(
-            Predicate(check=lambda _t, _n: None, watch=_fails, task_key=lambda _: 0),
+            Predicate(check=lambda _t, _n: None, watch=_fails, signature=lambda _: 0),
         ),
     ],
-    ids=["check", "specialise", "task_key", "watch"],
+    ids=["check", "specialise", "signature", "watch"],
 )
 def test_whatever_a_predicate_raises_says_so_too(predicate: Predicate) -> None:
     with pytest.raises(PluginError, match="plugin 'own', predicates: KeyError"):
@@ -432,13 +432,13 @@ def test_whatever_a_predicate_raises_says_so_too(predicate: Predicate) -> None:
     [
         NodeScore(score=_fails),
         NodeScore(score=lambda _t, _n: 1, normalise=_fails),
-        NodeScore(score=lambda _t, _n: 1, specialise=_fails, task_key=lambda _: 0, watch=list),
-        pytest.param(NodeScore(score=lambda _t, _n: 1, task_key=_fails)),
+        NodeScore(score=lambda _t, _n: 1, specialise=_fails, signature=lambda _: 0, watch=list),
+        pytest.param(NodeScore(score=lambda _t, _n: 1, signature=_fails)),
         pytest.param(
-            NodeScore(score=lambda _t, _n: 1, watch=_fails, task_key=lambda _: 0),
+            NodeScore(score=lambda _t, _n: 1, watch=_fails, signature=lambda _: 0),
         ),
     ],
-    ids=["score", "normalise", "specialise", "task_key", "watch"],
+    ids=["score", "normalise", "specialise", "signature", "watch"],
 )
 def test_whatever_a_score_raises_says_so_too(score: NodeScore) -> None:
     with pytest.raises(PluginError, match="plugin 'own', node_scores: KeyError"):
@@ -529,7 +529,7 @@ def test_plugins_open_in_configured_order_tier_by_tier_and_anew_each_time() -> N
         [("b", opens("b")), ("a", opens("a"))], [("c", opens("c"))]
     )
     for _ in range(2):
-        Tiers(plugins, SessionView(Ledger(SMALL)))
+        PluginSet(plugins, SessionView(Ledger(SMALL)))
     assert order == ["b", "a", "c"] * 2
 
 
@@ -564,8 +564,8 @@ def test_a_plugin_whose_verdicts_are_off_has_no_say_in_what_queues_may_give() ->
     [configured_] = configured([("own", saying(may_give=False, reclaimable=[V]))])
     off = evolve(configured_, disabled=frozenset({"reclaimable"}))
     ledger = Ledger(SMALL)
-    assert Tiers([configured_], SessionView(ledger)).may_give(ledger.queues["q"]) is False
-    assert Tiers([off], SessionView(ledger)).may_give(ledger.queues["q"]) is True
+    assert PluginSet([configured_], SessionView(ledger)).may_give(ledger.queues["q"]) is False
+    assert PluginSet([off], SessionView(ledger)).may_give(ledger.queues["q"]) is True
 
 
 def test_whoever_fails_when_asked_whether_a_queue_may_give_is_named() -> None:
@@ -649,7 +649,7 @@ def test_keys_of_claimants_are_those_of_all_plugins_with_a_say_in_order() -> Non
     ],
 )
 def test_whoever_fails_when_asked_about_claimants_is_named(
-    point: str, ask: Callable[[Tiers, TaskState], object]
+    point: str, ask: Callable[[PluginSet, TaskState], object]
 ) -> None:
     own = shielding("preemptable")
     setattr(own, point, _fails)

@@ -113,7 +113,7 @@ def test_reservations_without_a_future_are_dropped_at_open(
     name: str, jobs: list, dropped: dict[str, str]
 ) -> None:
     of = opened(cluster([node("n1", "4C8G"), node("n2", "4C8G")], *jobs), PLUGINS)
-    ended = [task for task in of.reserved_at_first if task.status is not S.RESERVED]
+    ended = [task for task in of.initial_reservations if task.status is not S.RESERVED]
     assert {task.uid: task.info.node_name for task in ended} == dropped
     for uid in dropped:
         assert standing(of.task(uid)) == ("Pending", None, False)
@@ -225,7 +225,7 @@ ACTS: dict[str, tuple[Callable[[Session], None], str, tuple[str, str | None, boo
         "b-1",
         ("Reserved", "n1", False),
     ),
-    "take back": (lambda of: of.take_back(of.task("c-1")), "c-1", ("Pending", None, False)),
+    "take back": (lambda of: of.unallocate(of.task("c-1")), "c-1", ("Pending", None, False)),
     "evict": (
         lambda of: of.evict(of.task("a-2"), claimant=of.task("b-1")),
         "a-2",
@@ -268,7 +268,7 @@ def test_only_running_tasks_can_be_evicted_and_only_places_taken_back() -> None:
     with pytest.raises(StatementError, match="is not Running"):
         of.evict(of.task("b-1"), claimant=of.task("b-2"))
     with pytest.raises(StatementError, match="is not Allocated or Pipelined or Conditional or Res"):
-        of.take_back(of.task("b-1"))
+        of.unallocate(of.task("b-1"))
     assert dump(of) == before
     of.statement()  # the failed acts left none open
 

@@ -108,10 +108,10 @@ class SessionHistory(RuleBasedStateMachine):
             self.noted()
 
     @rule(choice=CHOICE)
-    def take_back(self, choice: int) -> None:
+    def unallocate(self, choice: int) -> None:
         task = self.some(choice, S.ALLOCATED, S.PIPELINED, S.CONDITIONAL, S.RESERVED)
         if task is not None:
-            self.target.take_back(task)
+            self.target.unallocate(task)
             self.noted()
 
     @precondition(lambda self: self.statement is None)
@@ -122,10 +122,10 @@ class SessionHistory(RuleBasedStateMachine):
 
     @precondition(lambda self: self.statement is not None)
     @rule(choice=CHOICE)
-    def undo_to(self, choice: int) -> None:
+    def rollback(self, choice: int) -> None:
         assert self.statement is not None
         length = choice % len(self.dumps)
-        self.statement.undo_to(length)
+        self.statement.rollback(length)
         del self.dumps[length + 1 :]
         assert dump(self.session) == self.dumps[-1]
 

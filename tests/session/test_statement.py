@@ -89,7 +89,7 @@ OPERATIONS: dict[str, Callable[[Session, Statement], None]] = {
     "reserve": lambda of, st: st.reserve(of.task("b-1"), of.node("n1")),
     "evict": lambda of, st: st.evict(of.task("a-1"), claimant=of.task("b-1")),
     "evict backfill": lambda of, st: st.evict(of.task("a-2"), claimant=of.task("b-1")),
-    "take back a reservation": lambda of, st: st.take_back(of.task("c-1")),
+    "take back a reservation": lambda of, st: st.unallocate(of.task("c-1")),
 }
 
 
@@ -113,7 +113,7 @@ def test_undoing_to_a_length_leaves_what_came_before(name: str) -> None:
     statement.allocate(of.task("c-2"), of.node("n2"))
     before = dump(of)
     OPERATIONS[name](of, statement)
-    statement.undo_to(1)
+    statement.rollback(1)
     assert dump(of) == before
     assert len(statement) == 1
     statement.commit()
@@ -128,7 +128,7 @@ def test_undoing_an_eviction_forgets_it_and_keeps_those_before() -> None:
         statement.evict(of.task("a-1"), claimant=claimant)
         statement.evict(of.task("a-2"), claimant=claimant)
         statement.pipeline(claimant, of.node("n1"))
-        statement.undo_to(1)
+        statement.rollback(1)
         statement.evict(of.task("a-2"), claimant=of.task("b-2"))
         statement.commit()
     assert [(e.task_uid, e.for_task_uid) for e in of.evictions] == [("a-1", "b-1"), ("a-2", "b-2")]
@@ -138,7 +138,7 @@ def test_undoing_to_more_than_there_is_changes_nothing() -> None:
     of = session()
     statement = of.statement()
     statement.reserve(of.task("b-1"), of.node("n1"))
-    statement.undo_to(5)
+    statement.rollback(5)
     assert len(statement) == 1
 
 
@@ -146,7 +146,7 @@ def test_taking_back_takes_the_mark_that_came_with_the_place() -> None:
     of = session()
     with of.statement() as statement:
         statement.allocate(of.task("b-1"), of.node("n1"), is_backfill=True)
-        statement.take_back(of.task("b-1"))
+        statement.unallocate(of.task("b-1"))
         statement.commit()
     assert standing(of.task("b-1")) == ("Pending", None, False)
 
@@ -172,8 +172,8 @@ def test_what_is_placed_is_what_was_pending_and_is_not_any_more() -> None:
     statement.allocate(of.task("b-1"), of.node("n1"))
     statement.pipeline(of.task("b-2"), of.node("n1"))
     statement.reserve(of.task("b-3"), of.node("n1"))
-    statement.take_back(of.task("b-2"))
-    statement.take_back(of.task("c-1"))
+    statement.unallocate(of.task("b-2"))
+    statement.unallocate(of.task("c-1"))
     statement.evict(of.task("a-1"), claimant=of.task("b-1"))
     assert [task.uid for task in statement.placed()] == ["b-1", "b-3"]
 
@@ -191,7 +191,7 @@ def test_a_statement_that_ended_takes_no_more_operations(end: str) -> None:
         *(lambda op=op: op(of, statement) for op in OPERATIONS.values()),
         statement.commit,
         statement.discard,
-        lambda: statement.undo_to(0),
+        lambda: statement.rollback(0),
     ):
         with pytest.raises(
             StatementError, match=r"^the statement was committed or discarded already$"
@@ -278,7 +278,7 @@ WRONG: dict[str, tuple[Callable[[Session, Statement], None], str]] = {
         "<task b-1 Pending> is not Running",
     ),
     "take back a running task": (
-        lambda of, st: st.take_back(of.task("a-1")),
+        lambda of, st: st.unallocate(of.task("a-1")),
         "is not Allocated or Pipelined or Conditional or Reserved",
     ),
     "allocate for a job that is left out": (

@@ -155,7 +155,7 @@ def test_a_key_that_cannot_be_hashed_is_refused_and_its_plugin_named() -> None:
                 Predicate(
                     check=lambda _t, _n: None,
                     reads=Reads.NODE,
-                    task_key=lambda _t: [],  # type: ignore[arg-type, return-value]
+                    signature=lambda _t: [],  # type: ignore[arg-type, return-value]
                 )
             ]
 

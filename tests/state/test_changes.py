@@ -72,7 +72,7 @@ def test_operations_undone_within_a_statement_leave_no_trace_in_it() -> None:
         kept = len(statement)
         statement.allocate(session.task("b0"), session.node("n1"))
         statement.allocate(session.task("b1"), session.node("n2"))
-        statement.undo_to(kept)
+        statement.rollback(kept)
         assert changed(session, before) == ({0}, {"a"})
         statement.commit()
     assert changed(session, before) == ({0}, {"a"})
@@ -84,7 +84,7 @@ def test_a_discard_covers_what_was_undone_before_it() -> None:
     with session.statement() as statement:
         statement.allocate(session.task("a0"), session.node("n0"))
         statement.allocate(session.task("b0"), session.node("n1"))
-        statement.undo_to(1)
+        statement.rollback(1)
         statement.allocate(session.task("b1"), session.node("n2"))
     assert changed(session, before) == (set(), set())
 
@@ -114,6 +114,6 @@ def test_a_job_that_gives_back_changes_and_is_not_charged() -> None:
     session = opened()
     session.allocate(session.task("a0"), session.node("n1"))
     before = session.ledger.position()
-    session.take_back(session.task("a0"))
+    session.unallocate(session.task("a0"))
     nodes, jobs, charged = session.ledger.changed_since(before)
     assert (nodes, jobs, charged) == ({1}, {session.jobs["default/a"]}, set())

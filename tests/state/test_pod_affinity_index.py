@@ -176,10 +176,10 @@ class TasksComeAndGo(RuleBasedStateMachine):
             self.session.evict(task, claimant=task)
 
     @rule(choice=st.integers(0, 30))
-    def take_back(self, choice: int) -> None:
+    def unallocate(self, choice: int) -> None:
         task = self.some(choice, TaskStatus.ALLOCATED)
         if task is not None:
-            self.session.take_back(task)
+            self.session.unallocate(task)
 
     @invariant()
     def it_says_what_a_recount_says(self) -> None:

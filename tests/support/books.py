@@ -70,7 +70,7 @@ def opened(
 
 def plugin_object(session: Session, name: str) -> Any:
     """What a plugin opened for this session."""
-    return next(o.object for o in session.tiers._opened if o.name == name)
+    return next(o.object for o in session.plugin_set._opened if o.name == name)
 
 
 def standing(task: TaskState) -> tuple[str, str | None, bool]:
@@ -102,7 +102,7 @@ def _copied(value: object) -> object:
 def dump(session: Session) -> dict[str, object]:
     """Everything that decisions can depend on: books, orders, shares, counts, decisions."""
     ledger = session.ledger
-    tiers = session.tiers
+    tiers = session.plugin_set
     affinity = session.view.pod_affinity
     shares: dict[str, object] = {}
     for opened_plugin in tiers._opened:

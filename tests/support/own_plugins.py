@@ -66,27 +66,27 @@ class Own:
 
     def predicates(self) -> Iterable[Predicate]:
         if "label" in self.parts:
-            yield Predicate(check=self._no_label, reads=Reads.DESCRIPTION, task_key=_app)
+            yield Predicate(check=self._no_label, reads=Reads.DESCRIPTION, signature=_app)
         if "many" in self.parts:
-            yield Predicate(check=self._not_many, reads=Reads.ACCOUNTS, task_key=_alike)
+            yield Predicate(check=self._not_many, reads=Reads.ACCOUNTS, signature=_alike)
         if "few" in self.parts:
             yield Predicate(
                 check=self._few,
                 reads=Reads.ACCOUNTS,
-                task_key=_alike,
+                signature=_alike,
                 vectorise=lambda _task: lambda nodes: ~(nodes.tasks >= 3),
             )
         if "same" in self.parts:
             yield Predicate(
                 check=self._not_beside_the_same,
                 reads=Reads.NODE,
-                task_key=_app,
+                signature=_app,
                 specialise=lambda task: (
                     (lambda node: self._not_beside_the_same(task, node)) if _app(task) else None
                 ),
             )
         if "settled" in self.parts:
-            yield Predicate(check=self._settled, reads=Reads.NODE, task_key=_alike)
+            yield Predicate(check=self._settled, reads=Reads.NODE, signature=_alike)
         if "fullest" in self.parts:
             yield Predicate(check=self._not_the_fullest)
 
@@ -112,22 +112,22 @@ class Own:
 
     def node_scores(self) -> Iterable[NodeScore]:
         if "tiny" in self.parts:
-            yield NodeScore(score=self._tiny, reads=Reads.DESCRIPTION, task_key=_uid)
+            yield NodeScore(score=self._tiny, reads=Reads.DESCRIPTION, signature=_uid)
         if "by name" in self.parts:
-            yield NodeScore(score=self._by_name, weight=3, reads=Reads.DESCRIPTION, task_key=_app)
+            yield NodeScore(score=self._by_name, weight=3, reads=Reads.DESCRIPTION, signature=_app)
         if "normalised" in self.parts:
             yield NodeScore(
                 score=self._free_part,
                 normalise=lambda raw, low, high: (raw - low) / (high - low) if high > low else 0.3,
                 weight=2,
                 reads=Reads.ACCOUNTS,
-                task_key=_request,
+                signature=_request,
             )
         if "idle" in self.parts:
             yield NodeScore(
                 score=self._idle,
                 reads=Reads.ACCOUNTS,
-                task_key=_alike,
+                signature=_alike,
                 vectorise=lambda _task: lambda nodes: nodes.idle[0] * 0.1 / 7,
             )
         if "capacity" in self.parts:
@@ -135,17 +135,17 @@ class Own:
                 score=lambda _task, node: float(node.allocatable[1]) - node.scoring_memory,
                 weight=3,
                 reads=Reads.ACCOUNTS,
-                task_key=_alike,
+                signature=_alike,
                 vectorise=lambda _task: lambda nodes: nodes.allocatable[1] - nodes.scoring[1],
             )
         if "running" in self.parts:
-            yield NodeScore(score=self._running, reads=Reads.NODE, task_key=_alike)
+            yield NodeScore(score=self._running, reads=Reads.NODE, signature=_alike)
         if "reversed" in self.parts:
             yield NodeScore(
                 score=self._by_name,
                 normalise=lambda raw, low, high: 10 * (high - raw) / ((high - low) or 1),
                 reads=Reads.DESCRIPTION,
-                task_key=_app,
+                signature=_app,
                 specialise=lambda task: lambda nodes: [self._by_name(task, n) for n in nodes],
             )
         if "elsewhere" in self.parts:
@@ -155,7 +155,7 @@ class Own:
                 score=lambda task, node: self._by_name(task, node) if _app(task) else 0,
                 normalise=lambda raw, _low, high: raw / (high or 1),
                 reads=Reads.DESCRIPTION,
-                task_key=_app,
+                signature=_app,
                 specialise=lambda task: (
                     (lambda nodes: [self._by_name(task, n) for n in nodes]) if _app(task) else None
                 ),

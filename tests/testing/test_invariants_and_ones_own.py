@@ -202,29 +202,29 @@ class TestActions:
             check_claims(self.SNAPSHOT, result, config, registry=own)
 
     def test_the_claimant_of_a_known_action_is_taken_back(self) -> None:
-        def take_back(session: Session) -> None:
-            session.take_back(session.task("w-1"))
+        def unallocate(session: Session) -> None:
+            session.unallocate(session.task("w-1"))
 
         snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("w", "1C1G", priority=1))
-        own = registry(actions={"take-back": take_back})
+        own = registry(actions={"take-back": unallocate})
         result = accepted(snapshot, own, ["preempt", "take-back"], ["priority"])
         assert result.evictions
         assert not result.pipelined
 
     def test_what_allocate_placed_is_taken_back(self) -> None:
-        def take_back(session: Session) -> None:
-            session.take_back(session.task("g-1"))
+        def unallocate(session: Session) -> None:
+            session.unallocate(session.task("g-1"))
 
         snapshot = cluster([node("n1", "1C1G")], job("g", "1C1G", "9C9G"))
-        own = registry(actions={"take-back": take_back})
+        own = registry(actions={"take-back": unallocate})
         result = accepted(snapshot, own, ["allocate", "take-back"], ["gang"])
         assert result.tasks["g-1"].status is S.PENDING
 
     def test_a_reservation_is_taken_back(self) -> None:
-        def take_back(session: Session) -> None:
-            session.take_back(session.task("k-1"))
+        def unallocate(session: Session) -> None:
+            session.unallocate(session.task("k-1"))
 
         snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("k", "1C1G>n1"))
-        own = registry(actions={"take-back": take_back})
+        own = registry(actions={"take-back": unallocate})
         result = accepted(snapshot, own, ["take-back"], ["gang"])
         assert result.tasks["k-1"].status is S.PENDING

@@ -85,13 +85,13 @@ class TaskKeyTooCoarse(Opened):
         yield Predicate(
             check=lambda task, node: NO if task.info.priority > 1 else None,
             reads=Reads.DESCRIPTION,
-            task_key=lambda task: None,
+            signature=lambda task: None,
         )
 
 
 class TaskKeyNotHashable(Opened):
     def node_scores(self) -> Iterable[NodeScore]:
-        yield NodeScore(score=lambda task, node: 0, task_key=lambda task: [task.uid])  # type: ignore[arg-type, return-value]
+        yield NodeScore(score=lambda task, node: 0, signature=lambda task: [task.uid])  # type: ignore[arg-type, return-value]
 
 
 class NormaliseRemembers(Opened):
@@ -193,7 +193,7 @@ class ArraysDiffer(Opened):
         yield NodeScore(
             score=lambda task, node: node.idle[0] // 1000,
             reads=Reads.ACCOUNTS,
-            task_key=lambda task: None,
+            signature=lambda task: None,
             vectorise=lambda task: lambda nodes: nodes.idle[0] // 1000 * (nodes.tasks < 2),
         )
 
@@ -203,7 +203,7 @@ class ArraysCheckLess(Opened):
         yield Predicate(
             check=lambda task, node: NO if len(node.tasks) > 1 else None,
             reads=Reads.ACCOUNTS,
-            task_key=lambda task: None,
+            signature=lambda task: None,
             vectorise=lambda task: lambda nodes: nodes.tasks <= 2,
         )
 
@@ -253,7 +253,7 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (ReadsMoreThanTheDescription, "predicates", "Reads.DESCRIPTION"),
     (ReadsMoreThanAccounts, "predicates", "Reads.ACCOUNTS"),
     (ReadsOtherNodes, "node_scores", "Reads.NODE"),
-    (TaskKeyTooCoarse, "predicates", "equal task_key"),
+    (TaskKeyTooCoarse, "predicates", "equal signature"),
     (TaskKeyNotHashable, "node_scores", "can be hashed"),
     (NormaliseRemembers, "node_scores", "raw, lowest and highest only"),
     (ShareIsNotGivenBack, "job_order_key", "after a statement is discarded"),

@@ -92,7 +92,7 @@ class AllocateAction:
                 ):
                     statement.commit()
                 else:
-                    session.note_undone(statement)
+                    session.record_rollback(statement)
         self._end_turn(session, job)
         return comes_back
 
@@ -131,5 +131,5 @@ class AllocateAction:
                 break
         if reserved and not session.job_ready(job) and not session.job_condition_ready(job):
             for task in reversed(reserved):
-                placer.take_back(task)
+                placer.unallocate(task)
         return comes_back

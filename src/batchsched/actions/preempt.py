@@ -10,7 +10,7 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.actions.eviction.search import Among, make_room_among
+from batchsched.actions.eviction.search import EvictionScope, make_room_among
 from batchsched.actions.placing import place_now_or_later
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
@@ -52,7 +52,7 @@ def _between_jobs(session: Session, queue: QueueState, jobs: list[JobState]) -> 
         with session.statement() as statement:
             placed = _take_turn(session, statement, queue, job, left[job.uid])
             if not session.job_pipelined(job):
-                session.note_undone(statement)
+                session.record_rollback(statement)
                 continue
             statement.commit()
         if placed:
@@ -69,15 +69,15 @@ def _take_turn(
     placed = False
     while tasks:
         task = tasks.popleft()
-        may_grow = not session.overused(queue)
-        if not may_grow:
+        may_use_idle = not session.overused(queue)
+        if not may_use_idle:
             session.queues_overused.add(queue.name)
-        if (may_grow and place_now_or_later(session, statement, task)) or make_room_among(
+        if (may_use_idle and place_now_or_later(session, statement, task)) or make_room_among(
             session,
             statement,
             task,
-            among=Among.OTHER_JOBS,
-            may_grow=may_grow,
+            scope=EvictionScope.OTHER_JOBS,
+            may_use_idle=may_use_idle,
         ):
             placed = True
         else:
@@ -94,8 +94,8 @@ def _within_job(session: Session, job: JobState) -> None:
                 session,
                 statement,
                 task,
-                among=Among.SAME_JOB,
-                may_grow=False,
+                scope=EvictionScope.SAME_JOB,
+                may_use_idle=False,
             ):
                 session.unplaced[task.uid] = task
                 return

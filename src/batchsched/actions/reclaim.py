@@ -10,7 +10,7 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.actions.eviction.search import Among, make_room_among
+from batchsched.actions.eviction.search import EvictionScope, make_room_among
 from batchsched.actions.placing import place_now_or_later
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
@@ -54,7 +54,7 @@ class ReclaimAction:
                     if placed:
                         waiting.push(job)
                 else:
-                    session.note_undone(statement)
+                    session.record_rollback(statement)
             queues.push(queue)
 
 
@@ -72,8 +72,8 @@ def _take_turn(
             session,
             statement,
             task,
-            among=Among.OTHER_QUEUES,
-            may_grow=True,
+            scope=EvictionScope.OTHER_QUEUES,
+            may_use_idle=True,
         ):
             session.unplaced[task.uid] = task
             break

@@ -9,14 +9,14 @@ from operator import add
 from batchsched.errors import plugin_error
 from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON
-from batchsched.placement.evaluator import CLOSED, Judgement, checked_scores, checked_unfit
+from batchsched.placement.evaluator import CLOSED, Evaluator, checked_scores, checked_unfit
 from batchsched.placement.score_index import Raw, Scored
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 from batchsched.state.watch import Watch
 
-__all__ = ["Kind", "KindMaker"]
+__all__ = ["EquivalenceClass", "EquivalenceClassMaker"]
 
 LARGEST_EXACT = 1 << 50
 """Below this, different integers are different still after anything was added to both."""
@@ -26,7 +26,7 @@ NodeValues = Callable[[Sequence[NodeState]], list[float]]
 FitCheck = Callable[[Vector], bool]
 
 
-class Kind:
+class EquivalenceClass:
     """What the engine knows of one kind of task: its checks and scores, made for it alone."""
 
     __slots__ = (
@@ -61,11 +61,11 @@ class Kind:
         self.accepts_by_description: bytearray | None = None
         """For each node, whether its description will do; None: all will."""
         self.scores: list[tuple[str, int, NodeValues]] = []
-        """Scores taken as they are: plugin, weight, score."""
+        """ScoreArray taken as they are: plugin, weight, score."""
         self.plain_scores: list[tuple[str, NodeScore]] = []
         """What is behind `scores`."""
         self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
-        """Scores that are normalised, with their plugins' names."""
+        """ScoreArray that are normalised, with their plugins' names."""
         self.watches: list[Watch] = []
         """What tells of changes on other nodes that matter."""
         self.is_exact = True
@@ -163,7 +163,7 @@ class Kind:
         return True
 
     def infeasible(self, node: NodeState) -> Unfit | None:
-        """Return why the node cannot be considered, or None; see `Judgement.infeasible`."""
+        """Return why the node cannot be considered, or None; see `Evaluator.infeasible`."""
         if node.reserved_tasks and not self.is_best_effort and node.is_closed:
             return CLOSED
         name = ""
@@ -179,7 +179,7 @@ class Kind:
     def total(self, score: float, raw: Raw, lowest: Raw, highest: Raw) -> float:
         """Return the total score of a node among nodes with these extremes of raw scores."""
         for position, (name, normalised, _) in enumerate(self.normalised):
-            score += Judgement.normalised(
+            score += Evaluator.normalised(
                 name, normalised, raw[position], lowest[position], highest[position]
             )
         if not -LARGEST_EXACT < score < LARGEST_EXACT:
@@ -187,23 +187,23 @@ class Kind:
         return score
 
 
-class KindMaker:
+class EquivalenceClassMaker:
     """Finds the kind of each task, and makes it when it is seen first."""
 
-    def __init__(self, nodes: Sequence[NodeState], judgement: Judgement) -> None:
+    def __init__(self, nodes: Sequence[NodeState], evaluator: Evaluator) -> None:
         self._nodes = nodes
-        self._judgement = judgement
+        self._judgement = evaluator
         self._task_keys: dict[Callable[[TaskState], Hashable], tuple[str, str]] = {}
-        for name, predicate in judgement.predicates:
-            self._task_keys.setdefault(predicate.task_key, (name, "predicates"))
-        for name, score in judgement.scores:
-            self._task_keys.setdefault(score.task_key, (name, "node_scores"))
+        for name, predicate in evaluator.predicates:
+            self._task_keys.setdefault(predicate.signature, (name, "predicates"))
+        for name, score in evaluator.scores:
+            self._task_keys.setdefault(score.signature, (name, "node_scores"))
         self._numbers: dict[Hashable, int] = {}
-        self._kinds: list[Kind] = []
+        self._kinds: list[EquivalenceClass] = []
         self._descriptions: dict[Hashable, bytearray | None] = {}
         self._together: dict[tuple[int, int], bytearray] = {}
 
-    def kind_of(self, task: TaskState) -> Kind:
+    def class_of(self, task: TaskState) -> EquivalenceClass:
         """Return the kind of a task. O(1) after the first time."""
         if task.kind < 0:
             key, number = self._number(task)
@@ -216,19 +216,19 @@ class KindMaker:
     def _number(self, task: TaskState) -> tuple[Hashable, int | None]:
         try:
             # The innermost loop for tasks that are asked for once; blame is sought after.
-            key = (task.init_resreq, *[task_key(task) for task_key in self._task_keys])
+            key = (task.init_resreq, *[signature(task) for signature in self._task_keys])
             return key, self._numbers.get(key)
         except Exception:
             name = point = ""
             try:
-                for task_key, (name, point) in self._task_keys.items():
-                    hash(task_key(task))
+                for signature, (name, point) in self._task_keys.items():
+                    hash(signature(task))
             except Exception as error:
                 raise plugin_error(name, point, error) from error
             raise
 
-    def _make(self, key: Hashable, task: TaskState) -> Kind:
-        kind = Kind(key, task)
+    def _make(self, key: Hashable, task: TaskState) -> EquivalenceClass:
+        kind = EquivalenceClass(key, task)
         for name, predicate in self._judgement.predicates:
             try:
                 check = _check_for(predicate, task)
@@ -271,7 +271,9 @@ class KindMaker:
         return self._together[key]
 
     @staticmethod
-    def _watch(kind: Kind, name: str, function: Predicate | NodeScore, task: TaskState) -> None:
+    def _watch(
+        kind: EquivalenceClass, name: str, function: Predicate | NodeScore, task: TaskState
+    ) -> None:
         if function.reads is not Reads.CLUSTER:
             return
         if function.watch is None:
@@ -291,7 +293,7 @@ class KindMaker:
         Kinds that differ in what they request mostly have the same constraints, so
         the answers are kept by constraint.
         """
-        key = (id(predicate), predicate.task_key(task))
+        key = (id(predicate), predicate.signature(task))
         if key not in self._descriptions:
             try:
                 unfits = [check(node) for node in self._nodes]

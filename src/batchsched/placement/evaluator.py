@@ -12,13 +12,13 @@ from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Dimensions, Vector
 
-__all__ = ["CLOSED", "Judgement", "checked_scores", "checked_unfit"]
+__all__ = ["CLOSED", "Evaluator", "checked_scores", "checked_unfit"]
 
 CLOSED = Unfit(UnfitReason.RESERVED)
 """The node is kept for another task."""
 
 
-class Judgement:
+class Evaluator:
     """The predicates and scores of one cycle, applied to a task and a node."""
 
     __slots__ = ("_lacking", "dimensions", "predicates", "scores")
@@ -66,7 +66,7 @@ class Judgement:
     def totals(self, raw: Sequence[tuple[float, ...]]) -> list[float]:
         """Return the total score of each node compared, from their raw scores.
 
-        Scores that are taken as they are come first, in order; then those that are normalised.
+        ScoreArray that are taken as they are come first, in order; then those that are normalised.
         """
         totals: list[float] = [0] * len(raw)
         if not raw:

@@ -7,10 +7,10 @@ from heapq import heappop, heappush
 
 from batchsched.state.watch import Watch
 
-__all__ = ["FirstNode"]
+__all__ = ["FirstFit"]
 
 
-class FirstNode:
+class FirstFit:
     """Finds the first node, in node order, of which a condition holds.
 
     It asks about no node that a plain loop would not ask about. Where the condition does not

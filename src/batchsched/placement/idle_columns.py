@@ -8,10 +8,10 @@ from batchsched.model.resources import EPSILON
 from batchsched.state.records import NodeState
 from batchsched.state.vectors import Vector
 
-__all__ = ["Columns"]
+__all__ = ["IdleColumns"]
 
 
-class Columns:
+class IdleColumns:
     """The nodes' idle amounts as one list a dimension, brought up to date when asked.
 
     Going through one list of numbers costs a tenth of going through nodes.

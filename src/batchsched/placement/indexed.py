@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import merge
 
 from batchsched.model.reasons import NodeTally, Unfit
-from batchsched.placement.equivalence_class import Kind, KindMaker
-from batchsched.placement.evaluator import Judgement
-from batchsched.placement.first_fit import FirstNode
-from batchsched.placement.idle_columns import Columns
+from batchsched.placement.equivalence_class import EquivalenceClass, EquivalenceClassMaker
+from batchsched.placement.evaluator import Evaluator
+from batchsched.placement.first_fit import FirstFit
+from batchsched.placement.idle_columns import IdleColumns
 from batchsched.placement.interface import Fit
-from batchsched.placement.linear_scan import PlainPlacement
-from batchsched.placement.node_index import Evaluate, EvaluateOne, Table
-from batchsched.placement.score_index import Entry, Order, Ranking, Raw, Scored
+from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.node_index import Evaluate, EvaluateOne, NodeIndex
+from batchsched.placement.score_index import Entry, Order, Raw, Scored, ScoreIndex
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
@@ -39,18 +39,18 @@ FEW = 8
 class IndexedPlacement:
     """A placement engine whose cost follows what changes."""
 
-    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
+    def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
         self._nodes: Sequence[NodeState] = ledger.nodes
         self._changes: Sequence[int] = ledger.changes
         self._dimensions = ledger.dimensions
-        self._judgement = judgement
-        self._kinds = KindMaker(self._nodes, judgement)
-        self._plain = PlainPlacement(ledger, judgement)
-        self._columns_or_none: Columns | None = None
+        self._judgement = evaluator
+        self._kinds = EquivalenceClassMaker(self._nodes, evaluator)
+        self._plain = LinearScanPlacement(ledger, evaluator)
+        self._columns_or_none: IdleColumns | None = None
         self._asked: set[int] = set()
-        self._rankings: OrderedDict[tuple[int, Fit | None], Table[Ranking]] = OrderedDict()
-        self._orders: OrderedDict[int, Table[Order]] = OrderedDict()
-        self._firsts: OrderedDict[int, FirstNode] = OrderedDict()
+        self._rankings: OrderedDict[tuple[int, Fit | None], NodeIndex[ScoreIndex]] = OrderedDict()
+        self._orders: OrderedDict[int, NodeIndex[Order]] = OrderedDict()
+        self._firsts: OrderedDict[int, FirstFit] = OrderedDict()
         self._most_tables = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
         self._tallies: dict[int, tuple[int, NodeTally]] = {}
 
@@ -58,12 +58,12 @@ class IndexedPlacement:
 
     def kind(self, task: TaskState, /) -> int | None:
         """Return a number that tasks share which get the same answers; None: cannot be told."""
-        kind = self._kinds.kind_of(task)
+        kind = self._kinds.class_of(task)
         return task.kind if kind.is_watched and not kind.watches else None
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
-        kind = self._kinds.kind_of(task)
+        kind = self._kinds.class_of(task)
         if kind.is_watched and kind.is_exact:
             if fit is Fit.NOW:
                 best = self._best_now(task, kind)
@@ -75,7 +75,7 @@ class IndexedPlacement:
 
     def best_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the best of all feasible nodes."""
-        kind = self._kinds.kind_of(task)
+        kind = self._kinds.class_of(task)
         if kind.is_watched and kind.is_exact:
             best = self._best_of(self._ranking(task.kind, kind, None), kind)
             if kind.is_exact:
@@ -84,7 +84,7 @@ class IndexedPlacement:
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
-        kind = self._kinds.kind_of(task)
+        kind = self._kinds.class_of(task)
         if not kind.is_watched:
             return self._plain.first_feasible(task)
         index = self._first(task.kind, kind).find()
@@ -94,7 +94,7 @@ class IndexedPlacement:
         self, task: TaskState, /, among: Collection[int] | None = None
     ) -> Iterable[NodeState]:
         """Return all feasible nodes in node order; `among` these, if given."""
-        kind = self._kinds.kind_of(task)
+        kind = self._kinds.class_of(task)
         if not kind.is_watched:
             return self._plain.feasible(task, among)
         nodes = self._nodes
@@ -107,7 +107,7 @@ class IndexedPlacement:
         self, task: TaskState, /, among: Collection[int] | None = None
     ) -> Iterable[NodeState]:
         """Return all feasible nodes, the best first; `among` these, if given."""
-        kind = self._kinds.kind_of(task)
+        kind = self._kinds.class_of(task)
         if not kind.is_watched or not kind.is_exact:
             return self._plain.ranked(task, among)
         if kind.normalised:
@@ -138,7 +138,7 @@ class IndexedPlacement:
 
     def tally(self, task: TaskState, /) -> NodeTally:
         """Return how many nodes could take the task now, and what stands in the way on others."""
-        kind = self._kinds.kind_of(task)
+        kind = self._kinds.class_of(task)
         if not kind.is_watched:
             return self._plain.tally(task)
         known = self._tallies.get(task.kind)
@@ -149,12 +149,14 @@ class IndexedPlacement:
     # Choosing
 
     @property
-    def _columns(self) -> Columns:
+    def _columns(self) -> IdleColumns:
         if self._columns_or_none is None:
-            self._columns_or_none = Columns(self._nodes, self._changes, len(self._dimensions.names))
+            self._columns_or_none = IdleColumns(
+                self._nodes, self._changes, len(self._dimensions.names)
+            )
         return self._columns_or_none
 
-    def _best_not_now(self, task: TaskState, kind: Kind, fit: Fit) -> NodeState | None:
+    def _best_not_now(self, task: TaskState, kind: EquivalenceClass, fit: Fit) -> NodeState | None:
         columns = self._columns
         columns.refresh()
         now = self._best_now(task, kind)
@@ -166,7 +168,7 @@ class IndexedPlacement:
             return self._plain.best(task, fit)
         return self._best_of(self._ranking(task.kind, kind, fit), kind)
 
-    def _best_now(self, task: TaskState, kind: Kind) -> NodeState | None:
+    def _best_now(self, task: TaskState, kind: EquivalenceClass) -> NodeState | None:
         number = task.kind
         if number not in self._asked:
             # Most kinds of a cluster of unlike tasks are asked for once: no table for those.
@@ -174,7 +176,7 @@ class IndexedPlacement:
             return self._scan(kind)
         return self._best_of(self._ranking(number, kind, Fit.NOW), kind)
 
-    def _scan(self, kind: Kind) -> NodeState | None:
+    def _scan(self, kind: EquivalenceClass) -> NodeState | None:
         best: dict[Raw, tuple[float, int]] = {}
         for index, raw, score in self._fitting_now(kind, None):
             known = best.get(raw)
@@ -182,13 +184,15 @@ class IndexedPlacement:
                 best[raw] = (score, index)
         return self._choose([(raw, score, index) for raw, (score, index) in best.items()], kind)
 
-    def _best_of(self, ranking: Ranking, kind: Kind) -> NodeState | None:
+    def _best_of(self, ranking: ScoreIndex, kind: EquivalenceClass) -> NodeState | None:
         if kind.normalised:
             return self._choose(ranking.tops(), kind)
         best = ranking.best()
         return None if best is None else self._nodes[best[1]]
 
-    def _choose(self, tops: list[tuple[Raw, float, int]], kind: Kind) -> NodeState | None:
+    def _choose(
+        self, tops: list[tuple[Raw, float, int]], kind: EquivalenceClass
+    ) -> NodeState | None:
         """Return the best node, given the best of each group."""
         if len(tops) <= 1 and not kind.normalised:
             return self._nodes[tops[0][2]] if tops else None
@@ -200,7 +204,7 @@ class IndexedPlacement:
         )
         return self._nodes[index]
 
-    def _ranked(self, kind: Kind, order: Order) -> Iterator[NodeState]:
+    def _ranked(self, kind: EquivalenceClass, order: Order) -> Iterator[NodeState]:
         groups = order.groups()
         if not groups:
             return
@@ -221,14 +225,14 @@ class IndexedPlacement:
 
     # Tables
 
-    def _ranking(self, number: int, kind: Kind, fit: Fit | None) -> Ranking:
+    def _ranking(self, number: int, kind: EquivalenceClass, fit: Fit | None) -> ScoreIndex:
         table = self._rankings.get((number, fit))
         if table is None:
-            table = Table(
+            table = NodeIndex(
                 self._evaluate(kind, fit),
                 self._changes,
                 kind.watches,
-                Ranking,
+                ScoreIndex,
                 self._evaluate_one(kind, fit),
             )
             self._rankings[number, fit] = table
@@ -239,10 +243,10 @@ class IndexedPlacement:
         table.refresh()
         return table.kept
 
-    def _order(self, number: int, kind: Kind) -> Order:
+    def _order(self, number: int, kind: EquivalenceClass) -> Order:
         table = self._orders.get(number)
         if table is None:
-            table = Table(
+            table = NodeIndex(
                 self._evaluate(kind, None),
                 self._changes,
                 kind.watches,
@@ -257,11 +261,11 @@ class IndexedPlacement:
         table.refresh()
         return table.kept
 
-    def _first(self, number: int, kind: Kind) -> FirstNode:
+    def _first(self, number: int, kind: EquivalenceClass) -> FirstFit:
         first = self._firsts.get(number)
         if first is None:
             nodes = self._nodes
-            first = self._firsts[number] = FirstNode(
+            first = self._firsts[number] = FirstFit(
                 len(nodes), lambda index: kind.takes_now(nodes[index]), self._changes, kind.watches
             )
             if len(self._firsts) > self._most_tables:
@@ -270,7 +274,7 @@ class IndexedPlacement:
             self._firsts.move_to_end(number)
         return first
 
-    def _evaluate(self, kind: Kind, fit: Fit | None) -> Evaluate:
+    def _evaluate(self, kind: EquivalenceClass, fit: Fit | None) -> Evaluate:
         match fit:
             case None:
                 return lambda among: self._score_feasible(kind, among)
@@ -285,7 +289,7 @@ class IndexedPlacement:
                     kind, self._special_where(among, kind.request, NodeState.fits_conditionally)
                 )
 
-    def _evaluate_one(self, kind: Kind, fit: Fit | None) -> EvaluateOne | None:
+    def _evaluate_one(self, kind: EquivalenceClass, fit: Fit | None) -> EvaluateOne | None:
         nodes = self._nodes
         if kind.normalised or kind.watches:
             return None
@@ -293,7 +297,7 @@ class IndexedPlacement:
             return lambda index: kind.score_now(nodes[index])
         return None if fit is not None else lambda index: kind.score_feasible(nodes[index])
 
-    def _fitting_now(self, kind: Kind, among: Collection[int] | None) -> list[Scored]:
+    def _fitting_now(self, kind: EquivalenceClass, among: Collection[int] | None) -> list[Scored]:
         nodes = self._nodes
         if among is not None and len(among) <= FEW:
             fits_idle, feasible, request = kind.fits_idle, kind.is_feasible, kind.request
@@ -325,7 +329,7 @@ class IndexedPlacement:
         looked_at = sorted(special) if among is None else [i for i in among if i in special]
         return [index for index in looked_at if fits(self._nodes[index], request)]
 
-    def _score_feasible(self, kind: Kind, among: Iterable[int] | None) -> list[Scored]:
+    def _score_feasible(self, kind: EquivalenceClass, among: Iterable[int] | None) -> list[Scored]:
         nodes = self._nodes
         looked_at = list(nodes) if among is None else [nodes[index] for index in among]
         self._columns.refresh()
@@ -336,7 +340,7 @@ class IndexedPlacement:
 
     # Reasons
 
-    def _count(self, kind: Kind) -> NodeTally:
+    def _count(self, kind: EquivalenceClass) -> NodeTally:
         nodes = self._nodes
         columns = self._columns
         columns.refresh()

@@ -9,20 +9,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from batchsched.model.reasons import NodeTally, Unfit
-from batchsched.placement.evaluator import Judgement
+from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.interface import Fit
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["PlainPlacement"]
+__all__ = ["LinearScanPlacement"]
 
 
-class PlainPlacement:
+class LinearScanPlacement:
     """A placement engine that looks at every node for every task. O(nodes) a question."""
 
-    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
+    def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
         self._nodes: Sequence[NodeState] = ledger.nodes
-        self._judgement = judgement
+        self._judgement = evaluator
 
     def kind(self, _task: TaskState, /) -> None:
         """Return None: the plain loop tells every task from every other."""

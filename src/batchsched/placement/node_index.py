@@ -8,14 +8,14 @@ from typing import Generic, Protocol, TypeVar
 from batchsched.placement.score_index import Scored
 from batchsched.state.watch import Watch
 
-__all__ = ["Evaluate", "EvaluateOne", "Table"]
+__all__ = ["Evaluate", "EvaluateOne", "NodeIndex"]
 
 Evaluate = Callable[[Collection[int] | None], list[Scored]]
-"""Scores those of some nodes (None: of all) that are feasible and where the task fits."""
+"""ScoreArray those of some nodes (None: of all) that are feasible and where the task fits."""
 
 
 class Keeps(Protocol):
-    """What keeps nodes by score: a `Ranking` or an `Order`."""
+    """What keeps nodes by score: a `ScoreIndex` or an `Order`."""
 
     def load(self, scored: list[Scored], /) -> None: ...
 
@@ -27,7 +27,7 @@ class Keeps(Protocol):
 
 
 EvaluateOne = Callable[[int], float | None]
-"""Scores one node if it is feasible and the task fits there; for kinds without raw scores."""
+"""ScoreArray one node if it is feasible and the task fits there; for kinds without raw scores."""
 
 FEW = 12
 """So many changes are looked at one by one; more, all at once."""
@@ -35,7 +35,7 @@ FEW = 12
 KeepsT = TypeVar("KeepsT", bound=Keeps)
 
 
-class Table(Generic[KeepsT]):
+class NodeIndex(Generic[KeepsT]):
     """The nodes that meet a condition for a kind of task, with their scores.
 
     It looks again at the nodes that changed since it was last asked, and at no others.

@@ -1,6 +1,6 @@
 """Rankings: nodes with scores that change, the best first.
 
-Scores that are normalised depend on which nodes take part in a choice. Nodes
+ScoreArray that are normalised depend on which nodes take part in a choice. Nodes
 with the same raw scores are therefore kept together in one group: whatever the
 raw scores come to, they come to the same for all of the group, so that the best
 of a group stays its best.
@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 from sortedcontainers import SortedList
 
-__all__ = ["Entry", "Order", "Ranking", "Raw", "Scored"]
+__all__ = ["Entry", "Order", "Raw", "ScoreIndex", "Scored"]
 
 Raw = tuple[float, ...]
 """The raw scores of a node, one for each score that is normalised."""
@@ -85,7 +85,7 @@ class _Group:
         return None
 
 
-class Ranking:
+class ScoreIndex:
     """Nodes by group and score; finds the best of each group."""
 
     __slots__ = ("_group_of", "_groups", "_only")

@@ -12,7 +12,7 @@ from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.watch import Watch
 
-__all__ = ["NodeScore", "Predicate", "Reads", "each_on_its_own"]
+__all__ = ["NodeScore", "Predicate", "Reads", "per_task"]
 
 
 class Reads(Enum):
@@ -33,7 +33,7 @@ class Reads(Enum):
     """Also the state of other nodes, or anything else."""
 
 
-def each_on_its_own(task: TaskState, /) -> Hashable:
+def per_task(task: TaskState, /) -> Hashable:
     """Tell every task from every other: right for any function, and slow for many tasks."""
     return task.uid
 
@@ -46,7 +46,7 @@ class Predicate:
     """Return None to accept, or why not."""
     reads: Reads = Reads.CLUSTER
     """What `check` reads of the cluster."""
-    task_key: Callable[[TaskState], Hashable] = each_on_its_own
+    signature: Callable[[TaskState], Hashable] = per_task
     """What `check` reads of the task: tasks with equal keys must get equal answers."""
     specialise: Callable[[TaskState], Callable[[NodeState], Unfit | None] | None] | None = None
     """For speed: return a check of nodes for this one task, or None if it accepts every node.
@@ -75,7 +75,7 @@ class NodeScore:
     """The score is multiplied by it."""
     reads: Reads = Reads.CLUSTER
     """What `score` reads of the cluster."""
-    task_key: Callable[[TaskState], Hashable] = each_on_its_own
+    signature: Callable[[TaskState], Hashable] = per_task
     """What `score` reads of the task: tasks with equal keys must get equal scores."""
     specialise: (
         Callable[[TaskState], Callable[[Sequence[NodeState]], list[float]] | None] | None

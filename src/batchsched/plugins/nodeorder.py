@@ -70,7 +70,7 @@ class _NodeOrder:
                 name="requested resources",
                 score=partial(_requested_score, weights),
                 reads=Reads.ACCOUNTS,
-                task_key=_scoring_request,
+                signature=_scoring_request,
                 specialise=partial(_requested_scores, weights),
                 vectorise=(
                     partial(_requested_arrays, weights)
@@ -85,7 +85,7 @@ class _NodeOrder:
                 normalise=_part_of_highest,
                 weight=weights.node_affinity,
                 reads=Reads.DESCRIPTION,
-                task_key=_preferences,
+                signature=_preferences,
                 specialise=_affinity_of_task,
             )
         if weights.pod_affinity and self._view.pod_affinity.is_active:
@@ -96,7 +96,7 @@ class _NodeOrder:
                 normalise=_part_of_range,
                 weight=weights.pod_affinity,
                 reads=Reads.CLUSTER,
-                task_key=index.task_key,
+                signature=index.signature,
                 specialise=partial(_attraction, index),
                 watch=index.watch_attractions,
             )

@@ -80,25 +80,25 @@ class _Predicates:
             yield Predicate(
                 check=_task_limit,
                 reads=Reads.ACCOUNTS,
-                task_key=_nothing,
+                signature=_nothing,
                 specialise=lambda _task: _below_task_limit,
                 vectorise=lambda _task: lambda nodes: nodes.tasks < nodes.max_tasks,
             )
-        yield Predicate(check=_conditions, reads=Reads.DESCRIPTION, task_key=_nothing)
+        yield Predicate(check=_conditions, reads=Reads.DESCRIPTION, signature=_nothing)
         yield Predicate(
             check=_selector,
             reads=Reads.DESCRIPTION,
-            task_key=_selection,
+            signature=_selection,
             specialise=lambda task: partial(_selector, task) if _selects(task) else None,
         )
         yield Predicate(
             check=_ports,
             reads=Reads.NODE,
-            task_key=_host_ports,
+            signature=_host_ports,
             specialise=lambda task: partial(_ports, task) if task.info.host_ports else None,
         )
         if any(node.info.taints for node in self._view.nodes):
-            yield Predicate(check=_taints, reads=Reads.DESCRIPTION, task_key=_tolerations)
+            yield Predicate(check=_taints, reads=Reads.DESCRIPTION, signature=_tolerations)
         for is_on, condition, unfit, concerns in (
             (self._switches.memory_pressure, "MemoryPressure", _MEMORY_PRESSURE, _needs_little),
             (self._switches.disk_pressure, "DiskPressure", _DISK_PRESSURE, _any_task),
@@ -130,7 +130,7 @@ def _inter_pod_affinity(index: PodAffinityIndex) -> Predicate:
     return Predicate(
         check=check,
         reads=Reads.CLUSTER,
-        task_key=index.task_key,
+        signature=index.signature,
         specialise=check_for,
         watch=index.watch_refusals,
     )
@@ -217,4 +217,4 @@ def _pressure(condition: str, unfit: Unfit, concerns: Callable[[TaskState], bool
         under_pressure = node.info.conditions.get(condition, "False") == "True"
         return unfit if under_pressure and concerns(task) else None
 
-    return Predicate(check=check, reads=Reads.DESCRIPTION, task_key=concerns)
+    return Predicate(check=check, reads=Reads.DESCRIPTION, signature=concerns)

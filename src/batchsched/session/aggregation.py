@@ -16,8 +16,8 @@ __all__ = [
     "Named",
     "VerdictFunction",
     "by_tier",
-    "elect",
-    "find_victims",
+    "combine_verdicts",
+    "combine_votes",
     "guarded",
     "listed",
 ]
@@ -59,7 +59,7 @@ def by_tier(
     return [tiers[tier] for tier in sorted(tiers)]
 
 
-def elect(
+def combine_votes(
     tiers: list[list[Named[Callable[[JobState], Vote | bool]]]], job: JobState, point: str
 ) -> bool:
     """Return what the votes come to: per tier a rejection, else a permission, decides."""
@@ -81,7 +81,7 @@ def elect(
     return True
 
 
-def find_victims(
+def combine_verdicts(
     tiers: list[list[Named[VerdictFunction]]],
     point: str,
     claimant: TaskState,

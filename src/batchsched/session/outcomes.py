@@ -37,9 +37,9 @@ def close(session: Session) -> CycleResult:
             if any(task.uid in session.unplaced for task in job.tasks):
                 # It was tried: what it lacks is company, not an action.
                 for task in job.having(TaskStatus.RESERVED):
-                    session.undone[task.uid] = task
+                    session.rolled_back[task.uid] = task
             session.drop_reservations(job)
-    conditions = session.tiers.close()
+    conditions = session.plugin_set.close()
     reasons = _Reasons(session)
     jobs: dict[str, JobOutcome] = {}
     tasks: dict[str, TaskOutcome] = {}
@@ -77,7 +77,7 @@ def close(session: Session) -> CycleResult:
         pipelined=_in_order(promises[TaskStatus.PIPELINED]),
         conditional=_in_order(promises[TaskStatus.CONDITIONAL]),
         reserved=_in_order(promises[TaskStatus.RESERVED]),
-        dropped_reservations=_in_order(_dropped(session.reserved_at_first)),
+        dropped_reservations=_in_order(_dropped(session.initial_reservations)),
         tasks=tasks,
         jobs=jobs,
         left_out=session.left_out,
@@ -174,10 +174,10 @@ class _Reasons:
                 is_reached = False
             if task.uid in session.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.undone and session.job_ready(job):
+            elif task.uid in session.rolled_back and session.job_ready(job):
                 # Undone for lack of company that came with a later action.
                 reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.undone:
+            elif task.uid in session.rolled_back:
                 reasons[task.uid] = self._incomplete(job, None)
             elif not_reached is None or is_reached or task.is_best_effort:
                 reasons[task.uid] = _NOT_CONSIDERED

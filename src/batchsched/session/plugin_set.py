@@ -23,15 +23,15 @@ from batchsched.session.aggregation import (
     Named,
     VerdictFunction,
     by_tier,
-    elect,
-    find_victims,
+    combine_verdicts,
+    combine_votes,
     guarded,
     listed,
 )
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
-__all__ = ["ConfiguredPlugin", "Tiers"]
+__all__ = ["ConfiguredPlugin", "PluginSet"]
 
 AskedT = ParamSpec("AskedT")
 AnswerT = TypeVar("AnswerT")
@@ -60,7 +60,7 @@ class _Opened:
     """The extension points that it has and that are on, by method name."""
 
 
-class Tiers:
+class PluginSet:
     """The extension points of all plugins of one cycle.
 
     Raises:
@@ -175,7 +175,7 @@ class Tiers:
         key.append(queue.name)
         return tuple(key)
 
-    def task_key(self, task: TaskState) -> SortKey:
+    def signature(self, task: TaskState) -> SortKey:
         """Return the key of a task under task_order; the least goes first. Made once a task."""
         if task.order_key is None:
             key: list[object] = []
@@ -194,15 +194,15 @@ class Tiers:
 
     def job_ready(self, job: JobState) -> bool:
         """Return whether the job's tasks that have a place may be bound."""
-        return elect(self._ready, job, "job_ready")
+        return combine_votes(self._ready, job, "job_ready")
 
     def job_pipelined(self, job: JobState) -> bool:
         """Return whether what was promised to the job is enough."""
-        return elect(self._pipelined, job, "job_pipelined")
+        return combine_votes(self._pipelined, job, "job_pipelined")
 
     def job_condition_ready(self, job: JobState) -> bool:
         """Return whether the job is ready or conditionally ready."""
-        return elect(self._condition_ready, job, "job_condition_ready")
+        return combine_votes(self._condition_ready, job, "job_condition_ready")
 
     def job_valid(self, job: JobState) -> tuple[str, JobCondition] | None:
         """Return the first refusal, with the plugin's name, or None."""
@@ -230,11 +230,11 @@ class Tiers:
 
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of their own queue."""
-        return find_victims(self._preemptable, "preemptable", claimant, candidates)
+        return combine_verdicts(self._preemptable, "preemptable", claimant, candidates)
 
     def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of another queue."""
-        return find_victims(self._reclaimable, "reclaimable", claimant, candidates)
+        return combine_verdicts(self._reclaimable, "reclaimable", claimant, candidates)
 
     def shield_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...]:
         """Return what of a claimant decides who is shielded.

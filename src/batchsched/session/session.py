@@ -15,10 +15,10 @@ from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.placement import Placement
-from batchsched.placement.evaluator import Judgement
+from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.memo import Memo
-from batchsched.session.plugin_set import ConfiguredPlugin, Tiers
+from batchsched.session.plugin_set import ConfiguredPlugin, PluginSet
 from batchsched.session.statement import Statement
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import LiveQueue, SortKey
@@ -27,7 +27,7 @@ from batchsched.state.vectors import Vector, fits, minus
 
 __all__ = ["PlacementFactory", "Session"]
 
-PlacementFactory = Callable[[Ledger, Judgement], Placement]
+PlacementFactory = Callable[[Ledger, Evaluator], Placement]
 """Makes the placement engine of a session."""
 
 
@@ -46,14 +46,16 @@ class Session:
     ) -> None:
         self.ledger = Ledger(snapshot)
         self.view = SessionView(self.ledger)
-        self.tiers = Tiers(plugins, self.view)
-        judgement = Judgement(self.tiers.predicates, self.tiers.node_scores, self.ledger.dimensions)
-        self.placement = placement(self.ledger, judgement)
+        self.plugin_set = PluginSet(plugins, self.view)
+        evaluator = Evaluator(
+            self.plugin_set.predicates, self.plugin_set.node_scores, self.ledger.dimensions
+        )
+        self.placement = placement(self.ledger, evaluator)
         self.action_name = ""
         """The action that runs now."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
-        self.reserved_at_first: list[TaskState] = []
+        self.initial_reservations: list[TaskState] = []
         """The tasks that the snapshot has as Reserved, those on nodes that are gone included."""
         self.left_out: dict[str, JobCondition] = {}
         self.unplaced: dict[str, TaskState] = {}
@@ -61,7 +63,7 @@ class Session:
 
         Reasons tell of them, and reserve does not wait for their jobs.
         """
-        self.undone: dict[str, TaskState] = {}
+        self.rolled_back: dict[str, TaskState] = {}
         """Tasks that had a place in a turn that was undone, by UID."""
         self.queues_overused: set[str] = set()
         """Queues that an action passed over because they were overused, by name."""
@@ -72,10 +74,10 @@ class Session:
         self._large_enough: dict[Vector, frozenset[int]] = {}
         self._statement: Statement | None = None
         self._room_for_jobs: dict[str, Vector] | None = None
-        self.ledger.on_charge = self.tiers.allocate_listeners()
-        self.ledger.on_refund = self.tiers.deallocate_listeners()
+        self.ledger.on_charge = self.plugin_set.allocate_listeners()
+        self.ledger.on_refund = self.plugin_set.deallocate_listeners()
         self.overused_at_open = {
-            name for name, queue in self.ledger.queues.items() if self.tiers.overused(queue)
+            name for name, queue in self.ledger.queues.items() if self.plugin_set.overused(queue)
         }
         """Queues that were overused when the session was opened, by name."""
         self._admit_jobs()
@@ -90,7 +92,7 @@ class Session:
                 message = f"queue {job.info.queue!r} is not in the snapshot"
                 self.left_out[job.uid] = JobCondition(ConditionReason.QUEUE_UNKNOWN, message)
                 continue
-            refusal = self.tiers.job_valid(job)
+            refusal = self.plugin_set.job_valid(job)
             if refusal is not None:
                 self.left_out[job.uid] = refusal[1]
                 continue
@@ -98,10 +100,10 @@ class Session:
             self.jobs[job.uid] = job
 
     def _remember_reservations(self) -> None:
-        self.reserved_at_first += [task for task, _ in self.ledger.lost_reservations]
+        self.initial_reservations += [task for task, _ in self.ledger.lost_reservations]
         for job in self.ledger.jobs.values():
             if job.count(TaskStatus.RESERVED):
-                self.reserved_at_first += job.having(TaskStatus.RESERVED)
+                self.initial_reservations += job.having(TaskStatus.RESERVED)
 
     def _drop_stale_reservations(self) -> None:
         for node in self.ledger.nodes:
@@ -185,60 +187,60 @@ class Session:
 
     def job_ready(self, job: JobState) -> bool:
         """Return whether the job's tasks that have a place may be bound."""
-        return self.tiers.job_ready(job)
+        return self.plugin_set.job_ready(job)
 
     def job_pipelined(self, job: JobState) -> bool:
         """Return whether what was promised to the job is enough."""
-        return self.tiers.job_pipelined(job)
+        return self.plugin_set.job_pipelined(job)
 
     def job_condition_ready(self, job: JobState) -> bool:
         """Return whether the job is ready or conditionally ready."""
-        return self.tiers.job_condition_ready(job)
+        return self.plugin_set.job_condition_ready(job)
 
     def job_valid(self, job: JobState) -> JobCondition | None:
         """Return why plugins refuse the job as a whole, or None."""
-        refusal = self.tiers.job_valid(job)
+        refusal = self.plugin_set.job_valid(job)
         return None if refusal is None else refusal[1]
 
     def overused(self, queue: QueueState) -> bool:
         """Return whether the queue has all that it deserves."""
-        return self.tiers.overused(queue)
+        return self.plugin_set.overused(queue)
 
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of their own queue."""
-        return self.tiers.preemptable(claimant, candidates)
+        return self.plugin_set.preemptable(claimant, candidates)
 
     def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of another queue."""
-        return self.tiers.reclaimable(claimant, candidates)
+        return self.plugin_set.reclaimable(claimant, candidates)
 
     def job_order_key(self, job: JobState) -> SortKey:
         """Return the key of a job under job_order; the least goes first."""
-        return self.tiers.job_key(job)
+        return self.plugin_set.job_key(job)
 
     def queue_order_key(self, queue: QueueState) -> SortKey:
         """Return the key of a queue under queue_order; the least goes first."""
-        return self.tiers.queue_key(queue)
+        return self.plugin_set.queue_key(queue)
 
     def task_order_key(self, task: TaskState) -> SortKey:
         """Return the key of a task under task_order; the least goes first."""
-        return self.tiers.task_key(task)
+        return self.plugin_set.signature(task)
 
     def live_jobs(self, jobs: Iterable[JobState]) -> LiveQueue[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
-        return LiveQueue(self.tiers.job_key, jobs)
+        return LiveQueue(self.plugin_set.job_key, jobs)
 
     def live_queues(self, queues: Iterable[QueueState]) -> LiveQueue[QueueState]:
         """Return `queues` waiting for their turn, in live queue order."""
-        return LiveQueue(self.tiers.queue_key, queues)
+        return LiveQueue(self.plugin_set.queue_key, queues)
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in task order."""
-        return sorted(tasks, key=self.tiers.task_key)
+        return sorted(tasks, key=self.plugin_set.signature)
 
     def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in victim order, the least valuable first."""
-        return sorted(tasks, key=self.tiers.task_key, reverse=True)
+        return sorted(tasks, key=self.plugin_set.signature, reverse=True)
 
     def running_on(self, node: NodeState) -> RunningTasks:
         """Return the Running tasks of jobs in the session on a node.
@@ -290,10 +292,10 @@ class Session:
         self._statement = Statement(self)
         return self._statement
 
-    def note_undone(self, statement: Statement) -> None:
+    def record_rollback(self, statement: Statement) -> None:
         """Take note, for the reasons, that what a statement has placed is about to be undone."""
         for task in statement.placed():
-            self.undone[task.uid] = task
+            self.rolled_back[task.uid] = task
 
     @property
     def has_open_statement(self) -> bool:
@@ -334,11 +336,11 @@ class Session:
         self.expect(task, TaskStatus.PENDING)
         self.ledger.move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
 
-    def take_back(self, task: TaskState) -> None:
+    def unallocate(self, task: TaskState) -> None:
         """Make a task Pending again that has a place or a promise and is not bound."""
         self._outside_statement()
         with self.statement() as statement:
-            statement.take_back(task)
+            statement.unallocate(task)
             statement.commit()
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
@@ -367,7 +369,7 @@ class Session:
 
     def bind_if_ready(self, job: JobState) -> None:
         """Bind all Allocated tasks of the job, if it is ready."""
-        if not job.allocated or not self.tiers.job_ready(job):
+        if not job.allocated or not self.plugin_set.job_ready(job):
             return
         tasks = list(job.allocated.values())
         if len(tasks) > 1:

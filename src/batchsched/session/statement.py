@@ -94,7 +94,7 @@ class Statement:
         self._claims.append((task, node, claimant))
         self._move(task, TaskStatus.RELEASING, node, is_backfill=task.is_backfill)
 
-    def take_back(self, task: TaskState) -> None:
+    def unallocate(self, task: TaskState) -> None:
         """Make a task Pending again that has a place or a promise and is not bound."""
         self._session.expect(
             task,
@@ -142,9 +142,9 @@ class Statement:
         ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
             ledger.move(task, status, node, is_backfill=is_backfill)
-        ledger.note_undone(self._begin)
+        ledger.record_rollback(self._begin)
 
-    def undo_to(self, length: int) -> None:
+    def rollback(self, length: int) -> None:
         """Undo the operations beyond the first `length`, and stay open."""
         if not self._is_open:
             raise StatementError("the statement was committed or discarded already")
@@ -157,7 +157,7 @@ class Statement:
             if self._claims and task is self._claims[-1][0] and status is TaskStatus.RUNNING:
                 self._claims.pop()
             self._session.ledger.move(task, status, node, is_backfill=is_backfill)
-        self._session.ledger.note_undone(begin)
+        self._session.ledger.record_rollback(begin)
 
     def _move(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool

@@ -186,7 +186,7 @@ class Ledger:
         """Return where the records of changes end now."""
         return len(self.changes), len(self.job_changes), len(self.charged_jobs)
 
-    def note_undone(self, since: Position) -> None:
+    def record_rollback(self, since: Position) -> None:
         """Take note that all that changed since a position has been undone again."""
         undone = self._undone
         while undone and undone[-1][0] >= since:

@@ -199,7 +199,7 @@ class PodAffinityIndex:
             return
         examples: dict[Hashable, TaskInfo] = {}
         for task in all_tasks:
-            examples.setdefault(self.task_key(task), task.info)
+            examples.setdefault(self.signature(task), task.info)
         for key, info in examples.items():
             self._profiles[key] = self._own_terms(info)
         self._introduce(examples)
@@ -208,14 +208,14 @@ class PodAffinityIndex:
                 self.occupy(task, task.node, 1)
 
     @staticmethod
-    def task_key(task: TaskState) -> Hashable:
+    def signature(task: TaskState) -> Hashable:
         """Return what inter-pod affinity reads of a task."""
         info = task.info
         return info.namespace, info.labels, info.pod_affinity, info.pod_anti_affinity
 
     def profile(self, task: TaskState) -> AffinityProfile:
         """Return what the index knows of tasks like this one."""
-        return self._profiles[self.task_key(task)]
+        return self._profiles[self.signature(task)]
 
     def watch_refusals(self, task: TaskState) -> Sequence[Watch]:
         """Return what tells of changes to the nodes that refuse tasks like this one."""

@@ -122,7 +122,7 @@ _LARGE_JOBS = range(3, 6)
 _SMALL_JOBS = range(6, 9)
 """States of jobs that wait with the largest tasks, and that run with the smallest.
 
-Among equals nobody ever has to evict two for one.
+EvictionScope equals nobody ever has to evict two for one.
 """
 _SMALL_GANG = 6
 _NO_GANG = (HIGHEST - 2, HIGHEST - 1)

@@ -17,12 +17,12 @@ from batchsched.model.validation.values import (
     time_problems,
 )
 
-__all__ = ["Given"]
+__all__ = ["ArgumentReader"]
 
 T = TypeVar("T")
 
 
-class Given:
+class ArgumentReader:
     """Reads the arguments of a caller, and takes note of everything that is wrong with them."""
 
     def __init__(self) -> None:

@@ -17,10 +17,10 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import shown, truth_problems
-from batchsched.transition.argument_reader import Given
+from batchsched.transition.argument_reader import ArgumentReader
 from batchsched.transition.reservations import places_to_keep
-from batchsched.transition.result_reader import check_claimants, sound_result
-from batchsched.transition.task_transitions import TaskChanges
+from batchsched.transition.result_reader import check_claimants, read_result
+from batchsched.transition.task_transitions import TaskTransitions
 
 __all__ = ["as_new", "next_snapshot"]
 
@@ -123,7 +123,7 @@ def next_snapshot(
     failed['t1']: the task is Succeeded; only one that is on a node can have failed
 
     """
-    given = Given()
+    given = ArgumentReader()
     events = given.events(
         {
             "succeeded": succeeded,
@@ -143,7 +143,7 @@ def next_snapshot(
     sound_nodes = given.only_sound(nodes_now)
     before = given.snapshot(snapshot)
     so_far = len(given.faults)
-    decided = None if result is None else sound_result(given, result)
+    decided = None if result is None else read_result(given, result)
     knows_decisions = len(given.faults) == so_far
     if not callable(replacement):
         message = f"{shown(replacement)} cannot be called; leave it out, or give a function"
@@ -156,7 +156,7 @@ def next_snapshot(
         # Nothing else can be told.
         raise EventError(given.faults)
 
-    changes = TaskChanges(before, events, replacement, given, knows_decisions=knows_decisions)
+    changes = TaskTransitions(before, events, replacement, given, knows_decisions=knows_decisions)
     changes.check_jobs(removed, arrived)
     if sound_nodes is not None:
         changes.node_names = frozenset(node.name for node in sound_nodes)

@@ -15,8 +15,8 @@ from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
-from batchsched.transition.argument_reader import Given
-from batchsched.transition.result_reader import sound_result
+from batchsched.transition.argument_reader import ArgumentReader
+from batchsched.transition.result_reader import read_result
 
 __all__ = ["places_to_keep", "reservations_to_keep"]
 
@@ -52,9 +52,9 @@ def reservations_to_keep(
         SnapshotError: nodes are at fault in themselves.
 
     """
-    given = Given()
+    given = ArgumentReader()
     before = given.snapshot(snapshot)
-    decided = sound_result(given, result)
+    decided = read_result(given, result)
     nodes_now = None if nodes is None else given.each("nodes", nodes, NodeInfo)
     if given.faults or before is None or decided is None:
         raise EventError(given.faults)
@@ -71,7 +71,7 @@ def places_to_keep(
     if not reserved and not result.evictions:
         return {}
     kept = _Kept(snapshot, snapshot.nodes if nodes is None else nodes)
-    claimants = _who_called_in_loans(snapshot, result)
+    claimants = _backfill_preemptors(snapshot, result)
     concerned = [
         job
         for job in snapshot.jobs
@@ -94,7 +94,7 @@ def places_to_keep(
     return dict(sorted(kept.places.items()))
 
 
-def _who_called_in_loans(snapshot: Snapshot, result: CycleResult) -> set[str]:
+def _backfill_preemptors(snapshot: Snapshot, result: CycleResult) -> set[str]:
     """Return the UIDs of the tasks for which tasks were evicted that were marked as backfill."""
     claimants = {eviction.task_uid: eviction.for_task_uid for eviction in result.evictions}
     if not claimants:

@@ -18,14 +18,14 @@ from batchsched.model.validation.values import (
     text_problems,
     truth_problems,
 )
-from batchsched.transition.argument_reader import Given
+from batchsched.transition.argument_reader import ArgumentReader
 
-__all__ = ["check_claimants", "sound_result"]
+__all__ = ["check_claimants", "read_result"]
 
 _NOTHING: tuple[tuple[str, str], ...] = ()
 
 
-def sound_result(given: Given, result: object) -> CycleResult | None:
+def read_result(given: ArgumentReader, result: object) -> CycleResult | None:
     """Return those of the decisions that can be read at all; None if it is no result. O(size).
 
     What no snapshot follows from, such as reasons, is left out and may be anything.
@@ -41,7 +41,7 @@ def sound_result(given: Given, result: object) -> CycleResult | None:
     )
 
 
-def check_claimants(given: Given, result: CycleResult, snapshot: Snapshot) -> None:
+def check_claimants(given: ArgumentReader, result: CycleResult, snapshot: Snapshot) -> None:
     """Check that the tasks for which others were evicted are tasks of jobs. O(tasks), if any."""
     if not result.evictions:
         return
@@ -73,7 +73,7 @@ def _promise_problems(promise: Bind | Eviction | Promise) -> Problems:
     yield from text_problems("node_name", promise.node_name, may_be_empty=True)
 
 
-def _sound_outcomes(given: Given, result: CycleResult) -> Mapping[str, TaskOutcome]:
+def _sound_outcomes(given: ArgumentReader, result: CycleResult) -> Mapping[str, TaskOutcome]:
     """Return what became of tasks, or nothing if any of it cannot be read."""
     outcomes: object = result.tasks
     if not is_mapping(outcomes):

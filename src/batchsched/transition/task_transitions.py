@@ -12,9 +12,9 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import is_of, shown
-from batchsched.transition.argument_reader import Given
+from batchsched.transition.argument_reader import ArgumentReader
 
-__all__ = ["TaskChanges"]
+__all__ = ["TaskTransitions"]
 
 _TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 _MOVING = (*_TO_START, TaskStatus.RELEASING, TaskStatus.RESERVED)
@@ -33,7 +33,7 @@ _DECIDED = {
 """For each status that a decision gives: what the result does, and to tasks of which status."""
 
 
-class TaskChanges:
+class TaskTransitions:
     """Applies decisions and events to tasks, and collects what does not fit together."""
 
     def __init__(
@@ -41,7 +41,7 @@ class TaskChanges:
         snapshot: Snapshot,
         events: Mapping[str, str],
         replacement: Callable[[TaskInfo], TaskInfo | None],
-        given: Given,
+        given: ArgumentReader,
         *,
         knows_decisions: bool = True,
     ) -> None:

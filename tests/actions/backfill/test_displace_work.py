@@ -10,7 +10,7 @@ from tests.support.clusters import action, bound, cluster, job, node, places, sc
 
 from batchsched import CycleResult, Scheduler, Snapshot
 from batchsched.actions.backfill import displace as displace_module
-from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.placement.linear_scan import LinearScanPlacement
 
 DISPLACE = action("backfill", strategy="displace")
 
@@ -25,7 +25,7 @@ def counting(owner: object, name: str) -> Iterator[Mock]:
 def decided(using: Scheduler, snapshot: Snapshot) -> CycleResult:
     """What is decided, which is what is decided without any memory of earlier trials."""
     result = using.schedule(snapshot)
-    plain = Scheduler(using.config, placement=PlainPlacement)
+    plain = Scheduler(using.config, placement=LinearScanPlacement)
     assert plain.schedule(snapshot) == result
     return result
 

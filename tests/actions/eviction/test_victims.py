@@ -16,10 +16,10 @@ from tests.support.clusters import cluster, job, node
 
 from batchsched import JobInfo, Queue, Snapshot, TaskStatus
 from batchsched.actions.eviction import victims as make_room_module
-from batchsched.actions.eviction.search import Among, make_room_among
+from batchsched.actions.eviction.search import EvictionScope, make_room_among
 from batchsched.actions.eviction.victims import (
-    Freed,
-    Room,
+    FreedResources,
+    Shortfall,
     make_room,
     running_tasks,
     spare,
@@ -27,7 +27,7 @@ from batchsched.actions.eviction.victims import (
 )
 from batchsched.actions.preempt import PreemptAction
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.plugin import Verdict
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.state.records import NodeState, TaskState
@@ -103,8 +103,8 @@ def test_sparing_goes_from_the_last_taken_to_the_first(amounts, wanted) -> None:
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=6), st.data())
 def test_what_is_freed_is_what_the_victims_hold(held, data) -> None:
     victims = [cast("TaskState", Victim((of, 2 * of), is_backfill=mark)) for of, mark in held]
-    freed = Freed(victims)
-    added = Freed()
+    freed = FreedResources(victims)
+    added = FreedResources()
     for victim in victims:
         added.add(victim)
     gone = data.draw(st.sets(st.sampled_from(victims))) if victims else set()
@@ -145,9 +145,11 @@ def test_victims_by_example(amounts: list[int], wanted: int, expected: list[int]
 def test_each_victim_is_asked_for_twice_at_most() -> None:
     """Once when it is taken, and once when it might be spared."""
     for wanted in (200, 120, 1):
-        asked: list[Freed] = []
+        asked: list[FreedResources] = []
 
-        def is_enough(freed: Freed, wanted: int = wanted, asked: list[Freed] = asked) -> bool:
+        def is_enough(
+            freed: FreedResources, wanted: int = wanted, asked: list[FreedResources] = asked
+        ) -> bool:
             asked.append(freed)
             return freed.covers((wanted, 0))
 
@@ -159,11 +161,11 @@ def test_each_victim_is_asked_for_twice_at_most() -> None:
         assert sums.call_count <= 2
 
 
-# Room on a node
+# Shortfall on a node
 
 
 def enough_by_the_specification(
-    task: TaskState, of: NodeState, victims: Sequence[TaskState], *, may_grow: bool
+    task: TaskState, of: NodeState, victims: Sequence[TaskState], *, may_use_idle: bool
 ) -> bool:
     freed = unmarked = tuple(0 for _ in task.init_resreq)
     for victim in victims:
@@ -173,23 +175,23 @@ def enough_by_the_specification(
     return (
         fits(task.init_resreq, plus(of.future_idle, freed))
         and fits(task.init_resreq, plus(of.eventual, unmarked))
-        and (may_grow or fits(task.init_resreq, freed))
+        and (may_use_idle or fits(task.init_resreq, freed))
     )
 
 
 @given(snapshots(), st.booleans(), st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
 def test_enough_is_what_the_specification_calls_enough(
-    snapshot: Snapshot, may_grow: bool, subset: int
+    snapshot: Snapshot, may_use_idle: bool, subset: int
 ) -> None:
     session = opened(snapshot, PLUGINS)
     for of in session.nodes:
         running = running_tasks(of, lambda _: True)
         victims = [task for i, task in enumerate(running) if subset >> i & 1]
         for task in session.ledger.tasks.values():
-            room = Room(task.init_resreq, of, may_grow=may_grow)
+            room = Shortfall(task.init_resreq, of, may_use_idle=may_use_idle)
             assert room.is_enough_with(victims) is enough_by_the_specification(
-                task, of, victims, may_grow=may_grow
+                task, of, victims, may_use_idle=may_use_idle
             )
 
 
@@ -217,7 +219,7 @@ def milli(cpu: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("request_", "freed", "may_grow", "expected"),
+    ("request_", "freed", "may_use_idle", "expected"),
     [
         (3000, 0, True, True),
         (3001, 0, True, False),  # of what is there in the end
@@ -229,10 +231,13 @@ def milli(cpu: int) -> tuple[int, int]:
     ],
 )
 def test_there_may_be_room_only_if_all_that_is_freed_would_be_enough(
-    request_: int, freed: int, may_grow: bool, expected: bool
+    request_: int, freed: int, may_use_idle: bool, expected: bool
 ) -> None:
     on = crowded().nodes[0]
-    assert Room(milli(request_), on, may_grow=may_grow).may_be_enough(milli(freed)) is expected
+    assert (
+        Shortfall(milli(request_), on, may_use_idle=may_use_idle).may_be_enough(milli(freed))
+        is expected
+    )
 
 
 def test_there_may_be_room_only_if_it_is_enough_before_backfill_tasks_leave() -> None:
@@ -240,7 +245,7 @@ def test_there_may_be_room_only_if_it_is_enough_before_backfill_tasks_leave() ->
         cluster([node("n1", "4C0G")], job("b", "2C0G@n1*", "2C0G@n1", minimum=1)), ["priority"]
     )
     (on,) = session.nodes  # nothing is idle, 2 are there in the end
-    room = Room(milli(2000), on, may_grow=True)
+    room = Shortfall(milli(2000), on, may_use_idle=True)
     assert not room.may_be_enough(milli(1999))
     assert room.may_be_enough(milli(2000))
 
@@ -262,22 +267,22 @@ def test_what_a_backfill_task_holds_is_no_room_for_good(
 ) -> None:
     session = crowded()
     victims = [session.task(uid) for uid in uids]
-    room = Room(milli(request_), session.nodes[0], may_grow=True)
+    room = Shortfall(milli(request_), session.nodes[0], may_use_idle=True)
     assert room.is_enough_with(victims) is expected
 
 
 def test_without_victims_nothing_is_freed() -> None:
     session = opened(cluster([node("n1", "2C0G")], job("a", "1C0G@n1", minimum=1)), ["priority"])
-    assert Room(milli(1000), session.nodes[0], may_grow=True).is_enough_with([])
-    assert not Room(milli(1001), session.nodes[0], may_grow=True).is_enough_with([])
+    assert Shortfall(milli(1000), session.nodes[0], may_use_idle=True).is_enough_with([])
+    assert not Shortfall(milli(1001), session.nodes[0], may_use_idle=True).is_enough_with([])
 
 
 @pytest.mark.parametrize(
-    ("among", "point"),
-    [(Among.OTHER_JOBS, "preemptable"), (Among.OTHER_QUEUES, "reclaimable")],
+    ("scope", "point"),
+    [(EvictionScope.OTHER_JOBS, "preemptable"), (EvictionScope.OTHER_QUEUES, "reclaimable")],
 )
 def test_plugins_are_told_who_claims_and_the_candidates_in_victim_order(
-    among: Among, point: str
+    scope: EvictionScope, point: str
 ) -> None:
     asked: list[tuple[str, list[str]]] = []
 
@@ -285,7 +290,7 @@ def test_plugins_are_told_who_claims_and_the_candidates_in_victim_order(
         asked.append((claimant.uid, [candidate.uid for candidate in candidates]))
         return [Verdict.VICTIM] * len(candidates)
 
-    other = "q" if among is Among.OTHER_JOBS else "r"
+    other = "q" if scope is EvictionScope.OTHER_JOBS else "r"
     session = opened(
         cluster(
             [node("n1", "2C2G")],
@@ -297,7 +302,7 @@ def test_plugins_are_told_who_claims_and_the_candidates_in_victim_order(
     )
     with session.statement() as statement:
         task = session.task("b-1")
-        assert make_room_among(session, statement, task, among=among, may_grow=True)
+        assert make_room_among(session, statement, task, scope=scope, may_use_idle=True)
     assert asked == [("b-1", ["a-2", "a-1"])]
 
 
@@ -308,7 +313,7 @@ def expected_room(
     is_candidate: Callable[[TaskState], bool],
     victims_of: Callable[[TaskState, Sequence[TaskState]], list[TaskState]],
     *,
-    may_grow: bool,
+    may_use_idle: bool,
 ) -> tuple[str, list[str]] | None:
     """Where and whom: the specification, section 7, word by word."""
     for of in nodes:
@@ -323,35 +328,37 @@ def expected_room(
         victims = victims_of(task, candidates) if candidates else []
         taken: list[TaskState] = []
         for victim in victims:
-            if enough_by_the_specification(task, of, taken, may_grow=may_grow):
+            if enough_by_the_specification(task, of, taken, may_use_idle=may_use_idle):
                 break
             taken.append(victim)
-        if not victims or not enough_by_the_specification(task, of, taken, may_grow=may_grow):
+        if not victims or not enough_by_the_specification(
+            task, of, taken, may_use_idle=may_use_idle
+        ):
             continue
         for victim in reversed(list(taken)):
             without = [other for other in taken if other is not victim]
-            if enough_by_the_specification(task, of, without, may_grow=may_grow):
+            if enough_by_the_specification(task, of, without, may_use_idle=may_use_idle):
                 taken = without
         return of.name, [victim.uid for victim in taken]
     return None
 
 
-def candidates_among(among: Among, task: TaskState) -> Callable[[TaskState], bool]:
+def candidates_among(scope: EvictionScope, task: TaskState) -> Callable[[TaskState], bool]:
     mine = task.job
     assert mine is not None
-    match among:
-        case Among.SAME_JOB:
+    match scope:
+        case EvictionScope.SAME_JOB:
             return lambda other: other.job is mine
-        case Among.OTHER_JOBS:
+        case EvictionScope.OTHER_JOBS:
             return lambda o: o.job is not mine and o.job is not None and o.job.queue is mine.queue
-        case Among.OTHER_QUEUES:
+        case EvictionScope.OTHER_QUEUES:
             return lambda other: other.job is not None and other.job.queue is not mine.queue
 
 
 OPERATIONS = st.lists(
     st.tuples(
         st.integers(0, 30),  # which task
-        st.sampled_from(list(Among)),
+        st.sampled_from(list(EvictionScope)),
         st.booleans(),  # may grow
         st.sampled_from(["commit", "discard", "go on", "undo"]),
     ),
@@ -380,7 +387,7 @@ def test_searches_that_remember_find_what_searches_from_the_beginning_find(
 ) -> None:
     remembering, plain = opened(snapshot, plugins), opened(snapshot, plugins)
     statements = [remembering.statement(), plain.statement()]
-    for choice, among, may_grow, end in operations:
+    for choice, scope, may_use_idle, end in operations:
         pending = [
             uid
             for uid, task in plain.ledger.tasks.items()
@@ -394,19 +401,21 @@ def test_searches_that_remember_find_what_searches_from_the_beginning_find(
         uid = pending[choice % len(pending)]
         before = [len(statement) for statement in statements]
         task = plain.task(uid)
-        across = among is Among.OTHER_QUEUES
+        across = scope is EvictionScope.OTHER_QUEUES
         nodes = (
             list(plain.placement.feasible(task)) if across else list(plain.placement.ranked(task))
         )
-        is_candidate = candidates_among(among, task)
+        is_candidate = candidates_among(scope, task)
         victims_of = plain.reclaimable if across else plain.preemptable
-        expected = expected_room(plain, task, nodes, is_candidate, victims_of, may_grow=may_grow)
+        expected = expected_room(
+            plain, task, nodes, is_candidate, victims_of, may_use_idle=may_use_idle
+        )
         found = make_room(
             plain,
             statements[1],
             task,
             nodes=nodes,
-            may_grow=may_grow,
+            may_use_idle=may_use_idle,
             is_candidate=is_candidate,
             victims_of=victims_of,
         )
@@ -417,13 +426,17 @@ def test_searches_that_remember_find_what_searches_from_the_beginning_find(
             assert task.node.name == expected[0]
             assert evicted[len(evicted) - len(expected[1]) :] == expected[1]
         also = make_room_among(
-            remembering, statements[0], remembering.task(uid), among=among, may_grow=may_grow
+            remembering,
+            statements[0],
+            remembering.task(uid),
+            scope=scope,
+            may_use_idle=may_use_idle,
         )
         assert also is found
         assert dump(remembering) == dump(plain)
         if end == "undo":
             for statement, length in zip(statements, before, strict=True):
-                statement.undo_to(length)
+                statement.rollback(length)
         elif end != "go on":
             for statement in statements:
                 getattr(statement, end)()
@@ -431,10 +444,10 @@ def test_searches_that_remember_find_what_searches_from_the_beginning_find(
         assert dump(remembering) == dump(plain)
 
 
-@given(snapshots(), st.sampled_from(list(Among)), st.booleans())
+@given(snapshots(), st.sampled_from(list(EvictionScope)), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_where_no_room_is_made_nothing_is_changed(
-    snapshot: Snapshot, among: Among, may_grow: bool
+    snapshot: Snapshot, scope: EvictionScope, may_use_idle: bool
 ) -> None:
     session = opened(snapshot, PLUGINS)
     for task in session.ledger.tasks.values():
@@ -442,7 +455,7 @@ def test_where_no_room_is_made_nothing_is_changed(
             continue
         before = dump(session)
         with session.statement() as statement:
-            made = make_room_among(session, statement, task, among=among, may_grow=may_grow)
+            made = make_room_among(session, statement, task, scope=scope, may_use_idle=may_use_idle)
             session.ledger.check()
             if made:
                 assert task.status is TaskStatus.PIPELINED
@@ -459,14 +472,14 @@ def session_of(*jobs, size: str = "4C9G") -> Session:
     return opened(cluster([node("n1", size), node("n2", size)], *jobs), ["priority"])
 
 
-def whom(session: Session, uid: str, *, may_grow: bool = True) -> list[str]:
+def whom(session: Session, uid: str, *, may_use_idle: bool = True) -> list[str]:
     with session.statement() as statement:
         make_room(
             session,
             statement,
             session.task(uid),
             nodes=session.nodes,
-            may_grow=may_grow,
+            may_use_idle=may_use_idle,
             is_candidate=lambda _: True,
             victims_of=lambda _, candidates: list(candidates),
         )
@@ -494,8 +507,8 @@ def test_evictions_come_in_victim_order() -> None:
 def test_a_claimant_that_may_not_grow_lives_on_what_its_victims_held() -> None:
     running = job("a", "1C1G@n1", "1C1G@n1", minimum=1)
     assert whom(session_of(running, job("b", "3C1G")), "b-1") == ["a-2"]
-    assert whom(session_of(running, job("b", "2C1G")), "b-1", may_grow=False) == ["a-2", "a-1"]
-    assert whom(session_of(running, job("b", "3C1G")), "b-1", may_grow=False) == []
+    assert whom(session_of(running, job("b", "2C1G")), "b-1", may_use_idle=False) == ["a-2", "a-1"]
+    assert whom(session_of(running, job("b", "3C1G")), "b-1", may_use_idle=False) == []
 
 
 def test_nobody_takes_what_another_was_promised() -> None:
@@ -527,7 +540,7 @@ def test_an_account_that_becomes_smaller_can_make_room_where_there_was_none() ->
     def make_room_for(task: TaskState) -> bool:
         with session.statement() as statement:
             made = make_room_among(
-                session, statement, task, among=Among.OTHER_QUEUES, may_grow=True
+                session, statement, task, scope=EvictionScope.OTHER_QUEUES, may_use_idle=True
             )
             statement.commit()
         return made
@@ -562,7 +575,7 @@ def test_making_room_says_whether_it_was_made_and_goes_from_node_to_node() -> No
                 statement,
                 session.task(uid),
                 nodes=nodes,
-                may_grow=True,
+                may_use_idle=True,
                 is_candidate=lambda other: other.uid != "a-1",
                 victims_of=victims_of,
             )
@@ -572,14 +585,14 @@ def test_making_room_says_whether_it_was_made_and_goes_from_node_to_node() -> No
     assert made_for("b-1", session.nodes) == ["a-3"]
     assert asked == [("b-1", ["a-2"]), ("b-1", ["a-3"])]
     assert made_for("b-2", session.nodes) is None
-    # Room that is there without victims is not its business.
+    # Shortfall that is there without victims is not its business.
     assert made_for("b-3", session.nodes[:2]) is None
 
 
-@pytest.mark.parametrize("among", [Among.OTHER_JOBS, Among.OTHER_QUEUES])
-def test_room_that_is_there_without_victims_is_not_its_business(among: Among) -> None:
-    other = "q" if among is Among.OTHER_JOBS else "r"
-    say = Saying(**{among.point: lambda _, candidates: [Verdict.PASS] * len(candidates)})
+@pytest.mark.parametrize("scope", [EvictionScope.OTHER_JOBS, EvictionScope.OTHER_QUEUES])
+def test_room_that_is_there_without_victims_is_not_its_business(scope: EvictionScope) -> None:
+    other = "q" if scope is EvictionScope.OTHER_JOBS else "r"
+    say = Saying(**{scope.point: lambda _, candidates: [Verdict.PASS] * len(candidates)})
     session = opened(
         cluster(
             [node("n1", "2C2G")],
@@ -591,7 +604,7 @@ def test_room_that_is_there_without_victims_is_not_its_business(among: Among) ->
     )
     with session.statement() as statement:
         task = session.task("b-1")
-        assert not make_room_among(session, statement, task, among=among, may_grow=True)
+        assert not make_room_among(session, statement, task, scope=scope, may_use_idle=True)
         assert len(statement) == 0
 
 
@@ -611,7 +624,9 @@ def test_a_node_without_enough_for_one_may_have_enough_for_the_next() -> None:
     def made(uid: str) -> bool:
         with session.statement() as statement:
             task = session.task(uid)
-            return make_room_among(session, statement, task, among=Among.OTHER_JOBS, may_grow=True)
+            return make_room_among(
+                session, statement, task, scope=EvictionScope.OTHER_JOBS, may_use_idle=True
+            )
 
     for _ in range(2):
         assert [made(uid) for uid in ("large-1", "small-1")] == [False, True]
@@ -620,11 +635,11 @@ def test_a_node_without_enough_for_one_may_have_enough_for_the_next() -> None:
 # What is remembered, by example
 
 
-def made_for(session: Session, uid: str, among: Among) -> list[str] | None:
+def made_for(session: Session, uid: str, scope: EvictionScope) -> list[str] | None:
     """Make room for a task, for good; return who was evicted, None if there was no room."""
     with session.statement() as statement:
         task = session.task(uid)
-        if not make_room_among(session, statement, task, among=among, may_grow=True):
+        if not make_room_among(session, statement, task, scope=scope, may_use_idle=True):
             return None
         evicted = [victim.uid for victim, _, _ in statement._claims]
         statement.commit()
@@ -635,34 +650,34 @@ def full(*jobs: JobInfo, nodes: int = 1, queues: Sequence[str] = ("q",)) -> Snap
     return cluster([node(f"n{n}", "1C1G") for n in range(1, nodes + 1)], *jobs, queues=queues)
 
 
-@pytest.mark.parametrize("among", [Among.OTHER_JOBS, Among.OTHER_QUEUES])
+@pytest.mark.parametrize("scope", [EvictionScope.OTHER_JOBS, EvictionScope.OTHER_QUEUES])
 def test_nothing_is_remembered_if_a_plugin_does_not_say_what_its_verdicts_read(
-    among: Among,
+    scope: EvictionScope,
 ) -> None:
     def only_for_c(claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
         verdict = Verdict.VICTIM if claimant.uid == "c-1" else Verdict.PROTECTED
         return [verdict] * len(candidates)
 
-    other = "q" if among is Among.OTHER_JOBS else "r"
+    other = "q" if scope is EvictionScope.OTHER_JOBS else "r"
     snapshot = full(
         job("a", "1C1G@n1", minimum=0, queue=other),
         job("b", "1C1G"),
         job("c", "1C1G"),
         queues=("q", "r"),
     )
-    session = opened(snapshot, ["gang", ("own", Saying(**{among.point: only_for_c}))])
-    assert made_for(session, "b-1", among) is None
-    assert made_for(session, "c-1", among) == ["a-1"]
+    session = opened(snapshot, ["gang", ("own", Saying(**{scope.point: only_for_c}))])
+    assert made_for(session, "b-1", scope) is None
+    assert made_for(session, "c-1", scope) == ["a-1"]
 
 
 def test_what_a_job_finds_among_other_jobs_is_not_what_another_finds() -> None:
     """b could only take its own task, which is another job's for c."""
     snapshot = full(job("b", "1C1G@n1", "1C1G", minimum=0), job("c", "1C1G", minimum=0))
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
-    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-1"]
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
 def test_a_job_that_runs_finds_nobody_of_its_own_whether_or_not_plugins_say_what_they_read() -> (
@@ -670,8 +685,8 @@ def test_a_job_that_runs_finds_nobody_of_its_own_whether_or_not_plugins_say_what
 ):
     snapshot = full(job("b", "1C1G@n1", "1C1G", minimum=0))
     session = opened(snapshot, [SILENT])
-    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
-    assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
 def test_who_is_shielded_from_their_own_job_is_not_shielded_from_others() -> None:
@@ -681,9 +696,9 @@ def test_who_is_shielded_from_their_own_job_is_not_shielded_from_others() -> Non
     one = evolve(one, priority=1, tasks=[evolve(runs, priority=9), evolve(waits, priority=1)])
     other = job("c", "1C1G", minimum=0, priority=2)
     session = opened(full(one, other), ["priority"])
-    assert made_for(session, "b-2", Among.SAME_JOB) is None
-    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
-    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) is None
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-1"]
 
 
 def test_a_job_finds_others_beside_its_own_tasks() -> None:
@@ -693,7 +708,7 @@ def test_a_job_finds_others_beside_its_own_tasks() -> None:
         job("b", "1C1G@n1", "3C3G", minimum=0),
     )
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-2", Among.OTHER_JOBS) == ["a-2"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) == ["a-2"]
 
 
 class NotOwn:
@@ -715,8 +730,8 @@ class NotOwn:
 def test_what_a_job_cannot_take_from_itself_others_can_take_from_it() -> None:
     snapshot = full(job("b", "1C1G@n1", "1C1G", minimum=0), job("c", "1C1G", minimum=0))
     session = opened(snapshot, [("own", NotOwn())])
-    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
-    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-1"]
 
 
 class OnlyAlone:
@@ -738,11 +753,11 @@ def test_where_others_were_refused_a_job_with_fewer_candidates_is_not() -> None:
         job("c", "1C1G", minimum=0),
     )
     session = opened(snapshot, [("own", OnlyAlone())])
-    assert made_for(session, "c-1", Among.OTHER_JOBS) is None
-    assert made_for(session, "b-2", Among.OTHER_JOBS) == ["a-1"]
+    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) == ["a-1"]
     session = opened(snapshot, [("own", OnlyAlone())])
-    assert made_for(session, "b-2", Among.OTHER_JOBS) == ["a-1"]
-    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["b-1"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) == ["a-1"]
+    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-1"]
 
 
 def test_what_one_job_finds_in_itself_is_not_what_another_finds() -> None:
@@ -756,8 +771,8 @@ def test_what_one_job_finds_in_itself_is_not_what_another_finds() -> None:
     )
     own = Saying(preemptable=not_a, claimant_key=lambda _: None)
     session = opened(snapshot, [("own", own)])
-    assert made_for(session, "a-2", Among.SAME_JOB) is None
-    assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+    assert made_for(session, "a-2", EvictionScope.SAME_JOB) is None
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
 @pytest.mark.parametrize("minimum", [8, 7])
@@ -796,16 +811,16 @@ def test_jobs_that_run_in_part_do_not_ask_for_everything_each_on_its_own(minimum
 def test_what_another_job_may_give_is_not_what_a_job_finds_in_itself() -> None:
     snapshot = full(job("a", "1C1G@n1"), job("b", "1C1G@n2", "1C1G", minimum=0), nodes=2)
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-2", Among.OTHER_JOBS) is None
-    assert made_for(session, "b-2", Among.SAME_JOB) == ["b-1"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "b-2", EvictionScope.SAME_JOB) == ["b-1"]
 
 
 def test_a_gang_that_has_a_task_more_has_one_to_give_on_nodes_that_did_not_change() -> None:
     snapshot = full(job("a", "1C1G@n1", "1C1G@n2", "1C1G", minimum=2), job("b", "1C1G"), nodes=3)
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "b-1", Among.OTHER_JOBS) is None
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) is None
     session.allocate(session.task("a-3"), session.node("n3"))
-    assert made_for(session, "b-1", Among.OTHER_JOBS) in (["a-1"], ["a-2"])
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) in (["a-1"], ["a-2"])
 
 
 def test_a_queue_that_has_more_has_more_to_give_whichever_of_its_jobs_has_it() -> None:
@@ -818,16 +833,16 @@ def test_a_queue_that_has_more_has_more_to_give_whichever_of_its_jobs_has_it() -
         queues=("q", "r"),
     )
     session = opened(snapshot, ["proportion"])
-    assert made_for(session, "b-1", Among.OTHER_QUEUES) is None
+    assert made_for(session, "b-1", EvictionScope.OTHER_QUEUES) is None
     session.allocate(session.task("y-2"), session.node("n3"))
-    assert made_for(session, "b-1", Among.OTHER_QUEUES) == ["x-1"]
+    assert made_for(session, "b-1", EvictionScope.OTHER_QUEUES) == ["x-1"]
 
 
 def test_what_the_less_important_was_refused_the_more_important_may_have() -> None:
     snapshot = full(job("a", "1C1G@n1"), job("b", "1C1G"), job("c", "1C1G", priority=5))
     session = opened(snapshot, ["priority"])
-    assert made_for(session, "b-1", Among.OTHER_JOBS) is None
-    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["a-1"]
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["a-1"]
 
 
 def test_where_there_was_too_little_for_one_there_may_be_enough_for_another() -> None:
@@ -839,15 +854,15 @@ def test_where_there_was_too_little_for_one_there_may_be_enough_for_another() ->
         job("small", "1C1G"),
     )
     session = opened(snapshot, ["gang"])
-    assert made_for(session, "large-1", Among.OTHER_JOBS) is None
-    assert made_for(session, "small-1", Among.OTHER_JOBS) == ["a-2"]
+    assert made_for(session, "large-1", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "small-1", EvictionScope.OTHER_JOBS) == ["a-2"]
 
 
-@pytest.mark.parametrize("placement", [PlainPlacement, IndexedPlacement])
+@pytest.mark.parametrize("placement", [LinearScanPlacement, IndexedPlacement])
 def test_where_one_may_not_go_another_may(placement: PlacementFactory) -> None:
     wants = job("b", "1C1G")
     elsewhere = evolve(wants, tasks=[evolve(wants.tasks[0], node_selector={"disk": "ssd"})])
     snapshot = full(job("a", "1C1G@n1", minimum=0), elsewhere, job("c", "1C1G"))
     session = opened(snapshot, ["gang", "predicates"], placement=placement)
-    assert made_for(session, "b-1", Among.OTHER_JOBS) is None
-    assert made_for(session, "c-1", Among.OTHER_JOBS) == ["a-1"]
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) is None
+    assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["a-1"]

@@ -11,8 +11,8 @@ from tests.support.clusters import action, cluster, job, node, scheduler
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.actions.reservation import node_index as reservable_module
-from batchsched.placement.linear_scan import PlainPlacement
-from batchsched.session.plugin_set import Tiers
+from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.session.plugin_set import PluginSet
 from batchsched.testing import snapshots
 
 
@@ -27,10 +27,10 @@ def starving(count: int) -> Snapshot:
 
 
 def test_nodes_are_scored_again_only_when_they_have_changed() -> None:
-    real = Tiers.node_order_on_resource
+    real = PluginSet.node_order_on_resource
     for count in (12, 48):
         with patch.object(
-            Tiers, "node_order_on_resource", autospec=True, side_effect=real
+            PluginSet, "node_order_on_resource", autospec=True, side_effect=real
         ) as scores:
             reserve = action("reserve", starvingJobTimeThreshold=100)
             result = scheduler(reserve).schedule(starving(count))
@@ -61,7 +61,7 @@ def test_it_reserves_what_the_plain_loop_reserves(
 ) -> None:
     actions = [*before, *[{"name": "reserve", "arguments": given} for given in arguments]]
     config = SchedulerConfig.from_mapping({"actions": actions})
-    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     with patch.object(reservable_module, "MOST_KINDS", most_kinds):
         assert Scheduler(config).schedule(snapshot) == expected
 

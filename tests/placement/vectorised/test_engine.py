@@ -30,9 +30,9 @@ from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, Preferr
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.placement import Fit
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import PlainPlacement
+from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.vectorised import score_array as scores_module
-from batchsched.placement.vectorised.node_matrix import NodeTable
+from batchsched.placement.vectorised.node_matrix import NodeMatrix
 from batchsched.plugin import NodeScore, Predicate, Reads
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
@@ -52,7 +52,7 @@ def agree(snapshot: Snapshot, registered: Callable[[], object] | None = None) ->
         registry.register_plugin("own", lambda _: Opens(lambda _view: registered()))
         own = Tier(plugins=[PluginOption(name="own")])
         config = evolve(config, tiers=[*config.tiers, own])
-    expected = Scheduler(config, registry, placement=PlainPlacement).schedule(snapshot)
+    expected = Scheduler(config, registry, placement=LinearScanPlacement).schedule(snapshot)
     assert Scheduler(config, registry, placement=VectorisedPlacement).schedule(snapshot) == expected
 
 
@@ -91,11 +91,11 @@ def test_scores_on_arrays_are_exact_up_to_the_largest_amounts(
     asks = evolve(waits.tasks[0], scoring_request=ScoringRequest(*more))
     size = Resource(milli_cpu=capacity[0], memory=capacity[1])
     snapshot = cluster([evolve(node("n1", "1C1G"), allocatable=size)], evolve(waits, tasks=[asks]))
-    session = Session(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], PlainPlacement)
+    session = Session(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], LinearScanPlacement)
     [one] = session.nodes
     one.scoring_milli_cpu, one.scoring_memory = used
-    table = NodeTable(session.nodes, session.ledger.changes, session.ledger.dimensions)
-    for _, score in session.tiers.node_scores:
+    table = NodeMatrix(session.nodes, session.ledger.changes, session.ledger.dimensions)
+    for _, score in session.plugin_set.node_scores:
         task = session.task("j-1")
         assert score.vectorise is not None
         on_arrays: object = score.vectorise(task)(table.all())  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def test_sums_that_become_too_large_for_arrays_are_noticed_on_the_way(
         if best is not None:
             session.allocate(task, best)
     table = vars(place)["_table"]
-    assert isinstance(table, NodeTable)
+    assert isinstance(table, NodeMatrix)
     assert not table.is_exact
 
 
@@ -141,13 +141,13 @@ def test_tasks_that_count_for_too_much_are_left_to_the_indexed_engine() -> None:
 
 
 class _Largest:
-    """Scores that floats cannot tell apart."""
+    """ScoreArray that floats cannot tell apart."""
 
     def node_scores(self) -> Iterable[NodeScore]:
         yield NodeScore(
             score=lambda _task, there: (1 << 60) + there.index,
             reads=Reads.ACCOUNTS,
-            task_key=lambda _task: None,
+            signature=lambda _task: None,
             vectorise=lambda _task: lambda nodes: nodes.tasks * 0 + float(1 << 60),
         )
 
@@ -160,7 +160,7 @@ def test_very_large_weights_decide_as_without_arrays(weight: int, name: str) -> 
     arguments = {f"{name}.weight": weight}
     tiers = [{"plugins": [{"name": "nodeorder", "arguments": arguments}]}]
     config = SchedulerConfig.from_mapping({"actions": "allocate", "tiers": tiers})
-    expected = Scheduler(config, placement=PlainPlacement).schedule(snapshot)
+    expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     assert Scheduler(config, placement=VectorisedPlacement).schedule(snapshot) == expected
 
 
@@ -171,7 +171,7 @@ class _Heavy:
                 score=lambda _task, there: there.idle[0] // 1000,
                 weight=weight,
                 reads=Reads.ACCOUNTS,
-                task_key=lambda _task: None,
+                signature=lambda _task: None,
                 vectorise=lambda _task: lambda nodes: (nodes.idle[0] // 1000).astype(int),
             )
 
@@ -189,7 +189,7 @@ class _Without:
 
     def predicates(self) -> Iterable[Predicate]:
         yield Predicate(
-            check=_not_two, reads=Reads.ACCOUNTS, task_key=lambda task: task.info.namespace
+            check=_not_two, reads=Reads.ACCOUNTS, signature=lambda task: task.info.namespace
         )
 
 
@@ -211,13 +211,13 @@ def test_one_task_with_a_preference_leaves_the_others_on_arrays(
     snapshot = evolve(plain, jobs=[*plain.jobs, evolve(one, tasks=[picky])])
     agree(snapshot)
     on_arrays: list[str] = []
-    best_now = scores_module.Scores.best
+    best_now = scores_module.ScoreArray.best
 
-    def counted(self: scores_module.Scores) -> tuple[float, int] | None:
+    def counted(self: scores_module.ScoreArray) -> tuple[float, int] | None:
         on_arrays.append("asked")
         return best_now(self)
 
-    monkeypatch.setattr(scores_module.Scores, "best", counted)
+    monkeypatch.setattr(scores_module.ScoreArray, "best", counted)
     Scheduler(placement=VectorisedPlacement).schedule(snapshot)
     assert len(on_arrays) == 40
 
@@ -231,7 +231,7 @@ class _Wrong:
         yield NodeScore(
             score=lambda _task, _node: 0,
             reads=Reads.ACCOUNTS,
-            task_key=lambda _task: None,
+            signature=lambda _task: None,
             vectorise=lambda _task: answer,
         )
 
@@ -267,7 +267,7 @@ class _Fails:
         yield Predicate(
             check=lambda _task, _node: None,
             reads=Reads.ACCOUNTS,
-            task_key=lambda _task: None,
+            signature=lambda _task: None,
             vectorise=lambda task: 1 / 0,  # type: ignore[arg-type, return-value]
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.actions.eviction.victims import Freed, take_until
+from batchsched.actions.eviction.victims import FreedResources, take_until
 from batchsched.placement import Fit
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
@@ -97,7 +97,7 @@ class _Turns:
                 if session.job_ready(job):
                     break
             if not session.job_ready(job):
-                session.note_undone(statement)
+                session.record_rollback(statement)
                 return False
             statement.commit()
         if placed:
@@ -127,8 +127,8 @@ class _Turns:
             return None
         node, victims = choice
         for victim in victims:
-            statement.take_back(victim)
-            session.undone[victim.uid] = victim
+            statement.unallocate(victim)
+            session.rolled_back[victim.uid] = victim
         statement.allocate(task, node)
         return victims
 
@@ -185,10 +185,10 @@ class _Turns:
             return _Trial(releasable, [], None)
         before = len(statement)
         for victim in victims:
-            statement.take_back(victim)
+            statement.unallocate(victim)
         accepts = session.placement.refusal(task, node) is None
         raw = session.placement.raw_scores(task, node) if accepts else None
-        statement.undo_to(before)
+        statement.rollback(before)
         return _Trial(releasable, victims, raw)
 
     def _releasable(self, claimant: TaskState) -> dict[int, list[TaskState]]:
@@ -211,7 +211,7 @@ class _Turns:
         return by_node
 
 
-def _enough_on(node: NodeState, request: Vector) -> Callable[[Freed], bool]:
+def _enough_on(node: NodeState, request: Vector) -> Callable[[FreedResources], bool]:
     """Return what says whether `request` fits on a node without some of its Allocated tasks."""
     missing = minus(request, node.idle)
     if not node.special:

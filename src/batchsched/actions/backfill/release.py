@@ -26,8 +26,8 @@ def release(session: Session, starvation_threshold: float | None) -> None:
         if _gives_back(session, job, starvation_threshold):
             for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
                 for task in job.having(status):
-                    session.take_back(task)
-                    session.undone[task.uid] = task
+                    session.unallocate(task)
+                    session.rolled_back[task.uid] = task
     promised = {
         task.node
         for job in session.jobs.values()
@@ -60,7 +60,7 @@ def _start_as_backfill(session: Session, job: JobState, promised: set[NodeState]
         if session.job_ready(job):
             statement.commit()
         else:
-            session.note_undone(statement)
+            session.record_rollback(statement)
 
 
 def _best_node(session: Session, task: TaskState, promised: set[NodeState]) -> NodeState | None:

@@ -27,7 +27,7 @@ def make_promises_real(session: Session, job: JobState) -> bool:
     ]
     with session.statement() as statement:
         for task, _ in promised:
-            statement.take_back(task)
+            statement.unallocate(task)
         for task, node in promised:
             assert node is not None
             if not _evict_backfill(session, statement, task, node):

@@ -11,19 +11,19 @@ from enum import Enum
 from typing import Literal
 
 from batchsched.actions.eviction.search_cache import Bounds, Claimed, Verdicts, running_nodes
-from batchsched.actions.eviction.victims import Room, evict_for, take_until
+from batchsched.actions.eviction.victims import Shortfall, evict_for, take_until
 from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import HeldBy, NodeState, TaskState
 
-__all__ = ["Among", "make_room_among"]
+__all__ = ["EvictionScope", "make_room_among"]
 
 Point = Literal["preemptable", "reclaimable"]
 """Which verdicts count: those on tasks of the claimant's queue, or of other queues."""
 
 
-class Among(Enum):
+class EvictionScope(Enum):
     """Which Running tasks may be evicted for a claimant, before any plugin is asked."""
 
     OTHER_JOBS = "other jobs of the same queue"
@@ -33,7 +33,7 @@ class Among(Enum):
     @property
     def point(self) -> Point:
         """Whose verdicts count."""
-        return "reclaimable" if self is Among.OTHER_QUEUES else "preemptable"
+        return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
 
 
 def make_room_among(
@@ -41,19 +41,19 @@ def make_room_among(
     statement: Statement,
     task: TaskState,
     *,
-    among: Among,
-    may_grow: bool,
+    scope: EvictionScope,
+    may_use_idle: bool,
 ) -> bool:
     """Evict on the first node where that is enough, and promise the task its place there.
 
-    Nodes are tried the best first; in node order where room is made among other queues.
+    Nodes are tried the best first; in node order where room is made scope other queues.
 
     Args:
         session: where this happens.
         statement: what records it.
         task: the claimant, Pending.
-        among: which Running tasks may be evicted, if plugins agree.
-        may_grow: whether the task may take idle resources too; if not, it must find
+        scope: which Running tasks may be evicted, if plugins agree.
+        may_use_idle: whether the task may take idle resources too; if not, it must find
             room in what its victims hold alone.
 
     Returns:
@@ -62,12 +62,12 @@ def make_room_among(
     """
     job = task.job
     assert job is not None
-    if among is Among.SAME_JOB and not job.count(TaskStatus.RUNNING):
+    if scope is EvictionScope.SAME_JOB and not job.count(TaskStatus.RUNNING):
         return False
-    search = _Search(session, task, among, may_grow=may_grow)
+    search = _Search(session, task, scope, may_use_idle=may_use_idle)
     if search.still_open is not None and not search.still_open:
         return False
-    if among is Among.OTHER_QUEUES:
+    if scope is EvictionScope.OTHER_QUEUES:
         nodes: Iterable[NodeState] = session.placement.feasible(task, search.still_open)
     else:
         nodes = session.placement.ranked(task, search.still_open)
@@ -75,12 +75,12 @@ def make_room_among(
     for node in nodes:
         chosen = search.victims_on(node)
         if chosen is not None:
-            search.note_in_vain(asked)
+            search.record_rejected(asked)
             evict_for(task, chosen, node, statement)
             return True
         asked.append(node.index)
     # What is not feasible is passed over too: until it changes, that is.
-    search.note_in_vain(asked if search.still_open is None else search.still_open)
+    search.record_rejected(asked if search.still_open is None else search.still_open)
     return False
 
 
@@ -93,12 +93,12 @@ class _Search:
     )
 
     def __init__(  # noqa: PLR0915 - one list of what a search begins with
-        self, session: Session, task: TaskState, among: Among, *, may_grow: bool
+        self, session: Session, task: TaskState, scope: EvictionScope, *, may_use_idle: bool
     ) -> None:
         self._session = session
         self._task = task
-        self._among = among
-        self._may_grow = may_grow
+        self._among = scope
+        self._may_grow = may_use_idle
         self._bounds: Bounds | None = None
         self._verdicts: Verdicts | None = None
         self._open: set[int] = set()
@@ -110,48 +110,53 @@ class _Search:
         job = task.job
         assert job is not None
         assert job.queue is not None
-        if among is not Among.OTHER_QUEUES:
+        if scope is not EvictionScope.OTHER_QUEUES:
             self._at_home = running_nodes(job)
-        claimant_key = session.tiers.claimant_key(among.point, task)
+        claimant_key = session.plugin_set.claimant_key(scope.point, task)
         if claimant_key is None:
             return
         large_enough: AbstractSet[int] = session.large_enough(task.init_resreq)
         # Jobs of a queue have the same candidates, but for where they run themselves.
         own = None
-        if among is Among.SAME_JOB:
+        if scope is EvictionScope.SAME_JOB:
             large_enough = self._at_home & large_enough
             own = job.uid
-        across = job.queue if among is Among.OTHER_QUEUES else None
-        claimed = Claimed(session.ledger, across, session.tiers.may_give)
+        across = job.queue if scope is EvictionScope.OTHER_QUEUES else None
+        claimed = Claimed(session.ledger, across, session.plugin_set.may_give)
         now = session.ledger.position()
-        who: Hashable = (among, job.queue.name, own, session.tiers.shield_key(among.point, task))
+        who: Hashable = (
+            scope,
+            job.queue.name,
+            own,
+            session.plugin_set.shield_key(scope.point, task),
+        )
         known_bounds = session.memo.store(Bounds)
         bounds = known_bounds.get(who)
         if bounds is None:
             bounds = known_bounds[who] = Bounds(claimed, now)
         bounds.catch_up()
         self._bounds = bounds
-        self._open = bounds.open_for((task.init_resreq, may_grow), large_enough)
+        self._open = bounds.open_for((task.init_resreq, may_use_idle), large_enough)
         self.still_open = self._open
         kind = session.placement.kind(task)
         if kind is not None:
-            who = (among, job.queue.name, own, claimant_key)
+            who = (scope, job.queue.name, own, claimant_key)
             known_verdicts = session.memo.store(Verdicts)
             verdicts = known_verdicts.get(who)
             if verdicts is None:
                 verdicts = known_verdicts[who] = Verdicts(claimed, now)
             verdicts.catch_up()
             self._verdicts = verdicts
-            self._in_vain = verdicts.asked_in_vain_for((kind, may_grow))
+            self._in_vain = verdicts.rejected_nodes((kind, may_use_idle))
             if self._in_vain:
                 in_vain = self._in_vain
-                if among is Among.OTHER_JOBS and self._at_home:
+                if scope is EvictionScope.OTHER_JOBS and self._at_home:
                     in_vain = in_vain - self._at_home
                 self.still_open = self._open - in_vain
 
-    def note_in_vain(self, asked: Iterable[int]) -> None:
+    def record_rejected(self, asked: Iterable[int]) -> None:
         """Take note of nodes that were asked in vain, for other searches like this."""
-        if self._among is Among.OTHER_JOBS and self._at_home:
+        if self._among is EvictionScope.OTHER_JOBS and self._at_home:
             asked = set(asked) - self._at_home  # others have more candidates there
         self._in_vain.update(asked)
 
@@ -162,11 +167,11 @@ class _Search:
         if not at_most.tasks:
             self._open.discard(node.index)
             return None
-        room = Room(task.init_resreq, node, may_grow=self._may_grow)
+        room = Shortfall(task.init_resreq, node, may_use_idle=self._may_grow)
         if not room.may_be_enough(at_most.total):
             self._open.discard(node.index)
             return None
-        if self._among is Among.OTHER_JOBS and node.index in self._at_home:
+        if self._among is EvictionScope.OTHER_JOBS and node.index in self._at_home:
             # These candidates are no other claimant's.
             others = [other for other in self._all_on(node).tasks if other.job is not task.job]
             victims = self._ask(others)
@@ -190,11 +195,11 @@ class _Search:
         if at_most is None:
             at_most = self._all_on(node)
             candidates, own = at_most.tasks, []
-            if self._among is Among.OTHER_JOBS and node.index in self._at_home:
+            if self._among is EvictionScope.OTHER_JOBS and node.index in self._at_home:
                 # Who is shielded from their own job may not be from others, and the other way.
                 candidates = [other for other in at_most.tasks if other.job is not self._task.job]
                 own = [other for other in at_most.tasks if other.job is self._task.job]
-            left = self._session.tiers.unshielded(self._among.point, self._task, candidates)
+            left = self._session.plugin_set.unshielded(self._among.point, self._task, candidates)
             left += own
             if len(left) < len(at_most.tasks):
                 at_most = HeldBy(left, self._session.ledger.dimensions.zero)
@@ -207,7 +212,7 @@ class _Search:
         if not candidates:
             return []
         in_order = self._session.in_victim_order(candidates)
-        if self._among is Among.OTHER_QUEUES:
+        if self._among is EvictionScope.OTHER_QUEUES:
             return self._session.reclaimable(self._task, in_order)
         return self._session.preemptable(self._task, in_order)
 
@@ -216,9 +221,9 @@ class _Search:
         running = self._session.running_on(node)
         job = self._task.job
         assert job is not None
-        if self._among is Among.OTHER_QUEUES:
+        if self._among is EvictionScope.OTHER_QUEUES:
             return running.of_other_queues(job.queue)
-        if self._among is Among.OTHER_JOBS:
+        if self._among is EvictionScope.OTHER_JOBS:
             return running.of_queue(job.queue)
         tasks = [other for other in running.all if other.job is job]
         return HeldBy(tasks, self._session.ledger.dimensions.zero)

@@ -145,7 +145,7 @@ class Verdicts:
                 assert victim.job.queue is not None
                 self._givers.add(victim.job.queue)
 
-    def asked_in_vain_for(self, asked_for: Hashable) -> set[int]:
+    def rejected_nodes(self, asked_for: Hashable) -> set[int]:
         """Return the nodes that were asked in vain for what is asked for; add those that are."""
         now = self.claimed.ledger.position()
         known = self._in_vain.get(asked_for)

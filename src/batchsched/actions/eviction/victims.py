@@ -13,7 +13,15 @@ from batchsched.session.statement import Statement
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus
 
-__all__ = ["Freed", "Room", "evict_for", "make_room", "running_tasks", "spare", "take_until"]
+__all__ = [
+    "FreedResources",
+    "Shortfall",
+    "evict_for",
+    "make_room",
+    "running_tasks",
+    "spare",
+    "take_until",
+]
 
 VictimsFunction = Callable[[TaskState, Sequence[TaskState]], list[TaskState]]
 """From a claimant and candidates in victim order, the candidates that may be evicted."""
@@ -25,7 +33,7 @@ def make_room(
     task: TaskState,
     *,
     nodes: Iterable[NodeState],
-    may_grow: bool,
+    may_use_idle: bool,
     is_candidate: Callable[[TaskState], bool],
     victims_of: VictimsFunction,
 ) -> bool:
@@ -39,7 +47,7 @@ def make_room(
         statement: what records it.
         task: the claimant, Pending.
         nodes: feasible nodes, in the order in which to try them.
-        may_grow: whether the task may take idle resources too; if not, it must find
+        may_use_idle: whether the task may take idle resources too; if not, it must find
             room in what its victims hold alone.
         is_candidate: which Running tasks of jobs in the session may be considered.
         victims_of: which of those may be evicted.
@@ -55,7 +63,7 @@ def make_room(
         if not candidates:
             continue
         victims = victims_of(task, candidates)
-        room = Room(task.init_resreq, node, may_grow=may_grow)
+        room = Shortfall(task.init_resreq, node, may_use_idle=may_use_idle)
         chosen = take_until(victims, room.is_enough_with) if victims else None
         if chosen is not None:
             evict_for(task, chosen, node, statement)
@@ -72,7 +80,7 @@ def evict_for(
     statement.pipeline(task, node)
 
 
-class Freed:
+class FreedResources:
     """What some victims hold together, kept up to date as victims come and go."""
 
     __slots__ = ("_all", "_for_good")
@@ -112,15 +120,15 @@ def _sum_of(victims: Sequence[TaskState]) -> Vector:
     return tuple(map(sum, zip(*[victim.resreq for victim in victims], strict=True)))
 
 
-class Room:
+class Shortfall:
     """What a request needs on a node beyond what is there, and whether victims give it."""
 
     __slots__ = ("_missing", "_missing_for_good", "_request")
 
-    def __init__(self, request: Vector, node: NodeState, *, may_grow: bool) -> None:
+    def __init__(self, request: Vector, node: NodeState, *, may_use_idle: bool) -> None:
         self._missing = minus(request, node.future_idle if node.special else node.idle)
         self._missing_for_good = minus(request, node.eventual) if node.special else self._missing
-        self._request = None if may_grow else request
+        self._request = None if may_use_idle else request
 
     def may_be_enough(self, freed: Vector) -> bool:
         """Return False if there is no room even once tasks are gone that hold `freed`."""
@@ -130,12 +138,12 @@ class Room:
             and (self._missing_for_good is self._missing or fits(self._missing_for_good, freed))
         )
 
-    def is_enough_with(self, victims: Sequence[TaskState] | Freed) -> bool:
+    def is_enough_with(self, victims: Sequence[TaskState] | FreedResources) -> bool:
         """Return whether there is room once `victims` are gone.
 
         O(victims x dimensions); O(dimensions) if what they hold is known.
         """
-        freed = victims if isinstance(victims, Freed) else Freed(victims)
+        freed = victims if isinstance(victims, FreedResources) else FreedResources(victims)
         return (
             freed.covers(self._missing)
             and (self._request is None or freed.covers(self._request))
@@ -153,14 +161,14 @@ def running_tasks(node: NodeState, is_candidate: Callable[[TaskState], bool]) ->
 
 
 def take_until(
-    victims: Iterable[TaskState], is_enough: Callable[[Freed], bool]
+    victims: Iterable[TaskState], is_enough: Callable[[FreedResources], bool]
 ) -> list[TaskState] | None:
     """Return the first victims that are enough, without those that can be spared.
 
     None if all of them are not enough. O(victims x dimensions).
     """
     taken: list[TaskState] = []
-    freed = Freed()
+    freed = FreedResources()
     remaining = iter(victims)
     while not is_enough(freed):
         victim = next(remaining, None)
@@ -171,9 +179,11 @@ def take_until(
     return spare(taken, is_enough)
 
 
-def spare(taken: Sequence[TaskState], is_enough: Callable[[Freed], bool]) -> list[TaskState]:
+def spare(
+    taken: Sequence[TaskState], is_enough: Callable[[FreedResources], bool]
+) -> list[TaskState]:
     """Drop, from the last taken to the first, every victim without whom it is still enough."""
-    freed = Freed(taken)
+    freed = FreedResources(taken)
     kept: list[TaskState] = []
     for victim in reversed(taken):
         freed.remove(victim)

@@ -32,7 +32,7 @@ def start_reserved_jobs(session: Session) -> None:
         with session.statement() as statement:
             # The job's own reservations do not stand in its way.
             for task, _ in reserved:
-                statement.take_back(task)
+                statement.unallocate(task)
             _start(session, statement, job, reserved)
             if not session.job_ready(job):
                 continue

@@ -139,6 +139,6 @@ class ReservableNodes:
                 group = _Group.RESERVED
             else:
                 group = _Group.OPEN if node.fits_now(task.init_resreq) else _Group.SHORT
-            ranked.put_in(node, group, session.tiers.node_order_on_resource(task, node))
+            ranked.put_in(node, group, session.plugin_set.node_order_on_resource(task, node))
         ranked.as_of = len(changes)
         return ranked

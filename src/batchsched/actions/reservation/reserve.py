@@ -92,7 +92,7 @@ class ReserveAction:
             if self._reserve(session, statement, job, limit, reservable):
                 statement.commit()
                 return True
-            session.note_undone(statement)
+            session.record_rollback(statement)
         return False
 
     def _waits_for_other_reservations(
@@ -103,7 +103,7 @@ class ReserveAction:
             for other in session.jobs.values():
                 if other is not job:
                     for task in other.having(TaskStatus.RESERVED):
-                        statement.take_back(task)
+                        statement.unallocate(task)
             return len(statement) > 0 and self._reserve(session, statement, job, limit, reservable)
 
     def _reserve(
@@ -118,7 +118,7 @@ class ReserveAction:
             for task in job.having(TaskStatus.ALLOCATED):
                 if task.node is not None and task.node.reserved_tasks:
                     # Reserved for another job since: the task will not find its place again.
-                    statement.take_back(task)
+                    statement.unallocate(task)
         for task in tasks_to_place(session, job):
             if session.job_ready(job) or session.job_condition_ready(job):
                 break
@@ -198,7 +198,7 @@ def _most_room(
     highest = 0.0
     for node in nodes:
         if is_eligible(node):
-            score = session.tiers.node_order_on_resource(task, node)
+            score = session.plugin_set.node_order_on_resource(task, node)
             if best is None or score > highest:
                 best, highest = node, score
     return best

@@ -7,14 +7,14 @@ on arrays, and amounts that floats do not hold exactly, are left to the indexed 
 from __future__ import annotations
 
 from batchsched.errors import plugin_error
-from batchsched.placement.equivalence_class import Kind
-from batchsched.placement.evaluator import Judgement
+from batchsched.placement.equivalence_class import EquivalenceClass
+from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.vectorised.node_matrix import NodeTable
+from batchsched.placement.vectorised.node_matrix import NodeMatrix
 from batchsched.placement.vectorised.score_array import (
     ArrayFunction,
-    KindOnArrays,
-    Scores,
+    EquivalenceClassOnArrays,
+    ScoreArray,
     is_exact,
 )
 from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS
@@ -32,13 +32,13 @@ class VectorisedPlacement(IndexedPlacement):
     take turns on many nodes; see the page on performance.
     """
 
-    def __init__(self, ledger: Ledger, judgement: Judgement) -> None:
-        super().__init__(ledger, judgement)
-        self._table: NodeTable | None = None
-        self._scores: dict[int, Scores] = {}
-        self._on_arrays: dict[int, KindOnArrays | None] = {}
+    def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
+        super().__init__(ledger, evaluator)
+        self._table: NodeMatrix | None = None
+        self._scores: dict[int, ScoreArray] = {}
+        self._on_arrays: dict[int, EquivalenceClassOnArrays | None] = {}
 
-    def _best_now(self, task: TaskState, kind: Kind) -> NodeState | None:
+    def _best_now(self, task: TaskState, kind: EquivalenceClass) -> NodeState | None:
         scores = self._scores.get(task.kind)
         if scores is None:
             on_arrays = self._kind_on_arrays(task, kind)
@@ -51,10 +51,10 @@ class VectorisedPlacement(IndexedPlacement):
             return super()._best_now(task, kind)
         return None if best is None else self._nodes[best[1]]
 
-    def _make_scores(self, number: int, kind: KindOnArrays) -> Scores:
+    def _make_scores(self, number: int, kind: EquivalenceClassOnArrays) -> ScoreArray:
         if self._table is None:
-            self._table = NodeTable(self._nodes, self._changes, self._dimensions)
-        scores = Scores(kind, self._table, self._nodes, self._changes)
+            self._table = NodeMatrix(self._nodes, self._changes, self._dimensions)
+        scores = ScoreArray(kind, self._table, self._nodes, self._changes)
         if number in self._asked:
             # Most kinds of a cluster of unlike tasks are asked for once: not kept.
             if len(self._scores) == self._most_tables:
@@ -63,13 +63,15 @@ class VectorisedPlacement(IndexedPlacement):
         self._asked.add(number)
         return scores
 
-    def _kind_on_arrays(self, task: TaskState, kind: Kind) -> KindOnArrays | None:
+    def _kind_on_arrays(
+        self, task: TaskState, kind: EquivalenceClass
+    ) -> EquivalenceClassOnArrays | None:
         number = task.kind
         if number not in self._on_arrays:
             self._on_arrays[number] = self._make(task, kind) if self._nodes else None
         return self._on_arrays[number]
 
-    def _make(self, task: TaskState, kind: Kind) -> KindOnArrays | None:
+    def _make(self, task: TaskState, kind: EquivalenceClass) -> EquivalenceClassOnArrays | None:
         if (
             kind.normalised
             or kind.watches
@@ -93,4 +95,4 @@ class VectorisedPlacement(IndexedPlacement):
                 scores.append((name, score.weight, score.vectorise(task)))
             except Exception as error:
                 raise plugin_error(name, "node_scores", error) from error
-        return KindOnArrays(kind, checks, scores)
+        return EquivalenceClassOnArrays(kind, checks, scores)

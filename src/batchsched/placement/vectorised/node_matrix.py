@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from batchsched.state.records import NodeState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS, Dimensions
 
-__all__ = ["NodeTable", "NodeView"]
+__all__ = ["NodeMatrix", "NodeView"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -65,10 +65,10 @@ class NodeView:
         return np.array(numbers, np.float64)[:, np.newaxis]
 
 
-class NodeTable:
+class NodeMatrix:
     """All nodes: a row for each amount, a column for each node.
 
-    Columns are written anew when a node changed and somebody asks, so that asking
+    IdleColumns are written anew when a node changed and somebody asks, so that asking
     about a few nodes costs what changed, and about all of them what numpy needs.
     """
 

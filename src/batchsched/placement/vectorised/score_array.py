@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchsched.errors import plugin_error
-from batchsched.placement.equivalence_class import LARGEST_EXACT, Kind
-from batchsched.placement.vectorised.node_matrix import Floats, Indices, NodeTable, NodeView
+from batchsched.placement.equivalence_class import LARGEST_EXACT, EquivalenceClass
+from batchsched.placement.vectorised.node_matrix import Floats, Indices, NodeMatrix, NodeView
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.state.records import NodeState
 
-__all__ = ["ArrayFunction", "KindOnArrays", "Scores"]
+__all__ = ["ArrayFunction", "EquivalenceClassOnArrays", "ScoreArray"]
 
 ArrayFunction = Callable[[NodeArrays], Numbers]
 
@@ -23,14 +23,14 @@ FEW = 12
 _NOWHERE = -np.inf
 
 
-class KindOnArrays:
+class EquivalenceClassOnArrays:
     """One kind of task: its checks and scores as functions on arrays."""
 
     __slots__ = ("_accepted", "_checks", "_scores", "_wanted", "kind")
 
     def __init__(
         self,
-        kind: Kind,
+        kind: EquivalenceClass,
         checks: Sequence[tuple[str, ArrayFunction]],
         scores: Sequence[tuple[str, int, ArrayFunction]],
     ) -> None:
@@ -75,15 +75,15 @@ class KindOnArrays:
         return _NOWHERE if total is None else total
 
 
-class Scores:
+class ScoreArray:
     """The score of every node for one kind of task, as far as they are up to date."""
 
     __slots__ = ("_changes", "_kind", "_nodes", "_position", "_table", "_totals")
 
     def __init__(
         self,
-        kind: KindOnArrays,
-        table: NodeTable,
+        kind: EquivalenceClassOnArrays,
+        table: NodeMatrix,
         nodes: Sequence[NodeState],
         changes: Sequence[int],
     ) -> None:

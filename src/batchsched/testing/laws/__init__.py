@@ -56,7 +56,7 @@ def check_plugin(
     The laws: it answers with what its extension points promise, and never raises. Asked
     twice, it answers the same, and asking changes nothing. Keys of jobs and queues depend on
     nothing but them; keys of tasks are constant. Predicates and scores keep to the scope that
-    they declare (`Reads`), to their `task_key`, `specialise`, `vectorise` (if NumPy is there)
+    they declare (`Reads`), to their `signature`, `specialise`, `vectorise` (if NumPy is there)
     and `watch`; `normalise` depends on its arguments only. Verdicts keep to `claimant_key`, and
     with it to the accounts that they may read; to `shielded`; and to `may_give`. After a statement
     is discarded every answer is what it was before. No state leaks from cycle to cycle: neither

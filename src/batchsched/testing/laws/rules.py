@@ -228,17 +228,17 @@ def _with(trial: Trial, task: TaskState, node: NodeState) -> Answers:
 
 
 def check_task_keys(trial: Trial) -> None:
-    """Tasks with equal `task_key` get equal answers on every node."""
+    """Tasks with equal `signature` get equal answers on every node."""
     for point, functions in (("predicates", trial.predicates), ("node_scores", trial.scores)):
         for function in functions:
             first: dict[object, TaskState] = {}
             for task in trial.pending:
                 try:
-                    key = function.task_key(task)
+                    key = function.signature(task)
                     like = first.setdefault(key, task)
                 except Exception as error:
                     seen = f"that of task {task.uid!r} raises {type(error).__name__}: {error}"
-                    trial.fail(point, "task_key answers with something that can be hashed", seen)
+                    trial.fail(point, "signature answers with something that can be hashed", seen)
                 if like is not task:
                     _compare_tasks(trial, point, function, (like, task))
 
@@ -262,7 +262,7 @@ def _compare_tasks(
                 f"{pair[0].uid!r} and {pair[1].uid!r} have the same key and get {answers[0]!r} "
                 f"and {answers[1]!r} on node {node.name!r}"
             )
-            trial.fail(point, "tasks with equal task_key get equal answers", seen)
+            trial.fail(point, "tasks with equal signature get equal answers", seen)
 
 
 def check_special_cases(trial: Trial) -> None:

@@ -101,13 +101,13 @@ def _expect_protected(
 def check_arrays(trial: Trial) -> None:
     """What `vectorise` makes gives the answers of the plain function; needs NumPy."""
     try:
-        from batchsched.placement.vectorised.node_matrix import NodeTable  # noqa: PLC0415
+        from batchsched.placement.vectorised.node_matrix import NodeMatrix  # noqa: PLC0415
     except ImportError:
         return
     session = trial.session
     if not session.nodes or not session.ledger.dimensions.are_small:
         return
-    table = NodeTable(session.nodes, session.ledger.changes, session.ledger.dimensions)
+    table = NodeMatrix(session.nodes, session.ledger.changes, session.ledger.dimensions)
     if not table.is_exact:
         return
     view = cast("NodeArrays", table.all())

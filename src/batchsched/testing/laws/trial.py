@@ -160,13 +160,13 @@ class Trial:
     def predicates(self) -> list[Predicate]:
         """The plugin's predicates."""
         name = self.subject.name
-        return [each for owner, each in self.session.tiers.predicates if owner == name]
+        return [each for owner, each in self.session.plugin_set.predicates if owner == name]
 
     @property
     def scores(self) -> list[NodeScore]:
         """The plugin's scores."""
         name = self.subject.name
-        return [each for owner, each in self.session.tiers.node_scores if owner == name]
+        return [each for owner, each in self.session.plugin_set.node_scores if owner == name]
 
     @property
     def tasks(self) -> list[TaskState]:

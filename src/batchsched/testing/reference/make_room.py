@@ -51,7 +51,7 @@ def make_room(
     task: TaskInfo,
     nodes: Iterable[NodeInfo],
     *,
-    may_grow: bool,
+    may_use_idle: bool,
     is_candidate: Callable[[TaskInfo], bool],
     victims_of: Callable[[TaskInfo, list[TaskInfo]], list[TaskInfo]],
 ) -> bool:
@@ -74,7 +74,7 @@ def make_room(
             return (
                 request.fits(accounts.future_idle + freed)  # noqa: B023 - used in this turn only
                 and request.fits(accounts.eventual + new)  # noqa: B023
-                and (may_grow or request.fits(freed))
+                and (may_use_idle or request.fits(freed))
             )
 
         taken = enough_victims(victims, is_enough)

@@ -61,8 +61,10 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
 
 def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
     feasible = feasible_nodes(session, task)
-    may_grow = not session.tiers.overused(queue)
-    if may_grow and (place_now(session, task, feasible) or place_later(session, task, feasible)):
+    may_use_idle = not session.tiers.overused(queue)
+    if may_use_idle and (
+        place_now(session, task, feasible) or place_later(session, task, feasible)
+    ):
         return True
     job = session.job_of(task)
     return make_room(
@@ -70,7 +72,7 @@ def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
         "preempt",
         task,
         by_score(session, task, feasible),
-        may_grow=may_grow,
+        may_use_idle=may_use_idle,
         is_candidate=lambda other: (
             session.job_of(other) is not job and session.job_of(other).queue == queue.name
         ),
@@ -94,7 +96,7 @@ def _swap(session: Session, task: TaskInfo) -> bool:
         "preempt",
         task,
         by_score(session, task, feasible_nodes(session, task)),
-        may_grow=False,
+        may_use_idle=False,
         is_candidate=lambda other: session.job_of(other) is job,
         victims_of=session.tiers.preemptable,
     )

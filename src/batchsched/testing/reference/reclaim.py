@@ -58,7 +58,7 @@ def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
             "reclaim",
             task,
             feasible,
-            may_grow=True,
+            may_use_idle=True,
             is_candidate=lambda other: session.job_of(other).queue != queue.name,
             victims_of=session.tiers.reclaimable,
         )
