@@ -484,9 +484,8 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
 
 def test_scores_that_tell_no_nodes_apart_are_left_out() -> None:
     snapshot = cluster(ZONES, job("j", "1C1G"))
-    assert [score.name for _, score in session(snapshot, NodeOrderPlugin()).plugin_set.node_scores] == [
-        "requested resources"
-    ]
+    opened = session(snapshot, NodeOrderPlugin())
+    assert [score.name for _, score in opened.plugin_set.node_scores] == ["requested resources"]
     assert session(snapshot, only(node_affinity=1, pod_affinity=1)).plugin_set.node_scores == []
     for name in ("least_requested", "most_requested", "balanced_resource"):
         (found,) = session(snapshot, only(**{name: 1})).plugin_set.node_scores
