@@ -8,25 +8,13 @@ import subprocess
 import sys
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tests.support.pythons import find_python
+
 TESTS = Path(__file__).parent
 THIS_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-@lru_cache
-def tasks() -> ModuleType:
-    """Return the project's commands, which know how to find Pythons."""
-    specification = importlib.util.spec_from_file_location(
-        "project_tasks", TESTS.parent / "tasks.py"
-    )
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def digest_in_a_process(python: str, hash_seed: str) -> str:
@@ -70,7 +58,7 @@ def test_results_do_not_depend_on_the_hashes_of_texts(hash_seed: str) -> None:
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_results_do_not_depend_on_the_version_of_python(version: str) -> None:
-    python = sys.executable if version == THIS_VERSION else tasks().find_python(version)
+    python = sys.executable if version == THIS_VERSION else find_python(version)
     if python is None:
         pytest.skip(f"Python {version} was not found")
     assert digest_in_a_process(python, "2") == expected()

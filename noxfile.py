@@ -1,0 +1,151 @@
+"""What the project's commands do; `tasks.py` runs them (`python3 tasks.py test`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import nox
+from nox.command import CommandFailed
+from tests.support.pythons import find_python
+
+ROOT = Path(__file__).resolve().parent
+TESTED = ("3.11", "3.12", "3.13")
+"""The versions of Python that the tests run on, where they are found."""
+THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+OF_TESTS = ("tests/testing", "tests/quality", "tests/seeded_bugs")
+"""Tests of what tests: on one Python only, for they take as long as all others together."""
+OF_WHEEL = (
+    *("tests/session", "tests/state", "tests/golden", "tests/kubernetes"),
+    *("tests/plugins", "tests/scenarios"),
+)
+"""What the installed wheel is tested with: enough to miss no module."""
+QUIETLY = ("-n", "auto", "-q")
+
+nox.needs_version = ">=2025.5.1"
+nox.options.envdir = ".venv"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_missing_interpreters = False
+
+
+def install(session: nox.Session, *requirements: str) -> None:
+    """Install what is required, without a word if it goes well."""
+    session.install("--quiet", *requirements, silent=True)
+
+
+def make_environment(session: nox.Session, folder: Path, python: str) -> None:
+    """Make an empty environment of a Python, with a pip that knows dependency groups."""
+    command = [sys.executable, "-m", "virtualenv", "--quiet", "--python", python]
+    session.run(*command, str(folder), external=True)
+
+
+def test_on(session: nox.Session, python: str, *arguments: str) -> None:
+    """Run tests in the environment that belongs to a Python."""
+    session.run(python, "-m", "pytest", *arguments, external=True)
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """Run all tests on every supported Python; with arguments, some tests on this one."""
+    install(session, "--editable", ".", "--group", "test")
+    session.run("python", "-m", "pytest", *(session.posargs or QUIETLY))
+    if session.posargs:
+        return
+    for version in TESTED:
+        if version == THIS_VERSION:
+            continue
+        python = find_python(version)
+        if python is None:
+            session.warn(f"Python {version} was not found; the tests do not run on it here")
+            continue
+        folder = ROOT / ".venv" / f"test-{version}"
+        make_environment(session, folder, python)
+        programs = folder / ("Scripts" if os.name == "nt" else "bin")
+        of_version = str(programs / "python")
+        packages = ["--editable", ".", "--group", "test"]
+        session.run(of_version, "-m", "pip", "install", "--quiet", *packages, external=True)
+        without = [f"--ignore={part}" for part in OF_TESTS]
+        session.run(of_version, "-m", "pytest", *QUIETLY, *without, external=True)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, types, layers, and that the public API has no Any.
+
+    With arguments, only the checks whose command has one of them in it.
+    """
+    install(session, ".", "--group", "lint")
+    # The public API is checked as it is installed, as users' type checkers see it.
+    install(session, "--no-deps", "--force-reinstall", ".")
+    checks = [
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["mypy"],
+        ["pyright"],
+        ["lint-imports", "--no-logo"],
+        ["python", "tests/typing/pull_public_api.py"],
+    ]
+    failed: list[str] = []
+    for check in checks:
+        shown = " ".join(check)
+        if session.posargs and not any(word in shown for word in session.posargs):
+            continue
+        try:
+            # Pyright would say on every run that there is a newer one.
+            session.run(*check, env={"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"})
+        except CommandFailed:
+            failed.append(shown)
+    if failed:
+        session.error(f"these checks failed: {'; '.join(failed)}")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation into site/, with warnings as errors."""
+    install(session, "--editable", ".[fast,testing]", "--group", "docs")
+    session.run("sphinx-build", "-W", "-q", "-b", "html", *session.posargs, "docs", "site")
+
+
+@nox.session
+def openb(session: nox.Session) -> None:
+    """Run the example."""
+    install(session, "--editable", ".")
+    session.run("python", "examples/openb.py", *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the source distribution and the wheel, and test the wheel away from the sources."""
+    install(session, "--group", "build")
+    with tempfile.TemporaryDirectory(prefix="batchsched-wheel-") as temporary:
+        place = Path(temporary).resolve()
+        session.run("python", "-m", "build", "--outdir", str(place), str(ROOT), silent=True)
+        [source] = place.glob("*.tar.gz")
+        [binary] = place.glob("*.whl")
+        folder = place / "environment"
+        make_environment(session, folder, sys.executable)
+        python = str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
+        packages = [f"{binary}[testing]", "--group", "test"]
+        session.run(python, "-m", "pip", "install", "--quiet", *packages, external=True)
+        program = "import batchsched, pathlib; print(pathlib.Path(batchsched.__file__).parent)"
+        told = session.run(python, "-c", program, silent=True, external=True)
+        package = str(told).strip()
+        if not Path(package).is_relative_to(folder):
+            session.error(f"expected the tests to test the installed wheel, got {package}")
+        # The tests come from the source distribution, which must have all of them.
+        shutil.unpack_archive(source, place)
+        [unpacked] = [each for each in place.glob("batchsched-*") if each.is_dir()]
+        shutil.rmtree(unpacked / "src")
+        session.chdir(unpacked)
+        options = [*QUIETLY, "-c", "pyproject.toml", "--rootdir", "."]
+        test_on(session, python, *options, *session.posargs, *OF_WHEEL, "examples", package)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks."""
+    install(session, "--editable", ".", "--group", "test")
+    session.run("python", "-m", "benchmarks", *session.posargs)
