@@ -226,9 +226,9 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
         call()
     clock.end("replay")
     for uid in cycle.unplaced:
-        session.unplaced[uid] = session.task(uid)
+        session.record_failure(session.task(uid))
     for uid in cycle.undone:
-        session.rolled_back[uid] = session.task(uid)
+        session.record_rollback([session.task(uid)])
     session.queues_overused.update(cycle.queues_overused)
     del calls
     clock.begin()

@@ -357,3 +357,42 @@ def test_a_node_without_anything_and_a_plugin_opened_twice_do_no_harm() -> None:
     nothing = Snapshot(nodes=[NodeInfo(name="n1")])
     for _ in range(2):
         opened(nothing, [("p", lambda view: ProportionPlugin().open(view))]).ledger.check()
+
+
+class TestWhatIsRecorded:
+    """Reasons are written from what actions record; they decide nothing by themselves."""
+
+    def of(self) -> Session:
+        return opened(busy(), PLUGINS)
+
+    def test_reports_cannot_be_written_by_hand(self) -> None:
+        of = self.of()
+        for reports in (of.unplaced, of.rolled_back):
+            with pytest.raises(TypeError):
+                reports["b-1"] = of.task("b-1")  # type: ignore[index]
+
+    def test_a_failure_is_reported_and_known_to_have_been_tried_in_vain(self) -> None:
+        of = self.of()
+        task, other = of.task("b-1"), of.task("b-2")
+        assert not of.was_tried_in_vain(task)
+        of.record_failure(task)
+        assert of.unplaced == {"b-1": task}
+        assert of.was_tried_in_vain(task)
+        assert not of.was_tried_in_vain(other)
+
+    def test_a_statement_that_is_discarded_records_the_places_that_it_took_back(self) -> None:
+        of = self.of()
+        task = of.task("b-1")
+        with of.statement() as statement:
+            statement.allocate(task, of.node("n1"))
+        assert of.rolled_back == {"b-1": task}
+        assert not of.was_tried_in_vain(task)
+
+    def test_a_committed_statement_and_a_trial_record_nothing(self) -> None:
+        of = self.of()
+        with of.statement() as statement:
+            statement.allocate(of.task("b-1"), of.node("n1"))
+            statement.commit()
+        with of.statement(is_trial=True) as statement:
+            statement.allocate(of.task("b-2"), of.node("n1"))
+        assert of.rolled_back == {}

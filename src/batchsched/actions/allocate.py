@@ -91,8 +91,6 @@ class AllocateAction:
                     and (job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
                 ):
                     statement.commit()
-                else:
-                    session.record_rollback(statement)
         self._end_turn(session, job)
         return comes_back
 
@@ -117,7 +115,7 @@ class AllocateAction:
         while tasks:
             task = tasks.popleft()
             if not place_on_ladder(session, placer, task):
-                session.unplaced[task.uid] = task
+                session.record_failure(task)
                 threshold = self.starvation_threshold
                 if threshold is None or not session.is_starving(job, threshold):
                     break

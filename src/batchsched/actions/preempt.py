@@ -52,7 +52,6 @@ def _between_jobs(session: Session, queue: QueueState, jobs: list[JobState]) -> 
         with session.statement() as statement:
             placed = _take_turn(session, statement, queue, job, left[job.uid])
             if not session.job_pipelined(job):
-                session.record_rollback(statement)
                 continue
             statement.commit()
         if placed:
@@ -81,7 +80,7 @@ def _take_turn(
         ):
             placed = True
         else:
-            session.unplaced[task.uid] = task
+            session.record_failure(task)
         if session.job_pipelined(job):
             break
     return placed
@@ -97,6 +96,6 @@ def _within_job(session: Session, job: JobState) -> None:
                 scope=EvictionScope.SAME_JOB,
                 may_use_idle=False,
             ):
-                session.unplaced[task.uid] = task
+                session.record_failure(task)
                 return
             statement.commit()

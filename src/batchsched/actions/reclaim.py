@@ -53,8 +53,6 @@ class ReclaimAction:
                     statement.commit()
                     if placed:
                         waiting.push(job)
-                else:
-                    session.record_rollback(statement)
             queues.push(queue)
 
 
@@ -75,7 +73,7 @@ def _take_turn(
             scope=EvictionScope.OTHER_QUEUES,
             may_use_idle=True,
         ):
-            session.unplaced[task.uid] = task
+            session.record_failure(task)
             break
         placed = True
         if session.job_pipelined(job):

@@ -36,8 +36,7 @@ def close(session: Session) -> CycleResult:
         ):
             if any(task.uid in session.unplaced for task in job.tasks):
                 # It was tried: what it lacks is company, not an action.
-                for task in job.having(TaskStatus.RESERVED):
-                    session.rolled_back[task.uid] = task
+                session.record_rollback(job.having(TaskStatus.RESERVED))
             session.drop_reservations(job)
     conditions = session.plugin_set.close()
     reasons = _Reasons(session)

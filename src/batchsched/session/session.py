@@ -7,6 +7,7 @@ the placement engine; actions act on the cluster through it alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import NodeInfo
@@ -58,13 +59,13 @@ class Session:
         self.initial_reservations: list[TaskState] = []
         """The tasks that the snapshot has as Reserved, those on nodes that are gone included."""
         self.left_out: dict[str, JobCondition] = {}
-        self.unplaced: dict[str, TaskState] = {}
-        """Tasks that an action tried to place and could not, by UID.
-
-        Reasons tell of them, and reserve does not wait for their jobs.
-        """
-        self.rolled_back: dict[str, TaskState] = {}
-        """Tasks that had a place in a turn that was undone, by UID."""
+        self._unplaced: dict[str, TaskState] = {}
+        self.unplaced: Mapping[str, TaskState] = MappingProxyType(self._unplaced)
+        """For the reasons: tasks that an action tried to place and could not, by UID."""
+        self._rolled_back: dict[str, TaskState] = {}
+        self.rolled_back: Mapping[str, TaskState] = MappingProxyType(self._rolled_back)
+        """For the reasons: tasks that had a place in a turn that was undone, by UID."""
+        self._tried_in_vain: set[str] = set()
         self.queues_overused: set[str] = set()
         """Queues that an action passed over because they were overused, by name."""
         self.jobs: dict[str, JobState] = {}
@@ -280,8 +281,12 @@ class Session:
 
     # What actions do
 
-    def statement(self) -> Statement:
+    def statement(self, *, is_trial: bool = False) -> Statement:
         """Begin a statement.
+
+        Args:
+            is_trial: whether it only asks what would be possible and is discarded whatever
+                comes of it. Reasons do not mention the places that a trial gave.
 
         Raises:
             StatementError: another statement has not ended yet.
@@ -289,13 +294,29 @@ class Session:
         """
         if self._statement is not None:
             raise StatementError("a statement is open already; statements do not nest")
-        self._statement = Statement(self)
+        self._statement = Statement(self, is_trial=is_trial)
         return self._statement
 
-    def record_rollback(self, statement: Statement) -> None:
-        """Take note, for the reasons, that what a statement has placed is about to be undone."""
-        for task in statement.placed():
-            self.rolled_back[task.uid] = task
+    def record_failure(self, task: TaskState) -> None:
+        """Record that an action tried to place a task and found no place for it.
+
+        The reason of the task then says why each node refuses it, and `reserve` does not wait
+        for its job in this cycle.
+        """
+        self._unplaced[task.uid] = task
+        self._tried_in_vain.add(task.uid)
+
+    def was_tried_in_vain(self, task: TaskState) -> bool:
+        """Return whether an action of this cycle tried to place the task and found no place."""
+        return task.uid in self._tried_in_vain
+
+    def record_rollback(self, tasks: Iterable[TaskState]) -> None:
+        """Record, for the reasons, tasks whose places are taken back.
+
+        Statements do so when they are discarded.
+        """
+        for task in tasks:
+            self._rolled_back[task.uid] = task
 
     @property
     def has_open_statement(self) -> bool:

@@ -6,6 +6,7 @@ framework" document.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
@@ -38,6 +39,10 @@ class Decides(Protocol):
         """Bind all Allocated tasks of the job, if it is ready."""
         ...
 
+    def record_rollback(self, tasks: Iterable[TaskState], /) -> None:
+        """Record tasks whose places are taken back."""
+        ...
+
     def statement_ended(self) -> None:
         """Take note that the statement was committed or discarded."""
         ...
@@ -53,11 +58,20 @@ class Statement:
     As a context manager it discards, at the end, what was not committed.
     """
 
-    __slots__ = ("_begin", "_claims", "_is_open", "_journal", "_positions", "_session")
+    __slots__ = (
+        "_begin",
+        "_claims",
+        "_is_open",
+        "_is_trial",
+        "_journal",
+        "_positions",
+        "_session",
+    )
 
-    def __init__(self, session: Decides) -> None:
+    def __init__(self, session: Decides, *, is_trial: bool = False) -> None:
         self._session = session
         self._is_open = True
+        self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
         self._begin = session.ledger.position()
@@ -134,11 +148,15 @@ class Statement:
     def discard(self) -> None:
         """Undo the operations in reverse; the session is exactly as it was before.
 
+        What had a place by them is recorded for the reasons, unless the statement is a trial.
+
         Raises:
             StatementError: it was committed or discarded before.
 
         """
         self._end()
+        if not self._is_trial:
+            self._session.record_rollback(self.placed())
         ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
             ledger.move(task, status, node, is_backfill=is_backfill)

@@ -61,6 +61,6 @@ class BackfillAction:
                 else:
                     node = placement.first_feasible(task)
                 if node is None:
-                    session.unplaced[task.uid] = task
+                    session.record_failure(task)
                 else:
                     session.allocate(task, node)

@@ -89,7 +89,7 @@ class _Turns:
                 task = tasks.popleft()
                 victims = self._place(statement, task)
                 if victims is None:
-                    session.unplaced[task.uid] = task
+                    session.record_failure(task)
                     passed_over.append(task)
                 else:
                     displaced += victims
@@ -97,7 +97,6 @@ class _Turns:
                 if session.job_ready(job):
                     break
             if not session.job_ready(job):
-                session.record_rollback(statement)
                 return False
             statement.commit()
         if placed:
@@ -128,7 +127,7 @@ class _Turns:
         node, victims = choice
         for victim in victims:
             statement.unallocate(victim)
-            session.rolled_back[victim.uid] = victim
+            session.record_rollback([victim])
         statement.allocate(task, node)
         return victims
 

@@ -27,7 +27,7 @@ def release(session: Session, starvation_threshold: float | None) -> None:
             for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
                 for task in job.having(status):
                     session.unallocate(task)
-                    session.rolled_back[task.uid] = task
+                    session.record_rollback([task])
     promised = {
         task.node
         for job in session.jobs.values()
@@ -54,13 +54,11 @@ def _start_as_backfill(session: Session, job: JobState, promised: set[NodeState]
         for task in tasks_to_place(session, job):
             node = _best_node(session, task, promised)
             if node is None:
-                session.unplaced[task.uid] = task
+                session.record_failure(task)
             else:
                 statement.allocate(task, node, is_backfill=True)
         if session.job_ready(job):
             statement.commit()
-        else:
-            session.record_rollback(statement)
 
 
 def _best_node(session: Session, task: TaskState, promised: set[NodeState]) -> NodeState | None:

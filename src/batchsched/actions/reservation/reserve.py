@@ -92,14 +92,13 @@ class ReserveAction:
             if self._reserve(session, statement, job, limit, reservable):
                 statement.commit()
                 return True
-            session.record_rollback(statement)
         return False
 
     def _waits_for_other_reservations(
         self, session: Session, job: JobState, limit: int, reservable: ReservableNodes
     ) -> bool:
         """Return whether the job could be reserved for if no other job had reservations."""
-        with session.statement() as statement:
+        with session.statement(is_trial=True) as statement:
             for other in session.jobs.values():
                 if other is not job:
                     for task in other.having(TaskStatus.RESERVED):
@@ -156,7 +155,7 @@ class ReserveAction:
         if node is not None:
             statement.reserve(task, node)
         else:
-            session.unplaced[task.uid] = task
+            session.record_failure(task)
 
     def _possible(self, session: Session, task: TaskState) -> list[NodeState]:
         can_hold = can_keep_for_one_job if self.in_order else can_hold_reservation
@@ -177,9 +176,9 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
     will have it again. If such a job stopped the action, it could do so for ever.
     """
     tasks = tasks_to_place(session, job)
-    if any(task.uid in session.unplaced for task in tasks):
+    if any(session.was_tried_in_vain(task) for task in tasks):
         return False
-    with session.statement() as statement:
+    with session.statement(is_trial=True) as statement:
         for task in tasks:
             if not place_now(session, statement, task):
                 return False
