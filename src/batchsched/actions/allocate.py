@@ -1,4 +1,4 @@
-"""allocate: place the tasks of jobs, queue by queue (specification, sections 7, 10 and 11)."""
+"""allocate: place the tasks of jobs, queue by queue."""
 
 from __future__ import annotations
 

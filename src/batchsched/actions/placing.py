@@ -1,4 +1,4 @@
-"""The ladder: now, else later, else conditionally (specification, section 7)."""
+"""The ladder: now, else later, else conditionally."""
 
 from __future__ import annotations
 

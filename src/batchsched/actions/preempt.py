@@ -1,7 +1,4 @@
-"""preempt: within a queue, the more deserving take the place of the less deserving.
-
-Specification: section 7.
-"""
+"""preempt: within a queue, the more deserving take the place of the less deserving."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""reclaim: queues that have less than they deserve take it back from those that have more.
-
-Specification: section 7.
-"""
+"""reclaim: queues that have less than they deserve take it back from those that have more."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class PluginOption:
 
 @frozen(kw_only=True)
 class Tier:
-    """Plugins that are asked together; see section 5 of the specification."""
+    """Plugins that are asked together; what they say together is combined tier by tier."""
 
     plugins: tuple[PluginOption, ...] = field(default=(), converter=_plugins)
 

@@ -28,7 +28,7 @@ DEFAULT_SCORING_MEMORY = 200 << 20
 
 @frozen
 class ScoringRequest:
-    """What a task counts when nodes are scored (specification, section 6, nodeorder).
+    """What a task counts when nodes are scored.
 
     It differs from what the task requests: a container that names no request
     counts a little all the same, so that such tasks spread.
@@ -79,7 +79,7 @@ class TaskInfo:
     creation_time: float = 0.0
     """Seconds, on the same clock as the snapshot's `now`."""
     is_backfill: bool = False
-    """Whether it runs in resources that others were promised (specification, section 10)."""
+    """Whether it runs in resources that others were promised."""
     labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     node_selector: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     """Labels that the node must carry."""

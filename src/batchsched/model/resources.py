@@ -1,6 +1,6 @@
 """Resources: vectors of cpu, memory and named scalars, and their arithmetic.
 
-Specification: section 2. Units are exact: thousandths of a cpu, bytes, and
+Units are exact: thousandths of a cpu, bytes, and
 thousandths of a scalar (``{"nvidia.com/gpu": 1000}`` is one device).
 """
 

@@ -1,6 +1,6 @@
 """Task statuses and what each of them implies.
 
-Specification: section 1. What a status implies stands on the status itself, so
+What a status implies stands on the status itself, so
 that there is one place to look it up: ``task.status.occupies``.
 """
 
@@ -80,7 +80,7 @@ class TaskStatus(Enum):
 
 
 class JobPhase(Enum):
-    """How a job stands at the end of a cycle (specification, section 9)."""
+    """How a job stands at the end of a cycle."""
 
     PENDING = "Pending"
     """Fewer of its tasks hold resources than it needs."""

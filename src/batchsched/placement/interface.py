@@ -13,7 +13,7 @@ __all__ = ["Fit", "Placement"]
 
 
 class Fit(Enum):
-    """How a task's request fits on a node (specification, section 3)."""
+    """How a task's request fits on a node."""
 
     NOW = "now"
     """It can start without taking what anybody was promised."""

@@ -4,7 +4,7 @@ The object that `open` returns implements the extension points that it wants:
 it has the methods of the protocols below, in any combination. Nothing of it
 outlives the cycle, so nothing leaks from cycle to cycle.
 
-Specification: sections 4 to 6. Inspired by the extension points of the
+Inspired by the extension points of the
 "Kube-batch scheduler framework" document.
 """
 

@@ -12,7 +12,7 @@ class Verdict(Enum):
 
     VICTIM = "victim"
     """It may be evicted."""
-    PASS = "pass"  # noqa: S105 - the specification's word
+    PASS = "pass"  # noqa: S105 - no password
     """Not for this plugin's reason."""
     PROTECTED = "protected"
     """It must not be evicted, whatever other plugins say."""

@@ -1,1 +1,1 @@
-"""The seven plugins, one module each (specification, section 6)."""
+"""The seven plugins, one module each."""

@@ -1,6 +1,6 @@
 """nodeorder: which of the nodes that can take a task suits it best.
 
-Specification: section 6. The scores are those of Kubernetes 1.16, integers from 0
+The scores are those of Kubernetes 1.16, integers from 0
 to 10, each with a weight of its own.
 """
 

@@ -1,6 +1,6 @@
 """predicates: which nodes can take a task at all.
 
-Specification: sections 6 and 8. The rules are those of Kubernetes 1.16.
+The rules are those of Kubernetes 1.16.
 """
 
 from __future__ import annotations

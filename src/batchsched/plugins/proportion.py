@@ -1,6 +1,6 @@
 """proportion: each queue deserves a share of the cluster by its weight, and no more than it asks.
 
-Specification: section 6. What a queue deserves is found by water-filling: shares
+What a queue deserves is found by water-filling: shares
 by weight are dealt out in rounds, and what a queue does not ask for is dealt
 again to the others.
 """

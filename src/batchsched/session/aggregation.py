@@ -1,7 +1,4 @@
-"""Asking plugins: what they answer together, and what is said when one of them fails.
-
-Specification: section 5.
-"""
+"""Asking plugins: what they answer together, and what is said when one of them fails."""
 
 from __future__ import annotations
 

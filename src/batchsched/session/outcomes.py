@@ -1,7 +1,4 @@
-"""Closing a session: from the state it ended in to outcomes and reasons.
-
-Specification: section 9.
-"""
+"""Closing a session: from the state it ended in to outcomes and reasons."""
 
 from __future__ import annotations
 

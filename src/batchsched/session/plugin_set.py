@@ -1,6 +1,6 @@
 """The extension points of all plugins, compiled for one cycle: what tiers mean, in one place.
 
-Specification: section 5. Each extension point is a list of functions by tier,
+Each extension point is a list of functions by tier,
 made once when the session opens; a plugin whose flag is off for a point is not
 on that point's list.
 """

@@ -1,6 +1,6 @@
 """The session: one cycle of scheduling, as actions see it.
 
-Specification: section 4. A session joins the books, the tiers of plugins and
+A session joins the books, the tiers of plugins and
 the placement engine; actions act on the cluster through it alone.
 """
 

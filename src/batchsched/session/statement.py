@@ -1,6 +1,6 @@
 """A statement: operations that are applied at once and can be undone as a whole.
 
-Specification: section 4. Follows the `Statement` of the "Kube-batch scheduler
+Follows the `Statement` of the "Kube-batch scheduler
 framework" document.
 """
 

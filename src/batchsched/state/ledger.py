@@ -1,6 +1,6 @@
 """The books of a session: the one place where the state of a cluster changes.
 
-Specification: section 3. The ledger keeps where each task stands and the
+The ledger keeps where each task stands and the
 accounts of nodes and jobs; it tells its listeners what was charged and given
 back. It decides nothing.
 """

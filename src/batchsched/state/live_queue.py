@@ -1,7 +1,7 @@
 """A priority queue whose order follows the keys of its items as they change.
 
 Whenever an action takes the next queue or job, it takes the least one under the
-order as it is at that moment (specification, section 5).
+order as it is at that moment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Inter-pod affinity, counted: how many tasks in each topology domain attract or repel.
 
-Specification: section 8. Matching each task with all tasks on all nodes would
+Matching each task with all tasks on all nodes would
 cost tasks x tasks. The index counts instead, per term and topology domain, the
 occupying tasks that the term means or that carry the term, so that a question
 about a node costs a look-up for each term that concerns the task.

@@ -200,7 +200,7 @@ class HeldBy:
 
 
 class NodeState:
-    """A node during a session, with its accounts (specification, section 3)."""
+    """A node during a session, with its accounts."""
 
     __slots__ = (
         "allocatable",

@@ -1,8 +1,7 @@
 """From one cycle to the next: the snapshot that follows from a result and from events.
 
-Specification: section 11, "Reserved tasks carried over"; it is silent on the rest,
-which follows what a cluster does with decisions. `batchsched.transition.reservations` tells which
-places are kept.
+It follows what a cluster does with decisions. `batchsched.transition.reservations` tells which
+places are kept for the next cycle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What the next cycle has to be told of this one: the places that are to be kept.
 
-Specification: section 11, "Reserved tasks carried over"; it is silent on the places
-of gangs that have a part of what they need.
+Reserved tasks keep their nodes, and gangs that have a part of what they need keep that part.
 """
 
 from __future__ import annotations

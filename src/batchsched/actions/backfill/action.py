@@ -1,4 +1,4 @@
-"""backfill: use what would lie idle (specification, sections 7 and 10)."""
+"""backfill: use what would lie idle."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The displace strategy of backfill: a job that can start takes the place of one that cannot.
 
-Specification: section 10. Follows the design document "BackFill Action".
+Follows the design document "BackFill Action".
 """
 
 from __future__ import annotations

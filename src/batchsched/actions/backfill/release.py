@@ -1,6 +1,6 @@
 """The release strategy of backfill: unready gangs give back what they hold.
 
-Specification: section 10. Follows the design document "Backfill and Starvation
+Follows the design document "Backfill and Starvation
 Prevention".
 """
 

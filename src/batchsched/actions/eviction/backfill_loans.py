@@ -1,7 +1,4 @@
-"""Making promises real: backfill tasks give way to the job that was promised their room.
-
-Specification: section 10, conditional placement.
-"""
+"""Making promises real: backfill tasks give way to the job that was promised their room."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Evicting for a task: no more than is short, and sparing who turns out not to be needed.
-
-Specification: section 7, "Evicting for a task", and section 10, conditional placement.
-"""
+"""Evicting for a task: no more than is short, and sparing who turns out not to be needed."""
 
 from __future__ import annotations
 

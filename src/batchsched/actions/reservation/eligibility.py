@@ -1,4 +1,4 @@
-"""What allocate does with reservations (specification, section 11)."""
+"""What allocate does with reservations."""
 
 from __future__ import annotations
 

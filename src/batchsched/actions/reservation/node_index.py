@@ -1,6 +1,6 @@
 """Which nodes reserve may take for a task, the one with most room first, as nodes change.
 
-Specification: section 11. It answers what a loop over all nodes would; see
+It answers what a loop over all nodes would; see
 `reserve`, which has that loop for tasks that the engine cannot compare.
 """
 

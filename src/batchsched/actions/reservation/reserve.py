@@ -1,6 +1,6 @@
 """reserve: close nodes for jobs that would starve otherwise.
 
-Specification: section 11. Follows the design document "Reserve Action".
+Follows the design document "Reserve Action".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scheduling constraints as typed values, and their matching (specification, section 8).
+"""Scheduling constraints as typed values, and their matching.
 
 The matching rules are Kubernetes'. The values do not check themselves: a
 `batchsched.Snapshot` checks all of its constraints at once when it is made.

@@ -1,11 +1,12 @@
 """Invariants: what must be true of every cycle, whatever the configuration.
 
-They are written from the specification over snapshot and result, and share no code with what
-they check: no session, no plugin, no action. A violation says what is wrong in a line, and
+They are written from the exact semantics (see the documentation) over snapshot and result,
+and share no code with what they check: no session, no plugin, no action. A violation says what
+is wrong in a line, and
 carries the cycle to paste into a test.
 
 An invariant says nothing of what cannot be told from snapshot and result alone; it never
-raises falsely. Of plugins and actions that are not the specification's it assumes nothing.
+raises falsely. Of plugins and actions that are not built in it assumes nothing.
 """
 
 from collections.abc import Sequence

@@ -18,8 +18,8 @@ __all__ = ["check_reference"]
 def check_reference(cycle: Cycle) -> Iterator[str]:
     """The result is what the reference decides, in all but the words of its reasons.
 
-    The reference is the specification in plain loops: slow, and nothing shared with the
-    scheduler but the data. It knows the actions and plugins of the specification only; of
+    The reference decides by the exact semantics in plain loops: slow, and nothing shared with the
+    scheduler but the data. It knows the actions and built-in plugins only; of
     other configurations this says nothing. It is not one of `INVARIANTS`, for it takes about
     as long as the cycle itself and tells the same of every cycle that differs.
     """

@@ -1,4 +1,4 @@
-"""Amounts by dimension, exactly, and the specification's comparisons (section 2).
+"""Amounts by dimension, exactly, and when one counts as at most another.
 
 Written anew, so that a mistake in the library's own arithmetic is not repeated here.
 """

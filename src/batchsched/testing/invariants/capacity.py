@@ -14,7 +14,7 @@ __all__ = ["check_capacity"]
 
 @invariant
 def check_capacity(cycle: Cycle) -> Iterator[str]:
-    """No node is over-committed, now or in the future (specification, section 3).
+    """No node is over-committed, now or in the future.
 
     What is idle, will be idle, is accessible and will be left in the end is not negative on
     any node; reservations are not larger than their node; and no task came to a node that

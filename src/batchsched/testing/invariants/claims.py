@@ -20,8 +20,8 @@ def check_claims(cycle: Cycle) -> Iterator[str]:
 
     The claimant asks for something and is Pipelined on the victim's node; both belong to jobs
     of the session, and stand to each other as the action demands: of the same queue for
-    preempt, of different ones for reclaim, and a backfill task for allocate. Other actions of
-    the specification evict nobody. Actions of one's own may evict whom they like in the session,
+    preempt, of different ones for reclaim, and a backfill task for allocate. Other built-in
+    actions evict nobody. Actions of one's own may evict whom they like in the session,
     and let the claimant wait.
     """
     configured = {action.name for action in cycle.config.actions}
@@ -79,7 +79,7 @@ def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
 
 @invariant
 def check_sparing(cycle: Cycle) -> Iterator[str]:
-    """No eviction could have been spared (specification, section 7, `make_room`).
+    """No eviction could have been spared.
 
     For each claimant: without any one of its victims there would not have been enough room
     on the node. What was there at the time is not known, but that there was at least so much:

@@ -64,7 +64,7 @@ class Place:
 
 @frozen
 class Accounts:
-    """The accounts of a node (specification, section 3)."""
+    """The accounts of a node."""
 
     idle: Amounts
     releasing: Amounts
@@ -188,7 +188,7 @@ class Cycle:
         """Task UID to where the task stands after the cycle.
 
         Tasks that were not in the session stand where they stood; if they were Reserved,
-        they are Pending now (specification, section 4).
+        they are Pending now.
         """
         places: dict[str, Place] = {}
         for uid, task in self.tasks.items():

@@ -1,4 +1,4 @@
-"""What the predicates of the specification's section 6 say, written anew."""
+"""What the plugin predicates says, written a second time for the invariants."""
 
 from __future__ import annotations
 

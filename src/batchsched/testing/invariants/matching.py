@@ -1,4 +1,4 @@
-"""The matching rules of the specification's section 8, written anew."""
+"""Kubernetes' matching rules, written a second time for the invariants."""
 
 from __future__ import annotations
 

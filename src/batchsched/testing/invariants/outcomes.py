@@ -1,4 +1,4 @@
-"""Jobs stand as the specification says."""
+"""The outcomes of jobs are those that their tasks imply."""
 
 from __future__ import annotations
 

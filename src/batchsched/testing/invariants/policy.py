@@ -1,4 +1,4 @@
-"""What a configuration means, as far as invariants need to know (specification, section 5)."""
+"""What a configuration means, as far as invariants need to know."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Policy:
     plugins: Mapping[str, tuple[int, PluginOption]] = field(init=False)
     """Name to tier and options."""
     known_plugins: frozenset[str] = field(init=False)
-    """The names under which the registry has the plugins of the specification."""
+    """The names under which the registry has the built-in plugins."""
     known_actions: frozenset[str] = field(init=False)
-    """The names under which the registry has the actions of the specification."""
+    """The names under which the registry has the built-in actions."""
     knows_actions: bool = field(init=False)
-    """Whether all actions are those of the specification."""
+    """Whether all actions are built in."""
     knows_plugins: bool = field(init=False)
-    """Whether all plugins are those of the specification."""
+    """Whether all plugins are built in."""
 
     def __attrs_post_init__(self) -> None:
         plugins = {
@@ -72,7 +72,7 @@ class Policy:
     def has(self, plugin: str, flag: str | None = None) -> bool:
         """Return whether a plugin is configured, with one of its extension points on.
 
-        Not if it is a plugin of one's own by the name of one of the specification's.
+        Not if it is a plugin of one's own by the name of a built-in one.
         """
         if plugin not in self.plugins or plugin not in self.known_plugins:
             return False
@@ -107,7 +107,7 @@ class Policy:
     def tiers_asked(self, action: str) -> list[list[str]]:
         """Return, by tier, the plugins that are asked for victims; none for other actions.
 
-        A plugin that is not the specification's may have such a function, or not.
+        A plugin that is not built in may have such a function, or not.
         """
         flag = "enablePreemptable" if action == "preempt" else "enableReclaimable"
         with_function = _PREEMPTABLE if action == "preempt" else _RECLAIMABLE
@@ -122,7 +122,7 @@ class Policy:
         ]
 
     def actions(self, name: str) -> list[ActionOption]:
-        """Return the configured actions of a name, if it is the specification's action."""
+        """Return the configured actions of a name, if it is the built-in one."""
         if name not in self.known_actions:
             return []
         return [action for action in self.config.actions if action.name == name]

@@ -16,7 +16,7 @@ __all__ = ["check_swaps"]
 
 @invariant
 def check_swaps(cycle: Cycle) -> Iterator[str]:
-    """A queue that has all that it deserves can only swap tasks (specification, section 12).
+    """A queue that has all that it deserves can only swap tasks.
 
     For queues that had it when the cycle began, and have it for certain as long as what they
     lost does not bring them below: preempt places a task in no more than its victims' place,

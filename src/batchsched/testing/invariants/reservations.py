@@ -17,7 +17,7 @@ _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
 
 @invariant
 def check_reservations(cycle: Cycle) -> Iterator[str]:
-    """Closed nodes are respected (specification, section 11).
+    """Closed nodes are respected.
 
     Where a reservation of the snapshot still stands, no task came that asks for anything, but
     those for which the node was reserved; where there is any reservation, nothing is promised

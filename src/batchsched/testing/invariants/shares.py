@@ -1,4 +1,4 @@
-"""What queues deserve (specification, section 6, proportion), written anew."""
+"""What queues deserve, written anew."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 @invariant
 def check_protection(cycle: Cycle) -> Iterator[str]:
-    """Nothing is evicted that a plugin protects, whatever its tier (specification, section 5).
+    """Nothing is evicted that a plugin protects, whatever its tier.
 
     That is told from the tasks for conformance and priority, and from what queues deserve for
     proportion; for gang see `check_gangs`. And some tier must have had reason to name the task.

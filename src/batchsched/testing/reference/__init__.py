@@ -1,4 +1,4 @@
-"""A plain-loop reference scheduler: the specification, written down a second time.
+"""A plain-loop reference scheduler: the exact semantics, written down a second time.
 
 It shares nothing with the library's own scheduler but the data model and the
 matching of constraints. Everything is computed from scratch each time it is
