@@ -87,6 +87,7 @@ def lint(session: nox.Session) -> None:
         ["pyright"],
         ["lint-imports", "--no-logo"],
         ["python", "tests/typing/pull_public_api.py"],
+        ["python", "tests/typing/wrong_plugins.py"],
     ]
     failed: list[str] = []
     for check in checks:

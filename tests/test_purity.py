@@ -35,6 +35,7 @@ IMPORTABLE = {
     "fractions",
     "functools",
     "heapq",
+    "inspect",
     "itertools",
     "math",
     "numbers",

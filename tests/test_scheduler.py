@@ -84,6 +84,9 @@ class _ShortestFirst:
     def on_allocate(self, _task: TaskState, /) -> None:
         self.placed += 1
 
+    def on_deallocate(self, _task: TaskState, /) -> None:
+        self.placed -= 1
+
     def preemptable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:

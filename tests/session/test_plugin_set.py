@@ -337,7 +337,7 @@ def _fails(*_: object) -> object:
 @pytest.mark.parametrize("flag", SWITCHED)
 def test_a_point_that_is_off_is_never_asked(flag: str) -> None:
     registry = default_registry()
-    own = Saying(**{SWITCHED[flag]: _fails}, on_allocate=lambda _: None)
+    own = Saying(**{SWITCHED[flag]: _fails}, job_valid=lambda _: None)
     registry.register_plugin("own", lambda _: Opens(own))
     results = []
     for is_on in (True, False):
@@ -394,7 +394,7 @@ def all_actions(own: object) -> object:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_whatever_a_plugin_raises_says_which_plugin_and_where(point: str) -> None:
-    own = Saying(**{point: _fails})
+    own = Saying(**{"on_deallocate": lambda _: None, point: _fails})
     never = {"node_order_on_resource", "job_condition_ready"}
     if point in never:  # only asked where a job is not ready
         for other in {"job_ready", "job_pipelined", "job_condition_ready"} - {point}:

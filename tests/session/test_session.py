@@ -322,7 +322,7 @@ def test_a_listener_that_raises_is_named() -> None:
     def fail(_: object) -> None:
         raise OSError("broken")
 
-    of = opened(busy(), [("own", Saying(on_allocate=fail))])
+    of = opened(busy(), [("own", Saying(on_allocate=fail, on_deallocate=lambda _: None))])
     with pytest.raises(PluginError, match="plugin 'own', on_allocate: OSError: broken"):
         of.allocate(of.task("b-1"), of.node("n1"))
 

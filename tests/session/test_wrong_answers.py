@@ -82,6 +82,9 @@ def test_a_listener_that_fails_within_a_statement_is_named() -> None:
         def on_allocate(self, _task: object) -> None:
             raise ValueError("boom")
 
+        def on_deallocate(self, _task: object) -> None:
+            pass
+
     with pytest.raises(PluginError, match="'mine', on_allocate: ValueError: boom"):
         schedule(Failing, "preempt", free=False)
 

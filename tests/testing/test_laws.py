@@ -117,6 +117,9 @@ class ShareIsNotGivenBack(Opened):
         assert task.job is not None
         self.share[task.job.uid] = self.share.get(task.job.uid, 0) + 1
 
+    def on_deallocate(self, task: TaskState, /) -> None:
+        pass
+
 
 class VerdictsAreTooFew(Opened):
     def preemptable(

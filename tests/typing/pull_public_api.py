@@ -31,7 +31,7 @@ MYPY_ANSWER = re.compile(r":(\d+): note: Revealed type is (.*)$")
 PYRIGHT_ANSWER = re.compile(r":(\d+):\d+ - information: Type of \"(?:.*?)\" is \"(.*)\"$")
 
 
-INTERNAL = (".testing.reference", ".placement.node_table", ".placement.scores")
+INTERNAL = (".testing.reference", ".vectorised.node_matrix", ".vectorised.score_array")
 """Modules for nobody else: a second implementation, and arrays, whose own types have Any."""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import TypeVar
+from inspect import signature
+from typing import TypeVar, cast
 
 from batchsched.actions.action import Action
 from batchsched.errors import RegistryError
@@ -51,22 +52,26 @@ class Registry:
     def register_plugin(self, name: str, factory: PluginFactory, /) -> None:
         """Let configurations name a plugin.
 
+        A class will do as the factory: its `from_arguments` is called if it has one; else, if
+        it can be made without arguments, it is, and an argument that a configuration gives it
+        is a fault.
+
         Raises:
             RegistryError: the name is taken or no name, or `factory` cannot be called.
 
         """
         self._check("plugin", name, factory, self._plugins)
-        self._plugins[name] = factory
+        self._plugins[name] = _maker(factory)
 
     def register_action(self, name: str, factory: ActionFactory, /) -> None:
-        """Let configurations name an action.
+        """Let configurations name an action; a class will do, as in `register_plugin`.
 
         Raises:
             RegistryError: the name is taken or no name, or `factory` cannot be called.
 
         """
         self._check("action", name, factory, self._actions)
-        self._actions[name] = factory
+        self._actions[name] = _maker(factory)
 
     def plugin_factory(self, name: str, /) -> PluginFactory | None:
         """Return what makes the plugin of this name, or None."""
@@ -93,6 +98,20 @@ class Registry:
             raise RegistryError(
                 f"{what} {name!r}: {shown(factory)} cannot be called with its arguments"
             )
+
+
+def _maker(factory: FactoryT) -> FactoryT:
+    """Return what makes a plugin or action of arguments, of a factory or a class."""
+    if not isinstance(factory, type):
+        return factory
+    from_arguments: FactoryT | None = getattr(factory, "from_arguments", None)
+    if from_arguments is not None:
+        return from_arguments
+    try:
+        signature(factory).bind()
+    except (TypeError, ValueError):
+        return factory
+    return cast("FactoryT", lambda _arguments: factory())
 
 
 def _is_name(name: object) -> bool:

@@ -28,6 +28,7 @@ from batchsched.plugin.extension_points import (
     TaskOrder,
 )
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.plugin.points import ExtensionPoints
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.watch import Watch
 
@@ -35,6 +36,7 @@ __all__ = [
     "AllocateEvents",
     "ClaimantKey",
     "DeallocateEvents",
+    "ExtensionPoints",
     "JobConditionReady",
     "JobOrder",
     "JobPipelined",

@@ -39,7 +39,8 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
     """Return the extension points that the object has which a plugin opened.
 
     Raises:
-        PluginError: it has none, or a method whose name is nearly that of one.
+        PluginError: it has none, a method whose name is nearly that of one, or
+            `on_allocate` without `on_deallocate`.
 
     """
     kind = opened.__class__
@@ -52,6 +53,12 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
     if not points:
         known = ", ".join(POINTS)
         problem = f"{kind.__name__} implements no extension point; known: {known}"
+        raise PluginError(plugin, "open", problem)
+    if "on_allocate" in points and "on_deallocate" not in points:
+        problem = (
+            f"{kind.__name__} has on_allocate without on_deallocate; expected both, since what is "
+            "counted at a placement must be taken off when the placement is undone"
+        )
         raise PluginError(plugin, "open", problem)
     return points
 

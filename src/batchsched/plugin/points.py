@@ -1,0 +1,72 @@
+"""What `open` returns, in the form that a type checker can check: one field an extension point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from attrs import frozen
+
+from batchsched.model.reasons import JobCondition
+from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.state.live_queue import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+
+__all__ = ["ExtensionPoints"]
+
+_Key = SortKey | float | str
+_Verdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+_Votes = Callable[[JobState], Vote | bool]
+_Listener = Callable[[TaskState], None]
+
+
+@frozen(kw_only=True, eq=False)
+class ExtensionPoints:
+    """The extension points that a plugin implements in one cycle; None: it does not.
+
+    Return it from `open`, and a type checker tells of misspelt names and of functions with
+    other arguments or answers. An object that has methods of these names does as well.
+
+    >>> class ShortNamesFirst:
+    ...     def open(self, view):
+    ...         return ExtensionPoints(job_order_key=lambda job: len(job.info.name))
+    """
+
+    job_order_key: Callable[[JobState], _Key] | None = None
+    """Rank a job; see `batchsched.plugin.JobOrder`."""
+    queue_order_key: Callable[[QueueState], _Key] | None = None
+    """Rank a queue; see `batchsched.plugin.QueueOrder`."""
+    task_order_key: Callable[[TaskState], _Key] | None = None
+    """Rank a task of a job; see `batchsched.plugin.TaskOrder`."""
+    predicates: Callable[[], Iterable[Predicate]] | None = None
+    """Return conditions that nodes must meet; see `batchsched.plugin.Predicates`."""
+    node_scores: Callable[[], Iterable[NodeScore]] | None = None
+    """Return scores of nodes; see `batchsched.plugin.NodeOrder`."""
+    node_order_on_resource: Callable[[TaskState, NodeState], float] | None = None
+    """Score the room of a node; see `batchsched.plugin.NodeOrderOnResource`."""
+    preemptable: _Verdicts | None = None
+    """Judge candidates for a task of their queue; see `batchsched.plugin.Preemptable`."""
+    reclaimable: _Verdicts | None = None
+    """Judge candidates for a task of another queue; see `batchsched.plugin.Reclaimable`."""
+    overused: Callable[[QueueState], bool] | None = None
+    """Return whether a queue has enough; see `batchsched.plugin.Overused`."""
+    job_valid: Callable[[JobState], JobCondition | None] | None = None
+    """Return why a job cannot be scheduled, or None; see `batchsched.plugin.JobValid`."""
+    job_ready: _Votes | None = None
+    """Vote on whether a job may start; see `batchsched.plugin.JobReady`."""
+    job_pipelined: _Votes | None = None
+    """Vote on whether promises are enough; see `batchsched.plugin.JobPipelined`."""
+    job_condition_ready: _Votes | None = None
+    """Vote on conditional readiness; see `batchsched.plugin.JobConditionReady`."""
+    on_allocate: _Listener | None = None
+    """Be told of a placement; see `batchsched.plugin.AllocateEvents`."""
+    on_deallocate: _Listener | None = None
+    """Be told of an eviction or an undone placement; see `batchsched.plugin.DeallocateEvents`."""
+    close: Callable[[], Iterable[tuple[JobState, JobCondition]]] | None = None
+    """Report jobs that could not be scheduled; see `batchsched.plugin.SessionClose`."""
+    claimant_key: Callable[[TaskState], Hashable] | None = None
+    """For speed: what verdicts read of a claimant; see `batchsched.plugin.ClaimantKey`."""
+    shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None = None
+    """For speed: who is protected in any company; see `batchsched.plugin.Shield`."""
+    may_give: Callable[[QueueState], bool] | None = None
+    """For speed: whether a queue may give anything; see `batchsched.plugin.MayGive`."""
