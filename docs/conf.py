@@ -1,5 +1,6 @@
 """How Sphinx builds the documentation: `sphinx-build -W -b html docs site`, without network."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-from batchsched import __version__
+from batchsched import CycleResult, SchedulerConfig, Snapshot, __version__
 
 project = "batchsched"
 author = "the authors of batchsched"
@@ -51,7 +52,18 @@ def without_arguments(
     return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
 
 
+def write_schemas(app: Sphinx, error: Exception | None) -> None:
+    """Write the JSON Schema of each format, as it is now, beside the pages that link to it."""
+    if error is None and app.builder.format == "html":
+        folder = Path(app.outdir) / "schema"
+        folder.mkdir(exist_ok=True)
+        for kind in (Snapshot, SchedulerConfig, CycleResult):
+            text = json.dumps(kind.json_schema(), indent=2)
+            (folder / f"{kind.__name__}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Put right what autodoc and napoleon make of our docstrings."""
+    """Put right what autodoc and napoleon make of our docstrings; write the schemas."""
+    app.connect("build-finished", write_schemas)
     app.connect("autodoc-process-docstring", begin_with_a_comment, priority=400)
     app.connect("autodoc-process-signature", without_arguments)

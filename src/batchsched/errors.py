@@ -19,6 +19,7 @@ __all__ = [
     "EventError",
     "Fault",
     "FaultsError",
+    "FormatError",
     "InvariantError",
     "KubernetesObjectError",
     "PluginError",
@@ -78,6 +79,10 @@ class ConfigError(FaultsError):
 
 class EventError(FaultsError):
     """Events that do not apply to the snapshot and the result that they are said to follow."""
+
+
+class FormatError(FaultsError):
+    """Kept data that cannot be read: damaged, of another format, or of a newer version."""
 
 
 class KubernetesObjectError(FaultsError):

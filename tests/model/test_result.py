@@ -163,8 +163,21 @@ class TestValue:
 
 class TestToDict:
     def test_it_holds_everything(self) -> None:
-        tally = "0/5 nodes are available: 5 insufficient cpu"
+        no_node = {
+            "why": "NoNode",
+            "tally": {
+                "total": 5,
+                "available": 0,
+                "unfit": [
+                    [{"reason": "InsufficientResource", "plugin": "", "detail": "cpu"}, 5],
+                ],
+            },
+            "detail": "",
+            "text": "0/5 nodes are available: 5 insufficient cpu",
+        }
         assert CycleResult(**FULL).to_dict() == {
+            "format": "batchsched.CycleResult",
+            "version": 1,
             "binds": [
                 {"task_uid": "u1", "node_name": "n2", "is_backfill": False},
                 {"task_uid": "u0", "node_name": "n1", "is_backfill": True},
@@ -197,14 +210,15 @@ class TestToDict:
                 "b/z": {"reason": "QueueUnknown", "message": "'x' is not a queue", "plugin": ""},
             },
             "pending": {
-                "u6": {"why": "NoNode", "text": tally},
-                "u7": {"why": "NoNode", "text": tally},
-                "u8": {"why": "NotReached", "text": "NotReached"},
+                "u6": no_node,
+                "u7": no_node,
+                "u8": {"why": "NotReached", "tally": None, "detail": "", "text": "NotReached"},
             },
         }
 
     def test_it_names_every_field(self) -> None:
-        assert set(CycleResult().to_dict()) == {f.name for f in attrs.fields(CycleResult)}
+        names = {f.name for f in attrs.fields(CycleResult)}
+        assert set(CycleResult().to_dict()) == {"format", "version", *names}
 
     @given(results)
     def test_json_gives_the_same_dicts_back(self, result: CycleResult) -> None:

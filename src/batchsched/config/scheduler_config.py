@@ -20,6 +20,7 @@ from batchsched.config.parser import ConfigReader
 from batchsched.config.registry import Registry
 from batchsched.errors import ConfigError
 from batchsched.model.immutable import kept_tuple
+from batchsched.model.serialisation import Format, JsonValue
 
 __all__ = ["ENABLE_FLAGS", "ActionOption", "PluginOption", "SchedulerConfig", "Tier"]
 
@@ -88,3 +89,45 @@ did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
         if reader.faults or faults:
             raise ConfigError([*reader.faults, *faults])
         return cls(actions=actions, tiers=tiers)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the configuration as dicts, lists, texts and numbers only, ready for JSON.
+
+        What has its default value is left out. `from_mapping` reads what files of kube-batch
+        and Volcano hold; this is what `from_dict` reads.
+        """
+        return _FORMAT.to_dict(self)
+
+    @classmethod
+    def from_dict(
+        cls, given: Mapping[str, object], /, *, registry: Registry | None = None
+    ) -> SchedulerConfig:
+        """Return the configuration that `to_dict` has written.
+
+        Args:
+            given: what `to_dict` gave.
+            registry: what may be named; see `from_mapping`.
+
+        Raises:
+            ConfigError: it cannot be read, a newer version has written it, or it is wrong in
+                itself; all faults at once, each with its path.
+
+        >>> SchedulerConfig.from_dict(SchedulerConfig().to_dict()) == SchedulerConfig()
+        True
+
+        """
+        config = _FORMAT.from_dict(given)
+        known = default_registry() if registry is None else registry
+        names_too = registry is not None
+        faults = config_faults(config.actions, config.tiers, known, names_too=names_too)
+        if faults:
+            raise ConfigError(faults)
+        return config
+
+    @classmethod
+    def json_schema(cls) -> dict[str, JsonValue]:
+        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        return _FORMAT.json_schema()
+
+
+_FORMAT = Format(SchedulerConfig, version=1, error=ConfigError)

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
+from batchsched.errors import FormatError
 from batchsched.model.immutable import EMPTY, kept_map
 from batchsched.model.reasons import JobCondition, PendingReason
+from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.status import JobPhase, TaskStatus
 
 __all__ = ["Bind", "CycleResult", "Eviction", "JobOutcome", "Promise", "TaskOutcome"]
-
-JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
-"""What `CycleResult.to_dict` is made of."""
 
 
 @frozen(kw_only=True)
@@ -114,50 +113,31 @@ class CycleResult:
     """Task UID to reason, for every task that was left pending, of all jobs."""
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the result as dicts, lists, texts and numbers only, ready for JSON. O(size)."""
-        return {
-            "binds": [
-                {
-                    "task_uid": bind.task_uid,
-                    "node_name": bind.node_name,
-                    "is_backfill": bind.is_backfill,
-                }
-                for bind in self.binds
-            ],
-            "evictions": [
-                {
-                    "task_uid": eviction.task_uid,
-                    "node_name": eviction.node_name,
-                    "action": eviction.action,
-                    "for_task_uid": eviction.for_task_uid,
-                }
-                for eviction in self.evictions
-            ],
-            "pipelined": _promises(self.pipelined),
-            "conditional": _promises(self.conditional),
-            "reserved": _promises(self.reserved),
-            "dropped_reservations": _promises(self.dropped_reservations),
-            "tasks": {
-                uid: {
-                    "status": outcome.status.value,
-                    "node_name": outcome.node_name,
-                    "is_backfill": outcome.is_backfill,
-                }
-                for uid, outcome in sorted(self.tasks.items())
-            },
-            "jobs": {
-                uid: {
-                    "phase": outcome.phase.value,
-                    "condition": None if outcome.condition is None else _said(outcome.condition),
-                }
-                for uid, outcome in sorted(self.jobs.items())
-            },
-            "left_out": {uid: _said(said) for uid, said in sorted(self.left_out.items())},
-            "pending": {
-                uid: {"why": reason.why.value, "text": reason.text}
-                for uid, reason in sorted(self.pending.items())
-            },
-        }
+        """Return the result as dicts, lists, texts and numbers only, ready for JSON. O(size).
+
+        Every field is there, and the ``text`` of each reason besides what it is made of.
+        """
+        return _FORMAT.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, object], /) -> CycleResult:
+        """Return the result that `to_dict` has written.
+
+        Raises:
+            FormatError: it cannot be read, or a newer version has written it; all faults
+                at once, each with its path.
+
+        >>> result = CycleResult(binds=(Bind(task_uid="t1", node_name="n1"),))
+        >>> CycleResult.from_dict(result.to_dict()) == result
+        True
+
+        """
+        return _FORMAT.from_dict(given)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, JsonValue]:
+        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        return _FORMAT.json_schema()
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -191,20 +171,11 @@ class CycleResult:
         )
 
 
-def _promises(promises: tuple[Promise, ...]) -> list[JsonValue]:
-    return [{"task_uid": p.task_uid, "node_name": p.node_name} for p in promises]
-
-
-def _said(condition: JobCondition) -> dict[str, JsonValue]:
-    return {
-        "reason": condition.reason.value,
-        "message": condition.message,
-        "plugin": condition.plugin,
-    }
-
-
 def _some(word: str, lines: list[str]) -> Iterator[str]:
     for line in lines[:_SHOWN]:
         yield f"  {word}: {line}"
     if len(lines) > _SHOWN:
         yield f"  {word}: ... and {len(lines) - _SHOWN} more"
+
+
+_FORMAT = Format(CycleResult, version=1, error=FormatError, derived={PendingReason: ("text",)})

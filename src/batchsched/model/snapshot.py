@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 
 from attrs import field, frozen
@@ -10,6 +10,7 @@ from attrs import field, frozen
 from batchsched.errors import SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import kept_in_order
+from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.validation.snapshot import snapshot_faults
 
 __all__ = ["Snapshot"]
@@ -79,3 +80,40 @@ class Snapshot:
         )
         if faults:
             raise SnapshotError(faults)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the snapshot as dicts, lists, texts and numbers only, ready for JSON. O(size).
+
+        What has its default value is left out.
+
+        >>> Snapshot(queues=[Queue(name="q", weight=2)]).to_dict()["queues"]
+        [{'name': 'q', 'weight': 2}]
+        """
+        return _FORMAT.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, object], /) -> Snapshot:
+        """Return the snapshot that `to_dict` has written, checked like any other.
+
+        Raises:
+            SnapshotError: it cannot be read, a newer version has written it, or it contradicts
+                itself; all faults at once, each with its path.
+
+        >>> Snapshot.from_dict({"format": "batchsched.Snapshot", "version": 1, "now": "noon",
+        ...                     "queues": [{"name": "q", "wieght": 2}]})
+        Traceback (most recent call last):
+        ...
+        batchsched.errors.SnapshotError: queues['q'].wieght: unknown field of Queue; did you mean \
+'weight'? ...
+        now: expected a number, got 'noon'
+
+        """
+        return _FORMAT.from_dict(given)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, JsonValue]:
+        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        return _FORMAT.json_schema()
+
+
+_FORMAT = Format(Snapshot, version=1, error=SnapshotError)
