@@ -146,6 +146,13 @@ def wheel(session: nox.Session) -> None:
 
 
 @nox.session
+def charts(session: nox.Session) -> None:
+    """Draw the charts of the documentation from the results of the benchmarks."""
+    install(session, "--editable", ".", "--group", "charts")
+    session.run("python", "-m", "benchmarks.charts")
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Run the benchmarks."""
     install(session, "--editable", ".", "--group", "test")

@@ -7,6 +7,7 @@
     python3 tasks.py docs       build the documentation into site/
     python3 tasks.py wheel      build the wheel, install it elsewhere, test what is installed
     python3 tasks.py bench      run the benchmarks
+    python3 tasks.py charts     draw the documentation's charts from the benchmarks' results
     python3 tasks.py all        test, lint, docs, openb and wheel, like continuous integration
 
 What follows a command goes to the program that it runs: `python3 tasks.py openb --scale 0.1`,
@@ -23,7 +24,8 @@ import sys
 from pathlib import Path
 
 OLDEST = (3, 11)
-COMMANDS = ("openb", "test", "lint", "docs", "wheel", "bench")
+CHECKS = ("test", "lint", "docs", "openb", "wheel")
+COMMANDS = (*CHECKS, "bench", "charts")
 NOX = "nox>=2025.5.1"
 ROOT = Path(__file__).resolve().parent
 HOME = ROOT / ".venv" / "nox"
@@ -59,7 +61,9 @@ def main(arguments: "list[str]") -> int:
         sys.exit(f"tasks.py: there is no command {name!r}; there are {', '.join(COMMANDS)} and all")
     if name == "all" and others:
         sys.exit("tasks.py: 'all' takes no arguments")
-    sessions = [each for each in COMMANDS if each != "bench"] if name == "all" else [name]
+    sessions = (
+        [each for each in COMMANDS if each not in ("bench", "charts")] if name == "all" else [name]
+    )
     command = [str(install_nox()), "-m", "nox", "--noxfile", str(ROOT / "noxfile.py")]
     unwanted = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
     variables = {key: value for key, value in os.environ.items() if key not in unwanted}

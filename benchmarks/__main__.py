@@ -3,6 +3,8 @@
 python -m benchmarks
 python -m benchmarks --quick
 python -m benchmarks --only gangs-1000,busy
+python -m benchmarks --only waiting
+python -m benchmarks --list
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 
 from attrs import asdict, evolve
 
-from benchmarks.catalogue import WORKLOADS
+from benchmarks.catalogue import REPORTS, WORKLOADS
 from benchmarks.cycle import FAST
 from benchmarks.measurement import Options
 from benchmarks.raw import measurement_of
@@ -34,7 +36,14 @@ QUICK = Options(scale=1 / 8, rounds=2, plain_rounds=1, plain_limit=3.0)
 def main() -> int:
     """Do what the arguments say; return the exit status."""
     given = _arguments()
+    if given.list:
+        _list()
+        return 0
     names = _names(given.only)
+    reports = [name for name in names if name in REPORTS]
+    names = [name for name in names if name in WORKLOADS]
+    if not names:
+        return _reported(reports)
     options = QUICK if given.quick else Options()
     chosen = {
         name: getattr(given, name) for name in asdict(options) if getattr(given, name) is not None
@@ -60,6 +69,23 @@ def main() -> int:
         tables = _write(output, raw, options)
     sys.stdout.write(tables)
     _say(f"written: {output} and {output.with_suffix('.md')}")
+    return _reported(reports)
+
+
+def _list() -> None:
+    for name, workload in WORKLOADS.items():
+        sys.stdout.write(f"{name:24} {workload.description}\n")
+    for name, description in REPORTS.items():
+        sys.stdout.write(f"{name:24} {description}\n")
+
+
+def _reported(names: Sequence[str]) -> int:
+    """Run reports one after the other; return the exit status of the first that fails."""
+    for name in names:
+        _say(f"{name}: {REPORTS[name]}")
+        done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False)
+        if done.returncode:
+            return done.returncode
     return 0
 
 
@@ -82,7 +108,8 @@ def _write(output: Path, raw: dict[str, dict[str, Any]], options: Options) -> st
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", help="names of workloads, with commas between them")
+    parser.add_argument("--only", help="names of what to measure, with commas between them")
+    parser.add_argument("--list", action="store_true", help="what can be measured")
     parser.add_argument("--quick", action="store_true", help="an eighth of the size, few rounds")
     parser.add_argument("--scale", type=float, help="the part of the full size, 0 to 1")
     parser.add_argument("--rounds", type=int, help="how often runs that are compared alternate")
@@ -100,11 +127,12 @@ def _arguments() -> argparse.Namespace:
 
 def _names(only: str | None) -> Sequence[str]:
     if only is None:
-        return list(WORKLOADS)
+        return [*WORKLOADS, *REPORTS]
     names = only.split(",")
-    unknown = [name for name in names if name not in WORKLOADS]
+    known = [*WORKLOADS, *REPORTS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        sys.exit(f"unknown workloads: {', '.join(unknown)}; known: {', '.join(WORKLOADS)}")
+        sys.exit(f"unknown benchmarks: {', '.join(unknown)}; known: {', '.join(known)}")
     return names
 
 

@@ -1,4 +1,4 @@
-"""All workloads, by name."""
+"""All that can be measured, by name: workloads, and reports that print tables of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.workloads.openb import openb
 from benchmarks.workloads.scenario import Workload
 from benchmarks.workloads.simulation import simulation
 
-__all__ = ["WORKLOADS"]
+__all__ = ["REPORTS", "WORKLOADS"]
 
 _ALL = (
     Workload(
@@ -86,3 +86,10 @@ _ALL = (
 
 WORKLOADS = {workload.name: workload for workload in _ALL}
 """All workloads by name, in the order in which they are reported."""
+
+REPORTS = {
+    "validation": "what making a snapshot costs per task, by what its tasks share",
+    "waiting": "what each strategy against waiting costs in utilisation and in waiting",
+    "hot": "where the time of a cycle goes, function by function; writes results/hot.md",
+}
+"""Reports by the name of their module, with what they tell. Each prints tables of its own."""
