@@ -45,6 +45,7 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
+from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -95,6 +96,8 @@ __all__ = [
     "NodeInfo",
     "NodeSelectorTerm",
     "NodeTally",
+    "Notice",
+    "NoticeCode",
     "Operator",
     "PendingReason",
     "PluginError",

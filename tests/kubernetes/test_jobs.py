@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from tests.support.kubernetes_objects import container, node, pod, pod_group
 
-from batchsched import Queue, TaskStatus
+from batchsched import NoticeCode, Queue, TaskStatus
 from batchsched.errors import KubernetesObjectError, SnapshotError
 from batchsched.kubernetes import snapshot_from_objects
 
@@ -138,13 +138,21 @@ def test_members_of_a_given_group_belong_to_it_whatever_scheduler_they_ask_for()
 @pytest.mark.parametrize(
     ("status", "node_name"), [("Pending", None), ("Pending", "n1"), ("Running", "n1")]
 )
-def test_a_group_that_is_not_given_is_a_fault(status, node_name):
+def test_a_pod_whose_group_is_not_given_counts_only_for_what_it_holds(status, node_name):
     given = pod(nodeName=node_name, status={"phase": status})
+    groups = [pod_group(namespace="b")]
+    notices = []
+    read = snapshot(given, pod_groups=groups, queues=[queue()], notices=notices)
+    assert [job.tasks for job in read.jobs] == [()]
+    assert [task.name for task in read.other_tasks] == (["p1"] if node_name else [])
+    assert [(notice.code, notice.examples) for notice in notices] == [
+        (NoticeCode.GROUP_MISSING, ("a/p1",))
+    ]
     with pytest.raises(KubernetesObjectError) as caught:
-        snapshot(given, pod_groups=[pod_group(namespace="b")])
+        snapshot(given, pod_groups=groups, queues=[queue()], strict=True)
     assert str(caught.value) == (
         "pods['a/p1'].metadata.annotations['scheduling.k8s.io/group-name']: "
-        "'g1' is no pod group that is given in namespace 'a'"
+        "its pod group was not given: not scheduled, and counts only for what it holds"
     )
 
 
@@ -164,9 +172,17 @@ def test_groups_of_other_schedulers_need_not_be_given():
     assert len(read.other_tasks) == 1
 
 
-def test_a_lone_pod_with_the_name_of_a_group_is_a_fault():
-    with pytest.raises(KubernetesObjectError, match=r"^pods\['a/g1'\]: is a job of its own"):
-        snapshot(pod("g1", group=""), pod_groups=[pod_group()])
+def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
+    notices = []
+    read = snapshot(
+        pod("g1", group="", nodeName="n1", status=RUNNING),
+        pod_groups=[pod_group()],
+        queues=[queue()],
+        notices=notices,
+    )
+    assert [(job.uid, job.tasks) for job in read.jobs] == [("a/g1", ())]
+    assert [task.name for task in read.other_tasks] == ["g1"]
+    assert [notice.code for notice in notices] == [NoticeCode.NAME_TAKEN]
 
 
 @pytest.mark.parametrize(

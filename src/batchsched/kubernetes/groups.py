@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from attrs import frozen
 
 from batchsched.kubernetes.objects import KubernetesObject
+from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo, Queue
+from batchsched.model.notice import NoticeCode
 
-__all__ = ["read_pod_group", "read_priority_classes", "read_queue"]
+__all__ = [
+    "PriorityClasses",
+    "is_closed",
+    "read_pod_group",
+    "read_priority_classes",
+    "read_queue",
+]
 
 
 def read_queue(queue: KubernetesObject, /) -> Queue:
     """Return a Queue as the model has it; a queue that names no weight has the weight 1."""
+    note_unsupported(queue)
     return Queue(
         name=queue.name,
         weight=queue.reader.child("spec").integer("weight", default=1),
@@ -19,26 +31,66 @@ def read_queue(queue: KubernetesObject, /) -> Queue:
     )
 
 
-def read_priority_classes(classes: Iterable[KubernetesObject], /) -> Mapping[str, int]:
-    """Return the name and value of every PriorityClass."""
+def is_closed(queue: KubernetesObject, /) -> bool:
+    """Return whether a queue says in ``status.state`` that it is anything but open.
+
+    Volcano writes Open, Closed, Closing or Unknown, and nothing into a queue that is new.
+    """
+    return queue.reader.child("status").text("state") not in ("", "Open")
+
+
+@frozen
+class PriorityClasses:
+    """The PriorityClasses that there are."""
+
+    values: Mapping[str, int]
+    """Name to value."""
+    default: int | None
+    """The value of the class with ``globalDefault``, if there is one; of several the least, as
+    Kubernetes has it."""
+
+    def of(self, given: KubernetesObject, name: str, default: int) -> int:
+        """Return the priority of an object whose spec names a class, or no class at all."""
+        value = self.values.get(name)
+        if value is not None:
+            return value
+        fallback = default if self.default is None else self.default
+        if name:
+            close = get_close_matches(name, sorted(self.values), n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            given.note(
+                NoticeCode.PRIORITY_CLASS_MISSING,
+                "spec.priorityClassName",
+                f"priority class {name!r} was not given{hint}: the priority {fallback} counts",
+            )
+        return fallback
+
+
+def read_priority_classes(classes: Iterable[KubernetesObject], /) -> PriorityClasses:
+    """Return the name and value of every PriorityClass, and the default."""
     values: dict[str, int] = {}
+    defaults: list[int] = []
     for priority_class in classes:
         priority_class.creation_time()  # not kept, but it tells something about the present time
-        values[priority_class.name] = priority_class.reader.integer("value")
-    return values
+        value = priority_class.reader.integer("value")
+        values[priority_class.name] = value
+        if priority_class.reader.truth("globalDefault"):
+            defaults.append(value)
+    return PriorityClasses(values, min(defaults, default=None))
 
 
 def read_pod_group(
-    group: KubernetesObject, priorities: Mapping[str, int], default_queue: str, /
+    group: KubernetesObject, priorities: PriorityClasses, default_queue: str, /
 ) -> JobInfo:
     """Return a PodGroup as the model has it, without tasks."""
     spec = group.reader.child("spec")
+    note_unsupported(group)
     return JobInfo(
         name=group.name,
         namespace=group.namespace,
         queue=spec.text("queue") or default_queue,
         # The API leaves a 0 out when it writes an object.
         min_available=spec.integer("minMember", default=0),
-        priority=priorities.get(spec.text("priorityClassName"), 0),
+        priority=priorities.of(group, spec.text("priorityClassName"), 0),
         creation_time=group.creation_time(),
     )

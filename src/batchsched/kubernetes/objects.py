@@ -8,27 +8,25 @@ up (labels, annotations, names of resources) are never converted. Faults name th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TypeGuard, TypeVar, cast
 
 from attrs import frozen
 
-from batchsched.errors import Fault, QuantityError
-from batchsched.kubernetes.quantities import milli_value, value
+from batchsched.errors import QuantityError
+from batchsched.kubernetes.reading import Reading
 from batchsched.model.immutable import EMPTY, FrozenMap
-from batchsched.model.validation.values import shown
+from batchsched.model.notice import NoticeCode
+from batchsched.model.validation.values import join_path, shown
 
-__all__ = ["KubernetesObject", "Objects", "Reader", "Reading", "named_objects", "seconds_of"]
+__all__ = ["KubernetesObject", "Objects", "Reader", "look_up", "mappings_in", "named_objects"]
 
 Objects = Iterable[Mapping[str, object]] | Mapping[str, object]
 """Objects of one kind: a collection of them, or a ``List`` object with ``items``."""
 
-HashableT = TypeVar("HashableT", bound=Hashable)
 EnumT = TypeVar("EnumT", bound=Enum)
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _MISSING = "is missing"
 _NOTHING: Mapping[str, object] = {}
 
@@ -57,89 +55,18 @@ def _is_sequence(given: object) -> TypeGuard[Sequence[object]]:
     )
 
 
-def seconds_of(time: str | datetime, /) -> float:
-    """Return a time in seconds since 1970-01-01T00:00:00Z.
-
-    Raises:
-        ValueError: `time` is no RFC 3339 text, or a datetime without a time zone.
-
-    >>> seconds_of("1970-01-02T00:00:00Z"), seconds_of("1970-01-01T01:00:00.5+01:00")
-    (86400.0, 0.5)
-
-    """
-    if isinstance(time, str):
-        if _TIME.fullmatch(time) is None:
-            raise ValueError(f"{shown(time)} is no RFC 3339 time such as 2026-01-31T08:00:00Z")
-        try:
-            time = datetime.fromisoformat(time)
-        except ValueError as error:
-            raise ValueError(f"{shown(time)} is no time: {error}") from None
-    if time.tzinfo is None:
-        # Its meaning would depend on the machine that reads it.
-        raise ValueError(f"{time!r} has no time zone; use an aware datetime")
-    return time.timestamp()
+def look_up(given: object, key: str, /) -> object:
+    """Return what stands at `key` of a mapping, by either name; None if there is nothing."""
+    if not _is_mapping(given):
+        return None
+    found = given.get(key)
+    return given.get(_snake_case[key]) if found is None else found
 
 
-class Reading:
-    """What the reading of one set of objects shares: the faults found, and values met before.
-
-    Most pods of a cluster are alike. Equal values become one object, which saves memory and
-    lets the snapshot check each of them once.
-    """
-
-    def __init__(self) -> None:
-        self.faults: list[Fault] = []
-        self.latest: float | None = None
-        """The latest time in the past that any object told, in seconds."""
-        self._shared: dict[Hashable, Hashable] = {}
-        self._times: dict[str, float] = {}
-        self._milli_values: dict[str, int] = {}
-        self._values: dict[str, int] = {}
-
-    def fault(self, path: str, message: str) -> None:
-        """Note that something is wrong."""
-        self.faults.append(Fault(path, message))
-
-    def shared(self, given: HashableT) -> HashableT:
-        """Return the first value that is equal to `given`. Use it for one type per meaning."""
-        return cast("HashableT", self._shared.setdefault(given, given))
-
-    def seconds(self, time: object) -> float:
-        """Return a time in seconds.
-
-        Raises:
-            ValueError: `time` is none.
-
-        """
-        if isinstance(time, str):
-            known = self._times.get(time)
-            if known is None:
-                known = self._times[time] = seconds_of(time)
-            return known
-        if isinstance(time, datetime):
-            return seconds_of(time)
-        raise ValueError(f"{shown(time)} is no time; use an RFC 3339 text or a datetime")
-
-    def amount(self, given: object, *, milli: bool) -> int:
-        """Return a quantity as a whole number of units or of thousandths, rounded up.
-
-        Raises:
-            QuantityError: it is no quantity, or negative.
-
-        """
-        known = self._milli_values if milli else self._values
-        if isinstance(given, str):
-            amount = known.get(given)
-            if amount is not None:
-                return amount
-        elif not isinstance(given, (int, float)):
-            raise QuantityError(f"{shown(given)} is no quantity; use a text such as 250m or 1Gi")
-        amount = milli_value(given) if milli else value(given)
-        if amount < 0:
-            raise QuantityError(f"{shown(given)} is negative")
-        if isinstance(given, str):  # numbers are left out: True and 1 are one key
-            known[given] = amount
-        return amount
+def mappings_in(given: object, /) -> Iterator[Mapping[str, object]]:
+    """Yield the mappings in a list; nothing if it is none."""
+    if _is_sequence(given):
+        yield from (item for item in given if _is_mapping(item))
 
 
 class Reader:
@@ -318,6 +245,7 @@ class Reader:
 class KubernetesObject:
     """An object that has a name."""
 
+    kind: str
     reader: Reader
     metadata: Reader
     name: str
@@ -332,6 +260,17 @@ class KubernetesObject:
     def creation_time(self) -> float:
         """Return the time at which the object was made, in seconds; 0.0 if it does not say."""
         return self.metadata.time("creationTimestamp") or 0.0
+
+    def note(self, code: NoticeCode, field: str, consequence: str) -> None:
+        """Note that something of the object cannot be honoured, and what follows."""
+        self.reader.reading.notices.note(
+            code,
+            self.kind,
+            field,
+            name=self.full_name,
+            path=join_path(self.reader.path, field),
+            consequence=consequence,
+        )
 
 
 def named_objects(
@@ -366,7 +305,7 @@ def named_objects(
             continue
         seen.add(full_name)
         metadata = Reader(metadata.content, reading, ".metadata", named_reader)
-        named.append(KubernetesObject(named_reader, metadata, name, namespace))
+        named.append(KubernetesObject(kind, named_reader, metadata, name, namespace))
     return named
 
 

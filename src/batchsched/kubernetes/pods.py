@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from batchsched.kubernetes.affinity import Namespaces, read_node_affinity, read_pod_affinity
+from batchsched.kubernetes.groups import PriorityClasses
 from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.requests import Containers, read_containers, read_pod_request
@@ -18,7 +19,7 @@ from batchsched.model.status import TaskStatus
 __all__ = ["Pod", "read_pod"]
 
 _PRIORITY = 1
-"""The priority of a pod that names none."""
+"""The priority of a task whose pod names none."""
 _ENDED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
 
 
@@ -34,10 +35,19 @@ class Pod:
     """The annotation that says so."""
     scheduler_name: str
     own_priority: int
-    """The priority that it names, or 0."""
+    """The priority that it names, or the default, or 0."""
+    is_gated: bool
+    """Whether it has scheduling gates, and so is not to be scheduled yet."""
+    has_priority: bool
+    """Whether it names its priority itself, as all pods do that Kubernetes admitted."""
+
+    def has_unknown_class(self, priorities: PriorityClasses, /) -> bool:
+        """Return whether its priority is that of a class that was not given."""
+        name = self.task.priority_class_name
+        return not self.has_priority and bool(name) and name not in priorities.values
 
 
-def read_pod(pod: KubernetesObject, namespaces: Namespaces, /) -> Pod:
+def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: PriorityClasses, /) -> Pod:
     """Return a v1 Pod as the model has it."""
     reading = pod.reader.reading
     metadata, spec = pod.metadata, pod.reader.child("spec")
@@ -47,8 +57,14 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, /) -> Pod:
     containers = read_containers(spec)
     request = read_pod_request(spec, containers, reading)
     affinity = spec.optional_child("affinity")
+    class_name = spec.text("priorityClassName")
     has_priority = spec.get("priority") is not None
-    priority = spec.integer("priority", default=_PRIORITY)
+    if has_priority:
+        # Where Kubernetes admitted the pod, this is the value of its priority class.
+        priority = own_priority = spec.integer("priority", default=_PRIORITY)
+    else:
+        known = priorities.values.get(class_name, priorities.default)
+        priority, own_priority = (_PRIORITY, 0) if known is None else (known, known)
     task = TaskInfo(
         uid=metadata.text("uid") or pod.full_name,
         name=pod.name,
@@ -59,7 +75,7 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, /) -> Pod:
         init_resreq=request.init_resreq,
         scoring_request=request.scoring_request,
         priority=priority,
-        priority_class_name=spec.text("priorityClassName"),
+        priority_class_name=class_name,
         creation_time=pod.creation_time(),
         is_backfill=annotations.get(BACKFILL) == "true",
         labels=metadata.text_map("labels"),
@@ -80,7 +96,9 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, /) -> Pod:
         group=annotations[group_key] if group_key else "",
         group_key=group_key,
         scheduler_name=spec.text("schedulerName"),
-        own_priority=priority if has_priority else 0,
+        own_priority=own_priority,
+        has_priority=has_priority,
+        is_gated=any(True for _ in spec.children("schedulingGates")),
     )
 
 

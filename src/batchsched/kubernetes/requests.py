@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from batchsched.kubernetes.objects import Reader, Reading
+from batchsched.kubernetes.objects import Reader
+from batchsched.kubernetes.reading import Reading
 from batchsched.model.cluster import (
     DEFAULT_SCORING_MEMORY,
     DEFAULT_SCORING_MILLI_CPU,
@@ -17,26 +18,35 @@ from batchsched.model.resources import Resource, sum_resources
 __all__ = [
     "Containers",
     "PodRequest",
-    "is_extended_resource",
+    "is_native_scalar",
+    "is_scalar_resource",
     "read_allocatable",
     "read_containers",
     "read_pod_request",
 ]
 
 
-def is_extended_resource(name: str, /) -> bool:
-    """Return whether a resource counts as a scalar: its name has a domain of somebody's own.
+def is_scalar_resource(name: str, /) -> bool:
+    """Return whether a resource counts as a scalar, besides cpu and memory.
 
-    Kubernetes' own names without a domain, such as ``ephemeral-storage`` and ``hugepages-2Mi``,
-    and those of the domain ``kubernetes.io`` do not.
+    Those are extended resources, whose name has a domain of somebody's own, and of Kubernetes'
+    own ``ephemeral-storage`` and the huge pages. Names in the domain ``kubernetes.io`` do not
+    count, nor does ``pods``.
 
-    >>> is_extended_resource("nvidia.com/gpu"), is_extended_resource("hugepages-2Mi")
-    (True, False)
-    >>> is_extended_resource("attachable-volumes.kubernetes.io/disk")
-    False
+    >>> is_scalar_resource("nvidia.com/gpu"), is_scalar_resource("hugepages-2Mi")
+    (True, True)
+    >>> is_scalar_resource("attachable-volumes.kubernetes.io/disk"), is_scalar_resource("pods")
+    (False, False)
     """
     domain, slash, _ = name.partition("/")
-    return bool(slash) and not domain.endswith("kubernetes.io")
+    if not slash:
+        return is_native_scalar(name)
+    return not domain.endswith("kubernetes.io")
+
+
+def is_native_scalar(name: str, /) -> bool:
+    """Return whether this is ephemeral storage or huge pages of some size."""
+    return name == "ephemeral-storage" or name.startswith("hugepages-")
 
 
 def _in_thousandths(name: str) -> bool | None:
@@ -44,7 +54,12 @@ def _in_thousandths(name: str) -> bool | None:
         return True
     if name == "memory":
         return False
-    return True if is_extended_resource(name) else None
+    return True if is_scalar_resource(name) else None
+
+
+def _at_pod_level(name: str) -> bool | None:
+    """Return the unit of what may be requested for a pod as a whole."""
+    return _in_thousandths(name) if name in ("cpu", "memory") or is_native_scalar(name) else None
 
 
 def _resource(amounts: dict[str, int]) -> Resource:
@@ -126,8 +141,9 @@ def read_pod_request(spec: Reader, containers: Containers, reading: Reading, /) 
     """Return what a pod requests, by Kubernetes' rules.
 
     A request that is missing is the limit of the same name, if there is one. Sidecars count as
-    containers, and for the init containers that are started after them. The overhead of the
-    pod is added.
+    containers, and for the init containers that are started after them. What the pod requests
+    as a whole takes the place of what its containers request of the same resource. The
+    overhead of the pod is added.
     """
     running = [_container_request(container) for container in containers.ordinary]
     sidecars: list[Resource] = []
@@ -147,6 +163,18 @@ def read_pod_request(spec: Reader, containers: Containers, reading: Reading, /) 
     )
     if peak is not None:
         peak = held.max_with(peak)
+    scoring = ScoringRequest(
+        sum(request.scoring_milli_cpu for request in running),
+        sum(request.scoring_memory for request in running),
+    )
+    resources = spec.optional_child("resources")
+    if resources is not None:
+        of_pod = _pod_level_amounts(resources, held if peak is None else peak)
+        held = _with_amounts(held, of_pod)
+        peak = None if peak is None else _with_amounts(peak, of_pod)
+        scoring = ScoringRequest(
+            of_pod.get("cpu", scoring.milli_cpu), of_pod.get("memory", scoring.memory)
+        )
     overhead = spec.optional_child("overhead")
     if overhead is not None:
         added = _resource(overhead.amounts(_in_thousandths))
@@ -155,10 +183,16 @@ def read_pod_request(spec: Reader, containers: Containers, reading: Reading, /) 
     return PodRequest(
         reading.shared(held),
         None if peak is None or peak == held else reading.shared(peak),
-        reading.shared(
-            ScoringRequest(
-                sum(request.scoring_milli_cpu for request in running),
-                sum(request.scoring_memory for request in running),
-            )
-        ),
+        reading.shared(scoring),
     )
+
+
+def _pod_level_amounts(resources: Reader, of_containers: Resource) -> dict[str, int]:
+    """Return what a pod requests as a whole; a limit counts where nothing is requested at all."""
+    limits = resources.child("limits").amounts(_at_pod_level)
+    unrequested = {name: amount for name, amount in limits.items() if not of_containers.get(name)}
+    return unrequested | resources.child("requests").amounts(_at_pod_level)
+
+
+def _with_amounts(resource: Resource, amounts: Mapping[str, int]) -> Resource:
+    return _resource({name: int(amount) for name, amount in resource.dimensions()} | dict(amounts))

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from attrs import evolve
 
-from batchsched.errors import KubernetesObjectError
+from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes.affinity import Namespaces
-from batchsched.kubernetes.groups import read_pod_group, read_priority_classes, read_queue
+from batchsched.kubernetes.groups import (
+    is_closed,
+    read_pod_group,
+    read_priority_classes,
+    read_queue,
+)
+from batchsched.kubernetes.jobs import JobBuilder
 from batchsched.kubernetes.nodes import read_node
-from batchsched.kubernetes.objects import Objects, Reading, named_objects, seconds_of
-from batchsched.kubernetes.pods import Pod, read_pod
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched.kubernetes.objects import KubernetesObject, Objects, named_objects
+from batchsched.kubernetes.pods import read_pod
+from batchsched.kubernetes.reading import Reading, seconds_of
+from batchsched.kubernetes.requests import is_native_scalar
+from batchsched.model.cluster import NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import EMPTY
+from batchsched.model.notice import Notice, NoticeCode
+from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import shown
 
-__all__ = ["snapshot_from_objects"]
-
-_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+__all__ = ["read_objects", "snapshot_from_objects"]
 
 
 def snapshot_from_objects(
@@ -35,6 +43,8 @@ def snapshot_from_objects(
     now: str | datetime | float | None = None,
     scheduler_name: str = "kube-batch",
     default_queue: str = "default",
+    notices: list[Notice] | None = None,
+    strict: bool = False,
 ) -> Snapshot:
     """Return the snapshot that Kubernetes objects describe. O(size).
 
@@ -55,11 +65,16 @@ def snapshot_from_objects(
         scheduler_name: the ``spec.schedulerName`` of pods that are to be scheduled.
         default_queue: the queue of jobs that name none. If a job draws on it and it is not
             given, it is added with the weight 1.
+        notices: a list to which a `Notice` is added for whatever is not honoured, such as
+            fields that change scheduling and are not supported, or a pod on a node that is
+            not given. `read_objects` returns them instead.
+        strict: whether everything of which there would be a notice is a fault.
 
     Raises:
-        KubernetesObjectError: anything in the objects cannot be read; it lists every fault.
-        SnapshotError: the objects contradict each other, such as a pod on a node that is not
-            given; it lists every fault.
+        KubernetesObjectError: anything in the objects cannot be read, or is not honoured and
+            `strict` is given; it lists every fault.
+        SnapshotError: the objects contradict each other, such as two pods with one UID; it
+            lists every fault.
 
     >>> snapshot = snapshot_from_objects(
     ...     nodes=[{"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8"}}}],
@@ -79,38 +94,102 @@ def snapshot_from_objects(
     ('default/p', 'default', Resource(milli_cpu=250, memory=0))
 
     """
+    snapshot, found = read_objects(
+        nodes=nodes,
+        pods=pods,
+        pod_groups=pod_groups,
+        queues=queues,
+        priority_classes=priority_classes,
+        namespaces=namespaces,
+        now=now,
+        scheduler_name=scheduler_name,
+        default_queue=default_queue,
+        strict=strict,
+    )
+    if notices is not None:
+        notices.extend(found)
+    return snapshot
+
+
+def read_objects(
+    *,
+    nodes: Objects,
+    pods: Objects,
+    pod_groups: Objects = (),
+    queues: Objects = (),
+    priority_classes: Objects = (),
+    namespaces: Objects | None = None,
+    now: str | datetime | float | None = None,
+    scheduler_name: str = "kube-batch",
+    default_queue: str = "default",
+    strict: bool = False,
+) -> tuple[Snapshot, tuple[Notice, ...]]:
+    """Return the snapshot that Kubernetes objects describe, and what it does not honour of them.
+
+    Arguments and errors are those of `snapshot_from_objects`. Notices come in order of kind and
+    field; the order of the objects plays no part.
+
+    >>> gates = [{"name": "example.com/wait"}]
+    >>> pod = {
+    ...     "metadata": {"name": "p", "namespace": "team"},
+    ...     "spec": {"schedulerName": "kube-batch", "schedulingGates": gates},
+    ... }
+    >>> snapshot, notices = read_objects(nodes=[], pods=[pod])
+    >>> for notice in notices:
+    ...     print(notice)
+    1 x Pod spec.schedulingGates: not scheduled until the gates are removed (team/p)
+    """
     reading = Reading()
     priorities = read_priority_classes(
         named_objects(
             reading, "priority_classes", "PriorityClass", priority_classes, namespaced=False
         )
     )
-    node_infos = [
-        read_node(node) for node in named_objects(reading, "nodes", "Node", nodes, namespaced=False)
-    ]
-    queue_infos = [
-        read_queue(queue)
-        for queue in named_objects(reading, "queues", "Queue", queues, namespaced=False)
-    ]
-    groups = [
-        read_pod_group(group, priorities, default_queue)
-        for group in named_objects(reading, "pod_groups", "PodGroup", pod_groups, namespaced=True)
-    ]
+    node_objects = named_objects(reading, "nodes", "Node", nodes, namespaced=False)
+    node_infos = [read_node(node) for node in node_objects]
+    queue_objects = named_objects(reading, "queues", "Queue", queues, namespaced=False)
+    queue_infos = [read_queue(queue) for queue in queue_objects]
+    group_objects = named_objects(reading, "pod_groups", "PodGroup", pod_groups, namespaced=True)
+    groups = [(group, read_pod_group(group, priorities, default_queue)) for group in group_objects]
     pod_objects = named_objects(reading, "pods", "Pod", pods, namespaced=True)
     known_namespaces = _namespaces(reading, namespaces, {pod.namespace for pod in pod_objects})
-    read_pods = [read_pod(pod, known_namespaces) for pod in pod_objects]
+    read_pods = [read_pod(pod, known_namespaces, priorities) for pod in pod_objects]
 
-    jobs, others = _jobs(groups, read_pods, scheduler_name, default_queue)
+    closed = [queue for queue in queue_objects if is_closed(queue)]
+    for queue in closed:
+        queue.note(NoticeCode.QUEUE_CLOSED, "status.state", "not open: nothing new starts in it")
+    builder = JobBuilder(
+        groups=groups,
+        nodes={node.name for node in node_infos},
+        closed_queues={queue.name for queue in closed},
+        priorities=priorities,
+        scheduler_name=scheduler_name,
+        default_queue=default_queue,
+    )
+    jobs, others = builder.build(read_pods)
+    known_queues = {queue.name for queue in queue_infos}
+    if default_queue not in known_queues and any(job.queue == default_queue for job in jobs):
+        queue_infos.append(Queue(name=default_queue))
+        known_queues.add(default_queue)
+    for given, group in groups:
+        if group.queue not in known_queues:
+            given.note(
+                NoticeCode.QUEUE_MISSING,
+                "spec.queue",
+                f"queue {group.queue!r} was not given: left out of every cycle",
+            )
+    tasks = [task for job in jobs for task in job.tasks] + others
+    node_infos = _counted(node_infos, tasks)
+    _note_overcommitted(node_objects, node_infos, tasks)
     present = _present(reading, now)
+    if strict:
+        reading.faults += [Fault(path, message) for path, message in reading.notices.each()]
     if reading.faults:
         raise KubernetesObjectError(reading.faults)
-    if any(job.queue == default_queue for job in jobs) and all(
-        queue.name != default_queue for queue in queue_infos
-    ):
-        queue_infos.append(Queue(name=default_queue))
-    return Snapshot(
+    snapshot = Snapshot(
         nodes=node_infos, jobs=jobs, queues=queue_infos, other_tasks=others, now=present
     )
+    return snapshot, reading.notices.notices()
 
 
 def _namespaces(reading: Reading, given: Objects | None, of_pods: set[str]) -> Namespaces:
@@ -121,56 +200,44 @@ def _namespaces(reading: Reading, given: Objects | None, of_pods: set[str]) -> N
     return Namespaces(labels, labels_are_known=given is not None)
 
 
-def _jobs(
-    groups: Sequence[JobInfo],
-    pods: Sequence[Pod],
-    scheduler_name: str,
-    default_queue: str,
-) -> tuple[list[JobInfo], list[TaskInfo]]:
-    tasks: dict[str, list[TaskInfo]] = {group.uid: [] for group in groups}
-    single: list[JobInfo] = []
-    others: list[TaskInfo] = []
-    for pod in pods:
-        task = pod.task
-        if pod.group:
-            members = tasks.get(f"{task.namespace}/{pod.group}")
-            if members is not None:
-                members.append(task)
-                continue
-            # Pods often outlive their group for a while: they are deleted together.
-            ends = task.status is TaskStatus.RELEASING or task.status in _ENDED
-            if pod.scheduler_name == scheduler_name and not ends:
-                pod.object.metadata.fault(
-                    f".annotations[{pod.group_key!r}]",
-                    f"{pod.group!r} is no pod group that is given in namespace {task.namespace!r}",
-                )
-        elif pod.scheduler_name == scheduler_name:
-            if task.full_name in tasks:
-                pod.object.reader.fault(
-                    "", "is a job of its own, as it names no group, and a pod group has its name"
-                )
-                continue
-            single.append(_job_of(pod, default_queue))
-            continue
+def _counted(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]) -> list[NodeInfo]:
+    """Return the nodes without those of Kubernetes' own scalars for which nobody asks.
+
+    Every node has some ephemeral storage. Where no pod asks for it, it would be a dimension of
+    which every queue has a share that it never uses up.
+    """
+    asked = {name for task in tasks for name in task.start_request.scalars}
+    return [_with_scalars(node, asked) for node in nodes]
+
+
+def _with_scalars(node: NodeInfo, asked: Collection[str]) -> NodeInfo:
+    scalars = node.allocatable.scalars
+    kept = {
+        name: amount
+        for name, amount in scalars.items()
+        if name in asked or not is_native_scalar(name)
+    }
+    if len(kept) == len(scalars):
+        return node
+    return evolve(node, allocatable=evolve(node.allocatable, scalars=kept))
+
+
+def _note_overcommitted(
+    objects: Sequence[KubernetesObject], nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]
+) -> None:
+    held: defaultdict[str, list[Resource]] = defaultdict(list)
+    for task in tasks:
         if task.status.holds and task.node_name is not None:
-            others.append(task)
-    jobs = [
-        evolve(group, tasks=members) for group, members in zip(groups, tasks.values(), strict=True)
-    ]
-    return jobs + single, others
-
-
-def _job_of(pod: Pod, queue: str) -> JobInfo:
-    task = pod.task
-    return JobInfo(
-        name=task.name,
-        namespace=task.namespace,
-        queue=queue,
-        min_available=1,
-        priority=pod.own_priority,
-        creation_time=task.creation_time,
-        tasks=(task,),
-    )
+            held[task.node_name].append(task.resreq)
+    for given, node in zip(objects, nodes, strict=True):
+        use = sum_resources(held.get(node.name, ()))
+        for name, amount in use.dimensions():
+            if amount > node.allocatable.get(name):
+                given.note(
+                    NoticeCode.NODE_OVERCOMMITTED,
+                    f"status.allocatable[{name!r}]",
+                    "its pods hold more than it has: takes no pods that ask for it",
+                )
 
 
 def _present(reading: Reading, now: object) -> float:

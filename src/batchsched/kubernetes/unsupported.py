@@ -1,0 +1,140 @@
+"""Fields that change scheduling elsewhere and are not supported here, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+
+from batchsched.kubernetes.objects import KubernetesObject, look_up, mappings_in
+from batchsched.model.notice import NoticeCode
+
+__all__ = ["UNSUPPORTED", "UnsupportedField", "note_unsupported"]
+
+
+def _is_given(value: object) -> bool:
+    return bool(value) if isinstance(value, (str, list, tuple, dict)) else value is not None
+
+
+def _is_false(value: object) -> bool:
+    return value is False
+
+
+def _is_never(value: object) -> bool:
+    return value == "Never"
+
+
+def _is_inner(value: object) -> bool:
+    return _is_given(value) and value != "root"
+
+
+_PLACED_VOLUMES = (
+    *("persistentVolumeClaim", "ephemeral", "csi", "awsElasticBlockStore", "azureDisk"),
+    *("cinder", "gcePersistentDisk", "iscsi", "rbd"),
+)
+"""Kinds of volumes that not every node can mount; configMap, emptyDir and the like are not."""
+
+
+def _has_placed_volume(volumes: object) -> bool:
+    return any(
+        look_up(volume, key) is not None
+        for volume in mappings_in(volumes)
+        for key in _PLACED_VOLUMES
+    )
+
+
+@frozen
+class UnsupportedField:
+    """A field that is not honoured."""
+
+    path: tuple[str, ...]
+    """The keys that lead to it."""
+    consequence: str
+    matters: Callable[[object], bool] = _is_given
+    """Whether a value of it changes anything."""
+
+    @property
+    def text(self) -> str:
+        """The path in one text: ``spec.volumes``, ``metadata.annotations['a/b']``."""
+        first, *rest = self.path
+        return first + "".join(f"[{key!r}]" if "/" in key else f".{key}" for key in rest)
+
+
+def _field(
+    path: str, consequence: str, matters: Callable[[object], bool] = _is_given
+) -> UnsupportedField:
+    return UnsupportedField(tuple(path.split(".")), consequence, matters)
+
+
+def _annotation(name: str, consequence: str) -> UnsupportedField:
+    return UnsupportedField(("metadata", "annotations", name), consequence)
+
+
+UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
+    "Pod": (
+        _field(
+            "spec.topologySpreadConstraints", "ignored: pods are not spread over topology domains"
+        ),
+        _field(
+            "spec.resourceClaims",
+            "ignored: pods may be placed where the devices that they claim are not",
+        ),
+        _field(
+            "spec.volumes",
+            "ignored: pods may be placed where their volumes cannot be mounted",
+            _has_placed_volume,
+        ),
+        _field(
+            "spec.preemptionPolicy",
+            "ignored: preempt and reclaim may evict for pods that ask for no evictions",
+            _is_never,
+        ),
+        _field("spec.workloadRef", "ignored: pods are grouped by pod groups only"),
+        _annotation("volcano.sh/preemptable", "ignored: plugins alone say who may be evicted"),
+        _annotation("volcano.sh/revocable-zone", "ignored: all nodes count as permanent"),
+        _annotation("volcano.sh/numa-topology-policy", "ignored: nodes are not split by NUMA zone"),
+        _annotation(
+            "scheduling.volcano.sh/queue-name", "ignored: only pod groups name queues here"
+        ),
+    ),
+    "PodGroup": (
+        _field("spec.minTaskMember", "ignored: minMember alone says when the group can start"),
+        _field("spec.networkTopology", "ignored: nodes are chosen whatever lies between them"),
+        _field("spec.subGroupPolicy", "ignored: the group starts as one gang of minMember pods"),
+        _annotation("volcano.sh/preemptable", "ignored: plugins alone say who may be evicted"),
+        _annotation("sla-waiting-time", "ignored: the group does not gain priority by waiting"),
+    ),
+    "Queue": (
+        _field("spec.capability", "ignored: the queue has no upper limit"),
+        _field("spec.guarantee", "ignored: nothing is set aside for the queue"),
+        _field("spec.deserved", "ignored: the queue's share follows from its weight alone"),
+        _field(
+            "spec.reclaimable",
+            "ignored: reclaim may evict from the queue although it is said to be not reclaimable",
+            _is_false,
+        ),
+        _field("spec.parent", "ignored: all queues stand side by side", _is_inner),
+        _field("spec.priority", "ignored: queues are ordered by their shares alone"),
+        _field("spec.affinity", "ignored: the queue may use all nodes"),
+        _field(
+            "spec.dequeueStrategy",
+            "ignored: jobs behind one that cannot be placed are tried too",
+            lambda value: value == "fifo",
+        ),
+        _annotation("volcano.sh/hierarchy", "ignored: all queues stand side by side"),
+        _annotation("volcano.sh/hierarchy-weights", "ignored: spec.weight alone counts"),
+    ),
+}
+"""By kind: the fields of which a notice is given. What is read elsewhere does not stand here."""
+
+
+def note_unsupported(given: KubernetesObject, /) -> None:
+    """Note every unsupported field that an object sets. O(fields)."""
+    for unsupported in UNSUPPORTED[given.kind]:
+        found: object = given.reader.content
+        for key in unsupported.path:
+            found = look_up(found, key)
+            if found is None:
+                break
+        if found is not None and unsupported.matters(found):
+            given.note(NoticeCode.FIELD_IGNORED, unsupported.text, unsupported.consequence)
