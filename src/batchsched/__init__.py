@@ -55,10 +55,11 @@ from batchsched.model.reasons import (
     UnfitReason,
     WhyPending,
 )
+from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import EPSILON, Resource, sum_resources
 from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import JobPhase, TaskStatus
+from batchsched.model.status import JobPhase, QueueStatus, TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
@@ -108,11 +109,13 @@ __all__ = [
     "Promise",
     "QuantityError",
     "Queue",
+    "QueueStatus",
     "Registry",
     "RegistryError",
     "Requirement",
     "Resource",
     "ResourceError",
+    "ResourceLimit",
     "Scheduler",
     "SchedulerConfig",
     "ScoringRequest",

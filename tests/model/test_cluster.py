@@ -22,8 +22,9 @@ from batchsched.model.constraints import (
     Toleration,
 )
 from batchsched.model.immutable import EMPTY, FrozenMap
+from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
-from batchsched.model.status import TaskStatus
+from batchsched.model.status import QueueStatus, TaskStatus
 
 FULL_TASK = {
     "uid": "u1",
@@ -64,7 +65,17 @@ FULL_NODE = {
     "unschedulable": True,
     "conditions": {"Ready": "True"},
 }
-FULL_QUEUE = {"name": "gpu", "weight": 3, "creation_time": 1.0}
+FULL_QUEUE = {
+    "name": "gpu",
+    "weight": 3,
+    "creation_time": 1.0,
+    "parent": "research",
+    "priority": 2,
+    "guarantee": Resource(milli_cpu=1000),
+    "deserved": Resource(milli_cpu=2000),
+    "limit": ResourceLimit(milli_cpu=9000, scalars={"nvidia.com/gpu": 1000}),
+    "state": QueueStatus.CLOSED,
+}
 EVERYTHING = [
     (TaskInfo, FULL_TASK),
     (JobInfo, FULL_JOB),

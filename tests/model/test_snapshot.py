@@ -337,20 +337,16 @@ class TestPlainFaults:
                 "queues['q']: this name is given twice",
             ),
             (
-                {"queues": [Queue(name="q", weight=0)]},
-                "queues['q'].weight: 0 is no weight; a weight is an integer, 1 or more",
-            ),
-            (
                 {"queues": [Queue(name="q", weight=-2)]},
-                "queues['q'].weight: -2 is no weight; a weight is an integer, 1 or more",
+                "queues['q'].weight: -2 is no weight; a weight is an integer, 0 or more",
             ),
             (
                 {"queues": [Queue(name="q", weight=1.5)]},
-                "queues['q'].weight: 1.5 is no weight; a weight is an integer, 1 or more",
+                "queues['q'].weight: 1.5 is no weight; a weight is an integer, 0 or more",
             ),
             (
                 {"queues": [Queue(name="q", weight=NAN)]},
-                "queues['q'].weight: nan is no weight; a weight is an integer, 1 or more",
+                "queues['q'].weight: nan is no weight; a weight is an integer, 0 or more",
             ),
             (
                 {"queues": [Queue(name="q", creation_time=INF)]},
@@ -1263,7 +1259,7 @@ TEN_FAULTS = {
         NodeInfo(name="n2", allocatable=Resource(milli_cpu=-1)),
         NodeInfo(name="n1", max_tasks=-1),
     ],
-    "queues": [Queue(name="q", weight=0)],
+    "queues": [Queue(name="q", weight=-1)],
     "jobs": [
         job("k", task("d", status=TaskStatus.RUNNING)),
         job(
@@ -1283,7 +1279,7 @@ TEN_LINES = [
     "now: nan is no time; a time is a finite number of seconds",
     "nodes['n1'].max_tasks: -1 is no number of tasks; use an integer, 0 or more, or None",
     "nodes['n2'].allocatable.milli_cpu: -1 is negative",
-    "queues['q'].weight: 0 is no weight; a weight is an integer, 1 or more",
+    "queues['q'].weight: -1 is no weight; a weight is an integer, 0 or more",
     "jobs['default/j'].queue: is empty",
     "jobs['default/j'].min_available: -1 is no number of tasks; use an integer, 0 or more",
     (
@@ -1316,13 +1312,13 @@ class TestTheError:
 
     def test_it_carries_the_faults_as_data(self) -> None:
         with pytest.raises(SnapshotError) as caught:
-            Snapshot(queues=[Queue(name="q", weight=0)])
-        message = "0 is no weight; a weight is an integer, 1 or more"
+            Snapshot(queues=[Queue(name="q", weight=-1)])
+        message = "-1 is no weight; a weight is an integer, 0 or more"
         assert caught.value.faults == (Fault("queues['q'].weight", message),)
 
     def test_it_is_a_value_error_of_this_library(self) -> None:
         with pytest.raises(ValueError, match="weight") as caught:
-            Snapshot(queues=[Queue(name="q", weight=0)])
+            Snapshot(queues=[Queue(name="q", weight=-1)])
         assert isinstance(caught.value, BatchschedError)
 
     def test_it_can_be_pickled(self) -> None:

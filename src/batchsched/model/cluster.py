@@ -13,8 +13,9 @@ from attrs import field, frozen
 
 from batchsched.model.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
 from batchsched.model.immutable import EMPTY, kept_in_order, kept_text_map, kept_tuple
+from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
-from batchsched.model.status import TaskStatus
+from batchsched.model.status import QueueStatus, TaskStatus
 
 __all__ = ["JobInfo", "NodeInfo", "Queue", "ScoringRequest", "TaskInfo"]
 
@@ -177,11 +178,34 @@ class NodeInfo:
 
 @frozen(kw_only=True)
 class Queue:
-    """A queue: it draws a share of the cluster in proportion to its weight."""
+    """A queue: it draws a share of the cluster, by weight and by what it was granted.
+
+    Queues form a tree by `parent`; jobs name its leaves. What stands in `parent`, `priority`,
+    `guarantee`, `deserved`, `limit` and `state` is for the plugin ``capacity``; other plugins
+    see a list of queues with weights.
+
+    >>> Queue(name="vision", parent="research", deserved=Resource(milli_cpu=64_000)).weight
+    1
+    """
 
     name: str
     """Unique in the snapshot."""
     weight: int = 1
-    """1 or more."""
+    """Its part of what is left when all have what they deserve; 0: it gets none of that."""
     creation_time: float = 0.0
     """Seconds, on the same clock as the snapshot's `now`."""
+    parent: str | None = None
+    """The name of the queue that it is a part of; None: it stands at the top."""
+    priority: int = 0
+    """Among the children of one queue, the higher is served first where not all can be."""
+    guarantee: Resource = _NOTHING
+    """What is kept for it and never lent to others, even while it is not used."""
+    deserved: Resource | ResourceLimit | None = _NOTHING
+    """What is its own, and lent to others while it is not used.
+
+    In a `ResourceLimit` what is not named is all that its parent has; None: all of everything.
+    """
+    limit: ResourceLimit | None = None
+    """The most that it may hold; None: it has no limit."""
+    state: QueueStatus = QueueStatus.OPEN
+    """Whether it, and all queues below it, take work."""

@@ -53,12 +53,12 @@ class Snapshot:
     >>> from batchsched import Resource
     >>> Snapshot(
     ...     nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=-1))],
-    ...     queues=[Queue(name="q", weight=0)],
+    ...     queues=[Queue(name="q", weight=-1)],
     ... )
     Traceback (most recent call last):
     ...
     batchsched.errors.SnapshotError: nodes['n1'].allocatable.milli_cpu: -1 is negative
-    queues['q'].weight: 0 is no weight; a weight is an integer, 1 or more
+    queues['q'].weight: -1 is no weight; a weight is an integer, 0 or more
 
     """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["JobPhase", "TaskStatus"]
+__all__ = ["JobPhase", "QueueStatus", "TaskStatus"]
 
 
 class TaskStatus(Enum):
@@ -88,3 +88,14 @@ class JobPhase(Enum):
     """Enough of its tasks hold resources."""
     UNKNOWN = "Unknown"
     """Some of its tasks run, but it could not be scheduled as a whole in this cycle."""
+
+
+class QueueStatus(Enum):
+    """Whether a queue takes work. What holds for a queue holds for all queues below it."""
+
+    OPEN = "open"
+    """It takes work."""
+    CLOSED = "closed"
+    """It keeps what runs, and nothing new starts there."""
+    DRAINING = "draining"
+    """Nothing new starts there, and it has no claim to what still runs beyond its guarantee."""

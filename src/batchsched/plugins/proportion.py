@@ -47,7 +47,7 @@ def water_fill(
     Rounds deal out what remains by weight, in order of name; a queue that has what
     it requests is met and keeps the smaller of both, per dimension. A queue may
     deserve more than it requests in one dimension as long as it is short in another.
-    Weights are positive; O(queues) rounds of O(queues x dimensions).
+    Weights are 0 or more; O(queues) rounds of O(queues x dimensions).
 
     >>> water_fill((100,), {"a": 1, "b": 1}, {"a": (10,), "b": (500,)})
     {'a': (10,), 'b': (90.0,)}
@@ -58,6 +58,8 @@ def water_fill(
     unmet = list(deserved)
     while unmet and not is_empty(remaining):
         all_weights = sum(weights[name] for name in unmet)
+        if not all_weights:
+            break  # those that are left get nothing
         increases = decreases = nothing
         still_unmet: list[str] = []
         for name in unmet:

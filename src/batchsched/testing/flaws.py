@@ -21,6 +21,7 @@ from batchsched.model.constraints import (
     Toleration,
     TolerationOperator,
 )
+from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.status import TaskStatus
 
@@ -73,8 +74,20 @@ NODE_FLAWS = (
 )
 
 QUEUE_FLAWS = (
-    Flaw({"weight": 0}, "weight", "0 is no weight; a weight is an integer, 1 or more"),
-    Flaw({"weight": 1.5}, "weight", "1.5 is no weight; a weight is an integer, 1 or more"),
+    Flaw({"weight": -1}, "weight", "-1 is no weight; a weight is an integer, 0 or more"),
+    Flaw({"weight": 1.5}, "weight", "1.5 is no weight; a weight is an integer, 0 or more"),
+    Flaw({"priority": "high"}, "priority", "'high' is no priority; a priority is an integer"),
+    Flaw({"parent": "nobody"}, "parent", "'nobody' is no queue of this snapshot"),
+    *(
+        Flaw({"guarantee": resource}, f"guarantee.{below}", message)
+        for resource, below, message in _RESOURCE_FLAWS
+    ),
+    Flaw({"limit": ResourceLimit(memory=-1)}, "limit.memory", "-1 is negative"),
+    Flaw(
+        {"guarantee": Resource(milli_cpu=2), "limit": ResourceLimit(milli_cpu=1)},
+        "guarantee.milli_cpu",
+        "2 is more than its limit, 1",
+    ),
     Flaw(
         {"creation_time": inf},
         "creation_time",

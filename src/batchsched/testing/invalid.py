@@ -47,12 +47,12 @@ class InvalidSnapshot:
     """What a snapshot cannot be made of, and the one fault that must be found.
 
     >>> from batchsched import Queue, Fault
-    >>> fault = Fault("queues['q'].weight", "0 is no weight; a weight is an integer, 1 or more")
-    >>> InvalidSnapshot(queues=[Queue(name="q", weight=0)], fault=fault).build()
+    >>> fault = Fault("queues['q'].weight", "-1 is no weight; a weight is an integer, 0 or more")
+    >>> InvalidSnapshot(queues=[Queue(name="q", weight=-1)], fault=fault).build()
     Traceback (most recent call last):
     ...
-    batchsched.errors.SnapshotError: queues['q'].weight: 0 is no weight; a weight is an integer, \
-1 or more
+    batchsched.errors.SnapshotError: queues['q'].weight: -1 is no weight; a weight is an integer, \
+0 or more
     """
 
     nodes: tuple[NodeInfo, ...] = field(default=(), converter=_nodes)

@@ -19,6 +19,7 @@ from batchsched.model.resources import Resource
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.constraints import constraint_problems, taint_problems
 from batchsched.model.validation.node_capacity import node_use_faults
+from batchsched.model.validation.queues import queue_problems, queue_tree_faults
 from batchsched.model.validation.resources import (
     is_sound_resource,
     is_usual_resource,
@@ -72,9 +73,10 @@ def snapshot_faults(
         check.report(f"nodes[{shown(node.name)}]", check.node_problems(node))
     queues = check.only(Queue, queues, "queues")
     for queue in queues:
-        check.report(f"queues[{shown(queue.name)}]", _queue_problems(queue))
+        check.report(f"queues[{shown(queue.name)}]", queue_problems(queue))
     check.unique("nodes", (node.name for node in nodes))
     check.unique("queues", (queue.name for queue in queues))
+    check.faults.extend(queue_tree_faults(queues))
 
     check.nodes = frozenset(node.name for node in nodes if is_text(node.name))
     tasks: list[TaskInfo] = []
@@ -303,13 +305,6 @@ def _are_sound_tolerations(tolerations: tuple[Toleration, ...]) -> bool:
         ):
             return False
     return True
-
-
-def _queue_problems(queue: Queue) -> Problems:
-    yield from text_problems("name", queue.name)
-    what = "weight; a weight is an integer, 1 or more"
-    yield from integer_problems("weight", queue.weight, what, least=1)
-    yield from time_problems("creation_time", queue.creation_time)
 
 
 def _job_problems(job: JobInfo) -> Problems:

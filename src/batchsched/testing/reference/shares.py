@@ -109,6 +109,8 @@ class Proportion(Plugin):
         unmet = sorted(self._jobs)
         while unmet and not remaining.is_empty():
             total_weight = sum(weights[name] for name in unmet)
+            if not total_weight:
+                break  # those that are left get nothing
             increases: list[Resource] = []
             decreases: list[Resource] = []
             for name in list(unmet):

@@ -1,0 +1,2 @@
+"""capacity: a tree of queues with guarantees, deserved amounts, limits and weights."""
+

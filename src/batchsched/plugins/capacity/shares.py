@@ -1,0 +1,212 @@
+"""What each queue of a tree is entitled to: demands, guarantees and fair shares.
+
+All of it is computed for one dimension at a time: no dimension knows of another. Amounts
+are exact, and lists are by position in the `QueueTree`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from batchsched.model.cluster import Queue
+from batchsched.model.resource_limit import ResourceLimit
+from batchsched.model.resources import Amount, exact
+from batchsched.model.status import QueueStatus
+from batchsched.plugins.capacity.fill import fill
+from batchsched.state.queue_tree import QueueTree
+
+__all__ = [
+    "Entitlements",
+    "demands",
+    "effective_guarantees",
+    "effective_status",
+    "fair_shares",
+]
+
+
+class Entitlements:
+    """What the queues of a tree were granted, in one dimension.
+
+    >>> from batchsched import Resource
+    >>> tree = QueueTree([Queue(name="a", guarantee=Resource(milli_cpu=5))])
+    >>> Entitlements(tree, "cpu").guarantees, Entitlements(tree, "cpu").limits
+    ([5], [None])
+    """
+
+    __slots__ = ("deserved", "guarantees", "limits")
+
+    def __init__(self, tree: QueueTree, dimension: str) -> None:
+        self.guarantees = [exact(queue.guarantee.get(dimension)) for queue in tree.queues]
+        """What is kept for each queue by itself."""
+        self.deserved = [_deserved(queue, dimension) for queue in tree.queues]
+        """What each deserves; None: all that its parent has."""
+        self.limits = [
+            None if queue.limit is None else _exact(queue.limit.get(dimension))
+            for queue in tree.queues
+        ]
+        """The most that each may hold; None: unlimited."""
+
+
+def _exact(amount: Amount | None) -> int | None:
+    return None if amount is None else exact(amount)
+
+
+def _deserved(queue: Queue, dimension: str) -> int | None:
+    deserved = queue.deserved
+    if deserved is None:
+        return None
+    if isinstance(deserved, ResourceLimit):
+        return _exact(deserved.get(dimension))
+    return exact(deserved.get(dimension))
+
+
+_STRICTNESS = (QueueStatus.OPEN, QueueStatus.CLOSED, QueueStatus.DRAINING)
+
+
+def effective_status(tree: QueueTree) -> list[QueueStatus]:
+    """Return the strictest status on each queue's path. O(queues)."""
+    found = [queue.state for queue in tree.queues]
+    for position in tree.downward:
+        parent = tree.parents[position]
+        if parent >= 0:
+            found[position] = max(found[parent], found[position], key=_STRICTNESS.index)
+    return found
+
+
+def demands(
+    tree: QueueTree,
+    *,
+    requests: Sequence[int],
+    allocated: Sequence[int],
+    limits: Sequence[int | None],
+    statuses: Sequence[QueueStatus],
+) -> list[int]:
+    """Return how much each queue could use, with the limits at and below it. O(queues).
+
+    Args:
+        tree: the queues.
+        requests: what each leaf holds and waits for together.
+        allocated: what each leaf holds.
+        limits: the most that each may hold.
+        statuses: the strictest status on each queue's path. A closed leaf wants what it holds,
+            a draining one nothing.
+
+    """
+    wanted = [0] * len(tree.names)
+    for position in reversed(tree.downward):
+        children = tree.children[position]
+        if children:
+            most = sum([wanted[child] for child in children])
+        elif statuses[position] is QueueStatus.OPEN:
+            most = requests[position]
+        else:
+            most = allocated[position] if statuses[position] is QueueStatus.CLOSED else 0
+        limit = limits[position]
+        wanted[position] = most if limit is None or most <= limit else limit
+    return wanted
+
+
+def effective_guarantees(tree: QueueTree, guarantees: Sequence[int]) -> list[int]:
+    """Return what is kept for each queue: its guarantee, and at least its children's. O(queues)."""
+    kept = list(guarantees)
+    for position in reversed(tree.downward):
+        children = tree.children[position]
+        if children:
+            kept[position] = max(kept[position], sum([kept[child] for child in children]))
+    return kept
+
+
+def fair_shares(
+    tree: QueueTree,
+    *,
+    total: int,
+    demands: Sequence[int],
+    guarantees: Sequence[int],
+    deserved: Sequence[int | None],
+) -> list[int]:
+    """Return the fair share of each queue, from the top down.
+
+    What a queue has is dealt out to its children: first what is guaranteed to each; then
+    what each deserves, as far as it wants that; then by weight what each wants besides. Of
+    the last two, children of higher priority get all that there is for them before others
+    get any. See `fill` for how an amount is dealt out that is not enough.
+
+    Args:
+        tree: the queues, with weights and priorities.
+        total: what there is.
+        demands: what each wants; see `demands`.
+        guarantees: what is kept for each; see `effective_guarantees`.
+        deserved: what each deserves; None: all that its parent has.
+
+    O(queues log queues).
+
+    """
+    shares = [0] * len(tree.names)
+    deal = _Deal(tree, demands, guarantees, deserved, shares)
+    deal.out(total, tree.tops)
+    for position in tree.downward:
+        children = tree.children[position]
+        if children:
+            deal.out(shares[position], children)
+    return shares
+
+
+class _Deal:
+    """Deals out what one queue has to its children."""
+
+    __slots__ = ("_demands", "_deserved", "_guarantees", "_queues", "_shares")
+
+    def __init__(
+        self,
+        tree: QueueTree,
+        demands: Sequence[int],
+        guarantees: Sequence[int],
+        deserved: Sequence[int | None],
+        shares: list[int],
+    ) -> None:
+        self._queues = tree.queues
+        self._demands = demands
+        self._guarantees = guarantees
+        self._deserved = deserved
+        self._shares = shares
+
+    def out(self, budget: int, children: Sequence[int]) -> None:
+        shares, wants = self._shares, self._demands
+        kept = [self._guarantees[child] for child in children]
+        left = self._give(children, budget, kept, kept) if any(kept) else budget
+        granted = {
+            child: budget if amount is None else amount
+            for child in children
+            if (amount := self._deserved[child]) is None or amount
+        }
+        if granted and left:
+            for members in self._classes([c for c in granted if wants[c] > shares[c]]):
+                caps = [max(0, min(granted[c], wants[c]) - shares[c]) for c in members]
+                left = self._give(members, left, caps, [granted[c] for c in members])
+                if not left:
+                    break
+        if left:
+            for members in self._classes([c for c in children if wants[c] > shares[c]]):
+                caps = [wants[c] - shares[c] for c in members]
+                left = self._give(members, left, caps, [self._queues[c].weight for c in members])
+                if not left:
+                    break
+
+    def _give(
+        self, members: Sequence[int], left: int, caps: Sequence[int], weights: Sequence[int]
+    ) -> int:
+        given, left = fill(left, caps, weights)
+        shares = self._shares
+        for member, amount in zip(members, given, strict=True):
+            shares[member] += amount
+        return left
+
+    def _classes(self, members: Sequence[int]) -> list[list[int]]:
+        """Return the members by priority, the highest first."""
+        classes: dict[int, list[int]] = {}
+        queues = self._queues
+        for member in members:
+            classes.setdefault(queues[member].priority, []).append(member)
+        return [classes[priority] for priority in sorted(classes, reverse=True)]
+
+

@@ -1,0 +1,80 @@
+"""Queues as a tree: who is below whom, by position, so that walks need no look-ups by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from batchsched.model.cluster import Queue
+
+__all__ = ["QueueTree"]
+
+
+class QueueTree:
+    """A forest of queues under one root that has no name.
+
+    Queues are known by their position in order of name. What it is made of has been checked
+    by `batchsched.Snapshot`: every parent is there, and nobody is below itself.
+
+    >>> tree = QueueTree([Queue(name="b", parent="c"), Queue(name="a"), Queue(name="c")])
+    >>> tree.names, tree.tops, tree.children[2], tree.path(1)
+    (('a', 'b', 'c'), (0, 2), (1,), (1, 2))
+
+    O(queues log queues) to make.
+    """
+
+    __slots__ = ("_paths", "children", "downward", "names", "parents", "position", "queues", "tops")
+
+    def __init__(self, queues: Iterable[Queue]) -> None:
+        self.queues: Sequence[Queue] = sorted(queues, key=_name)
+        """By position."""
+        self.names = tuple(queue.name for queue in self.queues)
+        self.position = {name: position for position, name in enumerate(self.names)}
+        """Of each queue, by name."""
+        self.parents = tuple(
+            -1 if queue.parent is None else self.position[queue.parent] for queue in self.queues
+        )
+        """The parent of each queue by position; -1: it stands at the top."""
+        children: list[list[int]] = [[] for _ in self.queues]
+        tops: list[int] = []
+        for position, parent in enumerate(self.parents):
+            (tops if parent < 0 else children[parent]).append(position)
+        self.children = tuple(map(tuple, children))
+        """The children of each queue, in order of name."""
+        self.tops = tuple(tops)
+        """The queues without a parent, in order of name."""
+        downward = list(tops)
+        for position in downward:
+            downward.extend(children[position])
+        self.downward = tuple(downward)
+        """All queues, each before its children."""
+        self._paths: dict[int, tuple[int, ...]] = {}
+
+    def is_leaf(self, position: int) -> bool:
+        """Return whether a queue has no children, so that jobs may name it."""
+        return not self.children[position]
+
+    def path(self, position: int) -> tuple[int, ...]:
+        """Return a queue and all that it is below, from itself to the top."""
+        known = self._paths.get(position)
+        if known is None:
+            path = [position]
+            while (parent := self.parents[path[-1]]) >= 0:
+                path.append(parent)
+            known = self._paths[position] = tuple(path)
+        return known
+
+    def branches(self, left: int, right: int) -> tuple[int, int]:
+        """Return the ancestors of two queues, themselves included, whose parent they share.
+
+        Neither may be below the other, nor be it.
+        """
+        left_path, right_path = self.path(left), self.path(right)
+        steps = min(len(left_path), len(right_path))
+        for step in range(1, steps + 1):
+            if left_path[-step] != right_path[-step]:
+                return left_path[-step], right_path[-step]
+        raise ValueError(f"{self.names[left]!r} and {self.names[right]!r} are on one path")
+
+
+def _name(queue: Queue) -> str:
+    return queue.name

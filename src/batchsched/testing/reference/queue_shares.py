@@ -1,0 +1,149 @@
+"""Fair shares in a tree of queues: rational arithmetic and plain loops, one rule after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import floor
+
+from batchsched.model.cluster import Queue
+from batchsched.model.resource_limit import ResourceLimit
+from batchsched.model.status import QueueStatus
+
+__all__ = ["DemandedTree", "reference_fill"]
+
+
+def reference_fill(
+    amount: int, caps: Sequence[int], weights: Sequence[int]
+) -> tuple[list[int], int]:
+    """Raise one level for all until all is dealt out; return what each gets and what is left."""
+    takers = [n for n, weight in enumerate(weights) if weight > 0]
+    # The level rises to where the next taker has its cap, or until nothing is left.
+    level = Fraction(0)
+    left = Fraction(amount)
+    while True:
+        rising = [n for n in takers if level * weights[n] < caps[n]]
+        if not rising:
+            return [caps[n] if n in takers else 0 for n in range(len(caps))], floor(left)
+        together = sum(weights[n] for n in rising)
+        next_cap = min(Fraction(caps[n], weights[n]) for n in rising)
+        if (next_cap - level) * together > left:
+            level += left / together
+            break
+        left -= (next_cap - level) * together
+        level = next_cap
+    return [
+        min(caps[n], floor(level * weights[n])) if n in takers else 0 for n in range(len(caps))
+    ], 0
+
+
+class DemandedTree:
+    """A tree of queues with what its leaves hold and want, in one dimension."""
+
+    def __init__(
+        self,
+        queues: Sequence[Queue],
+        dimension: str,
+        *,
+        requests: Mapping[str, int],
+        allocated: Mapping[str, int],
+    ) -> None:
+        self.queues = {queue.name: queue for queue in queues}
+        self._dimension = dimension
+        self._requests = requests
+        self._allocated = allocated
+
+    def children(self, name: str | None) -> list[str]:
+        """Return the names of the queues directly below one; None: those at the top."""
+        return [queue.name for queue in self.queues.values() if queue.parent == name]
+
+    def path(self, name: str) -> list[str]:
+        """Return a queue and all above it, itself first."""
+        parent = self.queues[name].parent
+        return [name, *([] if parent is None else self.path(parent))]
+
+    def limit(self, name: str) -> int | None:
+        """Return the most that a queue may hold; None: anything."""
+        limit = self.queues[name].limit
+        return None if limit is None else _whole(limit.get(self._dimension))
+
+    def deserved(self, name: str, budget: int) -> int:
+        """Return what a queue deserves of its parent's `budget`."""
+        given = self.queues[name].deserved
+        if given is None:
+            return budget
+        amount = given.get(self._dimension)
+        if amount is None:
+            assert isinstance(given, ResourceLimit)
+            return budget
+        return int(amount)
+
+    def allocated(self, name: str) -> int:
+        """Return what a queue holds, or those below it together."""
+        children = self.children(name)
+        return sum(map(self.allocated, children)) if children else self._allocated.get(name, 0)
+
+    def guarantee(self, name: str) -> int:
+        """Return what is kept for a queue, and at least what is kept for its children."""
+        own = int(self.queues[name].guarantee.get(self._dimension))
+        return max(own, sum(map(self.guarantee, self.children(name))))
+
+    def demand(self, name: str) -> int:
+        """Return what a queue could use."""
+        children = self.children(name)
+        states = [self.queues[above].state for above in self.path(name)]
+        if children:
+            most = sum(map(self.demand, children))
+        elif QueueStatus.DRAINING in states:
+            most = 0
+        elif QueueStatus.CLOSED in states:
+            most = self._allocated.get(name, 0)
+        else:
+            most = self._requests.get(name, 0)
+        limit = self.limit(name)
+        return most if limit is None else min(most, limit)
+
+    def hold(self, name: str) -> int:
+        """Return what a queue holds or has kept for it, whichever is more."""
+        children = self.children(name)
+        below = sum(map(self.hold, children)) if children else self.allocated(name)
+        return max(self.guarantee(name), below)
+
+    def fair_shares(self, total: int) -> dict[str, int]:
+        """Return the fair share of every queue."""
+        shares: dict[str, int] = {}
+        self._deal(None, total, shares)
+        return shares
+
+    def _deal(self, parent: str | None, budget: int, shares: dict[str, int]) -> None:
+        children = self.children(parent)
+        left = budget
+        got = dict.fromkeys(children, 0)
+
+        def give(members: list[str], caps: list[int], weights: list[int]) -> None:
+            nonlocal left
+            given, left = reference_fill(left, caps, weights)
+            for member, amount in zip(members, given, strict=True):
+                got[member] += amount
+
+        kept = [self.guarantee(child) for child in children]
+        give(children, kept, kept)
+        priorities = sorted({self.queues[child].priority for child in children}, reverse=True)
+        classes = [[c for c in children if self.queues[c].priority == p] for p in priorities]
+        for members in classes:
+            deserved = [self.deserved(member, budget) for member in members]
+            wanted = [
+                max(0, min(amount, self.demand(member)) - got[member])
+                for member, amount in zip(members, deserved, strict=True)
+            ]
+            give(members, wanted, deserved)
+        for members in classes:
+            wanted = [max(0, self.demand(member) - got[member]) for member in members]
+            give(members, wanted, [self.queues[member].weight for member in members])
+        for child in children:
+            shares[child] = got[child]
+            self._deal(child, got[child], shares)
+
+
+def _whole(amount: float | None) -> int | None:
+    return None if amount is None else int(amount)

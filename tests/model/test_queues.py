@@ -1,0 +1,148 @@
+"""Queues as a tree: what a snapshot refuses, all of it at once and with its path."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchsched import (
+    Queue,
+    QueueStatus,
+    Resource,
+    ResourceLimit,
+    Snapshot,
+    SnapshotError,
+)
+
+
+def faults_of(*queues: Queue) -> list[str]:
+    with pytest.raises(SnapshotError) as caught:
+        Snapshot(queues=queues)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def cpu(amount: float) -> Resource:
+    return Resource(milli_cpu=amount)
+
+
+class TestAccepted:
+    def test_a_tree_with_everything(self) -> None:
+        Snapshot(
+            queues=[
+                Queue(name="all", limit=ResourceLimit(milli_cpu=9, scalars={"gpu": 8})),
+                Queue(name="a", parent="all", weight=0, guarantee=cpu(4), deserved=None),
+                Queue(name="b", parent="all", guarantee=cpu(5), deserved=ResourceLimit(memory=1)),
+                Queue(name="c", parent="all", priority=-3, state=QueueStatus.DRAINING),
+            ]
+        )
+
+    def test_guarantees_that_exceed_the_cluster(self) -> None:
+        Snapshot(queues=[Queue(name="a", guarantee=cpu(1000), deserved=cpu(1000))])
+
+    def test_a_guarantee_equal_to_the_limit(self) -> None:
+        Snapshot(queues=[Queue(name="a", guarantee=cpu(3), limit=ResourceLimit(milli_cpu=3))])
+
+
+class TestOneQueue:
+    @pytest.mark.parametrize(
+        ("changes", "fault"),
+        [
+            ({"parent": ""}, "queues['q'].parent: is empty"),
+            ({"parent": 5}, "queues['q'].parent: 5 is no text"),
+            (
+                {"parent": "gone"},
+                "queues['q'].parent: 'gone' is no queue of this snapshot",
+            ),
+            (
+                {"priority": 1.5},
+                "queues['q'].priority: 1.5 is no priority; a priority is an integer",
+            ),
+            ({"guarantee": cpu(-1)}, "queues['q'].guarantee.milli_cpu: -1 is negative"),
+            ({"guarantee": None}, "queues['q'].guarantee: None is no Resource"),
+            ({"deserved": cpu(-1)}, "queues['q'].deserved.milli_cpu: -1 is negative"),
+            (
+                {"deserved": ResourceLimit(scalars={"gpu": -2})},
+                "queues['q'].deserved.scalars['gpu']: -2 is negative",
+            ),
+            (
+                {"deserved": 4},
+                "queues['q'].deserved: 4 is neither a Resource nor a ResourceLimit, nor None",
+            ),
+            ({"limit": 4}, "queues['q'].limit: 4 is no ResourceLimit"),
+            (
+                {"limit": cpu(4)},
+                (
+                    "queues['q'].limit: Resource(milli_cpu=4, memory=0) is a Resource, where "
+                    "what is not named is 0; use a ResourceLimit"
+                ),
+            ),
+            (
+                {"limit": ResourceLimit(memory=float("inf"))},
+                "queues['q'].limit.memory: inf is not a finite number",
+            ),
+            (
+                {"guarantee": cpu(5), "limit": ResourceLimit(milli_cpu=3)},
+                "queues['q'].guarantee.milli_cpu: 5 is more than its limit, 3",
+            ),
+            (
+                {
+                    "guarantee": Resource(scalars={"gpu": 2}),
+                    "limit": ResourceLimit(scalars={"gpu": 1}),
+                },
+                "queues['q'].guarantee.scalars['gpu']: 2 is more than its limit, 1",
+            ),
+            ({"state": "open"}, "queues['q'].state: 'open' is no QueueStatus; use QueueStatus.OPEN"),
+        ],
+    )
+    def test_it_is_refused(self, changes: dict[str, object], fault: str) -> None:
+        assert faults_of(Queue(name="q", **changes)) == [fault]  # type: ignore[arg-type]
+
+
+class TestTree:
+    def test_a_queue_below_itself(self) -> None:
+        assert faults_of(Queue(name="a", parent="a")) == [
+            "queues['a'].parent: is a cycle: 'a' -> 'a'; a queue cannot be below itself"
+        ]
+
+    def test_a_cycle_is_told_once_and_from_its_first_name(self) -> None:
+        assert faults_of(
+            Queue(name="z", parent="b"),
+            Queue(name="c", parent="b"),
+            Queue(name="b", parent="d"),
+            Queue(name="d", parent="c"),
+        ) == [
+            "queues['b'].parent: is a cycle: 'b' -> 'd' -> 'c' -> 'b'; "
+            "a queue cannot be below itself"
+        ]
+
+    def test_children_guaranteed_more_than_the_limit(self) -> None:
+        assert faults_of(
+            Queue(name="p", limit=ResourceLimit(milli_cpu=3)),
+            Queue(name="a", parent="p", guarantee=cpu(2)),
+            Queue(name="b", parent="p", guarantee=cpu(2.5)),
+        ) == [
+            "queues['p'].limit.milli_cpu: 3 is less than its children are guaranteed together, 4.5"
+        ]
+
+    def test_grandchildren_guaranteed_more_than_the_limit(self) -> None:
+        assert faults_of(
+            Queue(name="top", limit=ResourceLimit(milli_cpu=3)),
+            Queue(name="p", parent="top"),
+            Queue(name="a", parent="p", guarantee=cpu(4)),
+        ) == [
+            "queues['top'].limit.milli_cpu: 3 is less than its children are guaranteed together, 4"
+        ]
+
+    def test_all_faults_at_once(self) -> None:
+        faults = faults_of(
+            Queue(name="a", parent="gone", weight=-1, state=1),  # type: ignore[arg-type]
+            Queue(name="b", parent="b", guarantee=cpu(-1)),
+            Queue(name="c", guarantee=cpu(2), limit=ResourceLimit(milli_cpu=1)),
+        )
+        assert [fault.split(":")[0] for fault in faults] == [
+            "queues['a'].weight",
+            "queues['a'].state",
+            "queues['b'].guarantee.milli_cpu",
+            "queues['c'].guarantee.milli_cpu",
+            "queues['a'].parent",
+            "queues['b'].parent",
+        ]

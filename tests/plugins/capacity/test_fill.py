@@ -1,0 +1,122 @@
+"""Dealing out an amount by weight: laws, and the exact level in rational numbers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from batchsched.plugins.capacity.fill import fill
+from batchsched.testing.reference.queue_shares import reference_fill
+
+AMOUNTS = st.integers(0, 60)
+ITEMS = st.lists(st.tuples(AMOUNTS, st.integers(0, 9)), max_size=8)
+HUGE = 1 << 60
+
+
+def dealt(amount: int, items: list[tuple[int, int]]) -> tuple[list[int], int]:
+    return fill(amount, [cap for cap, _ in items], [weight for _, weight in items])
+
+
+class TestExamples:
+    def test_equal_weights(self) -> None:
+        assert fill(12, [2, 9, 9], [1, 1, 1]) == ([2, 5, 5], 0)
+
+    def test_the_rest_is_left_when_all_have_their_caps(self) -> None:
+        assert fill(12, [2, 9], [1, 0]) == ([2, 0], 10)
+
+    def test_nobody(self) -> None:
+        assert fill(12, [], []) == ([], 12)
+
+    def test_levels_that_are_one_float_are_told_apart(self) -> None:
+        # As floats, both quotients are 1.0; the second reaches its cap first.
+        caps, weights = [HUGE, HUGE - 1], [HUGE, HUGE]
+        assert caps[0] / weights[0] == caps[1] / weights[1]
+        assert fill(2 * HUGE - 2, caps, weights) == ([HUGE - 1, HUGE - 1], 0)
+
+
+@given(AMOUNTS, ITEMS)
+@example(2, [(1, 1), (1, 1), (1, 1)])
+def test_it_is_the_exact_level_rounded_down(amount: int, items: list[tuple[int, int]]) -> None:
+    caps, weights = [cap for cap, _ in items], [weight for _, weight in items]
+    assert fill(amount, caps, weights) == reference_fill(amount, caps, weights)
+
+
+@given(st.integers(0, 4 * HUGE), st.lists(st.tuples(st.integers(0, HUGE), st.integers(0, HUGE))))
+def test_it_is_the_exact_level_of_large_amounts(amount: int, items: list[tuple[int, int]]) -> None:
+    caps, weights = [cap for cap, _ in items], [weight for _, weight in items]
+    assert fill(amount, caps, weights) == reference_fill(amount, caps, weights)
+
+
+@given(AMOUNTS, ITEMS)
+def test_nobody_gets_more_than_its_cap_and_all_together_no_more_than_there_is(
+    amount: int, items: list[tuple[int, int]]
+) -> None:
+    given_, left = dealt(amount, items)
+    assert all(0 <= got <= cap for got, (cap, _) in zip(given_, items, strict=True))
+    assert sum(given_) + left <= amount
+
+
+@given(AMOUNTS, ITEMS)
+def test_nothing_is_left_while_somebody_with_a_weight_wants_more(
+    amount: int, items: list[tuple[int, int]]
+) -> None:
+    given_, left = dealt(amount, items)
+    short = [n for n, (cap, weight) in enumerate(items) if weight and given_[n] < cap]
+    if short:
+        assert left == 0
+        assert amount - sum(given_) < len(short)
+    else:
+        assert left == amount - sum(given_)
+
+
+@given(AMOUNTS, AMOUNTS, ITEMS)
+def test_more_to_deal_out_gives_nobody_less(
+    amount: int, more: int, items: list[tuple[int, int]]
+) -> None:
+    before, left_before = dealt(amount, items)
+    after, left_after = dealt(amount + more, items)
+    assert all(b <= a for b, a in zip(before, after, strict=True))
+    assert left_before <= left_after
+
+
+@given(AMOUNTS, ITEMS.filter(bool), st.integers(0, 7), AMOUNTS)
+def test_a_higher_cap_gives_oneself_no_less_and_others_no_more(
+    amount: int, items: list[tuple[int, int]], who: int, more: int
+) -> None:
+    who %= len(items)
+    before, left_before = dealt(amount, items)
+    raised = [
+        (cap + more * (n == who), weight) for n, (cap, weight) in enumerate(items)
+    ]
+    after, left_after = dealt(amount, raised)
+    assert after[who] >= before[who]
+    assert all(after[n] <= before[n] for n in range(len(items)) if n != who)
+    assert left_after <= left_before
+
+
+@given(AMOUNTS, st.permutations(range(6)), st.lists(st.tuples(AMOUNTS, st.integers(0, 9)), min_size=6, max_size=6))
+def test_it_does_not_matter_who_is_named_first(
+    amount: int, order: list[int], items: list[tuple[int, int]]
+) -> None:
+    given_, left = dealt(amount, items)
+    shuffled, left_too = dealt(amount, [items[n] for n in order])
+    assert [given_[n] for n in order] == shuffled
+    assert left == left_too
+
+
+@given(AMOUNTS, ITEMS, st.integers(1, 5))
+def test_only_the_proportions_of_the_weights_matter(
+    amount: int, items: list[tuple[int, int]], factor: int
+) -> None:
+    assert dealt(amount, items) == dealt(amount, [(c, w * factor) for c, w in items])
+
+
+@given(st.fractions(0, 60), st.lists(st.tuples(st.fractions(0, 20), st.integers(1, 9)), min_size=1))
+def test_amounts_that_are_no_whole_numbers(
+    amount: Fraction, items: list[tuple[Fraction, int]]
+) -> None:
+    given_, left = fill(amount, [c for c, _ in items], [w for _, w in items])  # type: ignore[arg-type]
+    assert sum(given_) + left <= amount
+    assert all(got <= cap for got, (cap, _) in zip(given_, items, strict=True))
