@@ -90,7 +90,10 @@ class TestOneQueue:
                 },
                 "queues['q'].guarantee.scalars['gpu']: 2 is more than its limit, 1",
             ),
-            ({"state": "open"}, "queues['q'].state: 'open' is no QueueStatus; use QueueStatus.OPEN"),
+            (
+                {"state": "open"},
+                "queues['q'].state: 'open' is no QueueStatus; use QueueStatus.OPEN",
+            ),
         ],
     )
     def test_it_is_refused(self, changes: dict[str, object], fault: str) -> None:
@@ -110,8 +113,10 @@ class TestTree:
             Queue(name="b", parent="d"),
             Queue(name="d", parent="c"),
         ) == [
-            "queues['b'].parent: is a cycle: 'b' -> 'd' -> 'c' -> 'b'; "
-            "a queue cannot be below itself"
+            (
+                "queues['b'].parent: is a cycle: 'b' -> 'd' -> 'c' -> 'b'; "
+                "a queue cannot be below itself"
+            )
         ]
 
     def test_children_guaranteed_more_than_the_limit(self) -> None:

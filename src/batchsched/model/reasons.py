@@ -134,6 +134,8 @@ class WhyPending(Enum):
     """A plugin refused its job as a whole."""
     QUEUE_UNKNOWN = "QueueUnknown"
     """Its job names a queue that is not in the snapshot."""
+    QUEUE_NOT_LEAF = "QueueNotLeaf"
+    """Its job names a queue that has other queues below it."""
     NOT_CONSIDERED = "NotConsidered"
     """No action of the cycle came to it."""
 
@@ -168,6 +170,8 @@ class ConditionReason(Enum):
     """It has fewer tasks that could ever start than it needs."""
     QUEUE_UNKNOWN = "QueueUnknown"
     """It names a queue that is not in the snapshot."""
+    QUEUE_NOT_LEAF = "QueueNotLeaf"
+    """It names a queue that has other queues below it."""
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
     """A plugin of the user's own refused it."""
 

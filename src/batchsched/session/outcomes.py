@@ -111,6 +111,12 @@ _NOT_CONSIDERED = PendingReason(
 )
 
 
+_WHY_LEFT_OUT = {
+    ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
+    ConditionReason.QUEUE_NOT_LEAF: WhyPending.QUEUE_NOT_LEAF,
+}
+
+
 class _Reasons:
     """Why tasks were left pending, as things stand at the end of the cycle."""
 
@@ -145,8 +151,7 @@ class _Reasons:
 
     def _left_out(self, job: JobState) -> PendingReason:
         condition = self._session.left_out[job.uid]
-        unknown = condition.reason is ConditionReason.QUEUE_UNKNOWN
-        why = WhyPending.QUEUE_UNKNOWN if unknown else WhyPending.JOB_INVALID
+        why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
         return PendingReason(why, detail=condition.message)
 
     def _of_job(self, job: JobState, reasons: dict[str, PendingReason]) -> None:

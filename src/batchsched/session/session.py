@@ -90,8 +90,7 @@ class Session:
     def _admit_jobs(self) -> None:
         for job in self.ledger.jobs.values():
             if job.queue is None:
-                message = f"queue {job.info.queue!r} is not in the snapshot"
-                self.left_out[job.uid] = JobCondition(ConditionReason.QUEUE_UNKNOWN, message)
+                self.left_out[job.uid] = _without_queue(job, self.ledger.queues)
                 continue
             refusal = self.plugin_set.job_valid(job)
             if refusal is not None:
@@ -418,6 +417,16 @@ class Session:
 
 def _uid(task: TaskState) -> str:
     return task.uid
+
+
+def _without_queue(job: JobState, queues: Mapping[str, QueueState]) -> JobCondition:
+    name = job.info.queue
+    queue = queues.get(name)
+    if queue is None:
+        message = f"queue {name!r} is not in the snapshot"
+        return JobCondition(ConditionReason.QUEUE_UNKNOWN, message)
+    message = f"queue {name!r} has other queues below it, such as {queue.children[0].name!r}"
+    return JobCondition(ConditionReason.QUEUE_NOT_LEAF, f"{message}; jobs name one of those")
 
 
 def _is_out_of_service(node: NodeInfo) -> bool:

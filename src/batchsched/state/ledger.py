@@ -56,6 +56,10 @@ class Ledger:
         """In node order."""
         self.node_named = {node.name: node for node in self.nodes}
         self.queues: dict[str, QueueState] = {q.name: QueueState(q) for q in snapshot.queues}
+        for queue in self.queues.values():
+            if queue.info.parent is not None:
+                queue.parent = self.queues[queue.info.parent]
+                queue.parent.children.append(queue)
         self.jobs: dict[str, JobState] = {}
         self.tasks: dict[str, TaskState] = {}
         """All tasks by UID, those of no job included."""
@@ -78,10 +82,11 @@ class Ledger:
         """Told of every task that begins (1) or ends (-1) to occupy a node."""
 
         for info in snapshot.jobs:
-            queue = self.queues.get(info.queue)
-            job = self.jobs[info.uid] = JobState(info, queue)
-            if queue is not None:
-                queue.jobs.append(job)
+            named = self.queues.get(info.queue)
+            leaf = None if named is None or named.children else named
+            job = self.jobs[info.uid] = JobState(info, leaf)
+            if leaf is not None:
+                leaf.jobs.append(job)
             for task_info in info.tasks:
                 job.tasks.append(self._enter(task_info, job))
         for task_info in snapshot.other_tasks:

@@ -20,11 +20,15 @@ __all__ = ["HeldBy", "JobState", "NodeState", "QueueState", "RunningTasks", "Tas
 class QueueState:
     """A queue during a session."""
 
-    __slots__ = ("info", "jobs", "name", "waits_in")
+    __slots__ = ("children", "info", "jobs", "name", "parent", "waits_in")
 
     def __init__(self, info: Queue) -> None:
         self.info = info
         self.name = info.name
+        self.parent: QueueState | None = None
+        """The queue that it is a part of, if any."""
+        self.children: list[QueueState] = []
+        """Its parts, in order of name; jobs name queues without parts only."""
         self.jobs: list[JobState] = []
         """All jobs of the snapshot that name the queue, in order of UID."""
         self.waits_in: Reorders[QueueState] | None = None
@@ -60,7 +64,7 @@ class JobState:
         self.uid = info.uid
         self.min_available = info.min_available
         self.queue = queue
-        """None if the job names a queue that is not in the snapshot."""
+        """None if the job names a queue that is not in the snapshot, or one with children."""
         self.tasks: list[TaskState] = []
         """In order of UID."""
         self.in_session = False

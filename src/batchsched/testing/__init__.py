@@ -1,6 +1,6 @@
 """What policies, plugins and schedulers are tested with; needs the extra ``testing``.
 
-- Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
+- Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`, `queue_trees`,
   `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
 - Invariants of every cycle: `check_cycle`, and each of `INVARIANTS` alone.
 - Laws for plugins: `check_plugin`.
@@ -35,6 +35,7 @@ from batchsched.testing.invariants import (
 from batchsched.testing.laws import LawViolation, check_plugin
 from batchsched.testing.machine import ClusterMachine
 from batchsched.testing.ping_pong import PingPong
+from batchsched.testing.queue_trees import queue_trees
 from batchsched.testing.strategies import jobs, nodes, queues, resources, snapshots, tasks
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "invariant",
     "jobs",
     "nodes",
+    "queue_trees",
     "queues",
     "resources",
     "snapshots",

@@ -17,6 +17,7 @@ from batchsched.testing.pools import GIB
 __all__ = ["build_queue_tree", "queue_trees"]
 
 _HIGHEST = 15
+_UNLIMITED = 8
 
 QueueTreeDraft = list[tuple[int, int, int, int, int, int]]
 """Of each queue: parent, weight and priority, guarantee, deserved, limit, state."""
@@ -127,7 +128,7 @@ def _amount(draft: int, most: int, turn: int) -> int:
 
 
 def _is_limited(draft: int, turn: int) -> bool:
-    return draft >= 9 and (draft + turn) % 3 != 0
+    return draft > _UNLIMITED and (draft + turn) % 3 != 0
 
 
 def _deserved(

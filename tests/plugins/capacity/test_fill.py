@@ -87,16 +87,18 @@ def test_a_higher_cap_gives_oneself_no_less_and_others_no_more(
 ) -> None:
     who %= len(items)
     before, left_before = dealt(amount, items)
-    raised = [
-        (cap + more * (n == who), weight) for n, (cap, weight) in enumerate(items)
-    ]
+    raised = [(cap + more * (n == who), weight) for n, (cap, weight) in enumerate(items)]
     after, left_after = dealt(amount, raised)
     assert after[who] >= before[who]
     assert all(after[n] <= before[n] for n in range(len(items)) if n != who)
     assert left_after <= left_before
 
 
-@given(AMOUNTS, st.permutations(range(6)), st.lists(st.tuples(AMOUNTS, st.integers(0, 9)), min_size=6, max_size=6))
+@given(
+    AMOUNTS,
+    st.permutations(range(6)),
+    st.lists(st.tuples(AMOUNTS, st.integers(0, 9)), min_size=6, max_size=6),
+)
 def test_it_does_not_matter_who_is_named_first(
     amount: int, order: list[int], items: list[tuple[int, int]]
 ) -> None:

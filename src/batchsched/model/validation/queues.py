@@ -155,7 +155,11 @@ def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
         for child in children.get(name, ()):
             for dimension, amount in effective[child].items():
                 together[dimension] = together.get(dimension, 0) + amount
-        if together and queue.limit is not None and next(_limit_problems(queue.limit), None) is None:
+        if (
+            together
+            and queue.limit is not None
+            and next(_limit_problems(queue.limit), None) is None
+        ):
             for dimension, most in queue.limit.dimensions():
                 if together.get(dimension, 0) > exact(most):
                     message = f"{most} is less than its children are guaranteed together, "

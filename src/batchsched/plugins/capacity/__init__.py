@@ -1,2 +1,1 @@
 """capacity: a tree of queues with guarantees, deserved amounts, limits and weights."""
-

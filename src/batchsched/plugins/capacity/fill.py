@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cmp_to_key
+from itertools import pairwise
 
 __all__ = ["fill"]
 
@@ -63,7 +64,7 @@ def _sort_by_level(takers: list[int], caps: Sequence[int], weights: Sequence[int
     # Quotients of whole numbers are rounded correctly, so they are in order or equal.
     levels = {position: caps[position] / weights[position] for position in takers}
     takers.sort(key=levels.__getitem__)
-    for left, right in zip(takers, takers[1:], strict=False):
+    for left, right in pairwise(takers):
         if (
             levels[left] == levels[right]
             and caps[left] * weights[right] > caps[right] * weights[left]

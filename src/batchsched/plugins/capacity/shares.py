@@ -208,5 +208,3 @@ class _Deal:
         for member in members:
             classes.setdefault(queues[member].priority, []).append(member)
         return [classes[priority] for priority in sorted(classes, reverse=True)]
-
-

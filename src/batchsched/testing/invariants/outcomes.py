@@ -25,11 +25,15 @@ def check_outcomes(cycle: Cycle) -> Iterator[str]:
     vain, of the nodes, as things stand at the end of the cycle.
     """
     queues = {queue.name for queue in cycle.snapshot.queues}
+    inner = {queue.parent for queue in cycle.snapshot.queues}
     for uid, job in cycle.jobs.items():
-        if job.queue not in queues:
+        if job.queue not in queues or job.queue in inner:
             condition = cycle.result.left_out.get(uid)
-            if condition is None or condition.reason is not ConditionReason.QUEUE_UNKNOWN:
-                yield f"job {uid!r} names queue {job.queue!r}, which is not there"
+            expected, what = ConditionReason.QUEUE_UNKNOWN, "is not there"
+            if job.queue in queues:
+                expected, what = ConditionReason.QUEUE_NOT_LEAF, "has others below it"
+            if condition is None or condition.reason is not expected:
+                yield f"job {uid!r} names queue {job.queue!r}, which {what}"
             elif repr(job.queue) not in condition.message:
                 yield f"job {uid!r} was left out for queue {job.queue!r}, but: {condition.message}"
             continue

@@ -53,12 +53,14 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
     left_out = cycle.result.left_out.get(job.uid)
     if left_out is not None:
         queues = {queue.name for queue in cycle.snapshot.queues}
-        known = job.queue in queues
-        if why is not (WhyPending.JOB_INVALID if known else WhyPending.QUEUE_UNKNOWN):
+        expected = WhyPending.JOB_INVALID if job.queue in queues else WhyPending.QUEUE_UNKNOWN
+        if any(queue.parent == job.queue for queue in cycle.snapshot.queues):
+            expected = WhyPending.QUEUE_NOT_LEAF
+        if why is not expected:
             yield f"its job was left out: {left_out}"
         return
     match why:
-        case WhyPending.JOB_INVALID | WhyPending.QUEUE_UNKNOWN:
+        case WhyPending.JOB_INVALID | WhyPending.QUEUE_UNKNOWN | WhyPending.QUEUE_NOT_LEAF:
             yield "its job was not left out"
         case WhyPending.NO_NODE:
             yield from _no_node(cycle, task, reason)

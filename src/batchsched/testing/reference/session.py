@@ -37,6 +37,11 @@ class Session:
                     ConditionReason.QUEUE_UNKNOWN, f"queue {job.queue!r} is not in the snapshot"
                 )
                 continue
+            if any(queue.parent == job.queue for queue in snapshot.queues):
+                self.left_out[job.uid] = JobCondition(
+                    ConditionReason.QUEUE_NOT_LEAF, f"queue {job.queue!r} has queues below it"
+                )
+                continue
             refusal = self.tiers.job_valid(job)
             if refusal is None:
                 self.jobs.append(job)

@@ -83,7 +83,10 @@ class Proportion(Plugin):
         self._state = state
         self._total = cluster_total(state)
         self._jobs: dict[str, list[JobInfo]] = {}
+        inner = {queue.parent for queue in state.snapshot.queues}
         for queue in state.snapshot.queues:
+            if queue.name in inner:
+                continue  # jobs that name it are left out
             jobs = [job for job in state.snapshot.jobs if job.queue == queue.name]
             if jobs:
                 self._jobs[queue.name] = jobs
