@@ -1,7 +1,7 @@
 """What policies, plugins and schedulers are tested with; needs the extra ``testing``.
 
-- Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`, `queue_trees`,
-  `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
+- Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
+  `queue_trees`, `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
 - Invariants of every cycle: `check_cycle`, and each of `INVARIANTS` alone.
 - Laws for plugins: `check_plugin`.
 - A state machine of many cycles: `ClusterMachine`, which finds `PingPong` too.

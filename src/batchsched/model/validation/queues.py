@@ -61,8 +61,7 @@ def queue_problems(queue: Queue, /) -> Problems:
             if exact(kept) > exact(most):
                 message = f"{kept} is more than its limit, {most}"
                 yield f"guarantee.{_field(dimension)}", message
-    if not isinstance(queue.state, QueueStatus):
-        yield from member_problems("state", queue.state, QueueStatus)
+    yield from member_problems("state", queue.state, QueueStatus)
 
 
 def _limit_problems(limit: object) -> Problems:

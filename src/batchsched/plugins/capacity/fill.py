@@ -63,13 +63,10 @@ def _sort_by_level(takers: list[int], caps: Sequence[int], weights: Sequence[int
     """Sort by the level at which each reaches its cap, exactly."""
     # Quotients of whole numbers are rounded correctly, so they are in order or equal.
     levels = {position: caps[position] / weights[position] for position in takers}
+
+    def compare(left: int, right: int) -> int:
+        return caps[left] * weights[right] - caps[right] * weights[left]
+
     takers.sort(key=levels.__getitem__)
-    for left, right in pairwise(takers):
-        if (
-            levels[left] == levels[right]
-            and caps[left] * weights[right] > caps[right] * weights[left]
-        ):
-            takers.sort(
-                key=cmp_to_key(lambda a, b: caps[a] * weights[b] - caps[b] * weights[a]),
-            )
-            return
+    if any(levels[a] == levels[b] and compare(a, b) > 0 for a, b in pairwise(takers)):
+        takers.sort(key=cmp_to_key(compare))
