@@ -8,28 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from attrs import evolve
-
 from batchsched.errors import EventError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import shown, truth_problems
 from batchsched.transition.argument_reader import ArgumentReader
 from batchsched.transition.reservations import places_to_keep
 from batchsched.transition.result_reader import check_claimants, read_result
+from batchsched.transition.task_rules import as_new
 from batchsched.transition.task_transitions import TaskTransitions
 
 __all__ = ["as_new", "next_snapshot"]
-
-
-def as_new(task: TaskInfo) -> TaskInfo | None:
-    """Return a task as its controller makes it anew: Pending, under the same UID.
-
-    A mark as backfill is gone, for it belonged to the place that the task had.
-    """
-    return evolve(task, status=TaskStatus.PENDING, node_name=None, is_backfill=False)
 
 
 def next_snapshot(

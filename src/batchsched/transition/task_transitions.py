@@ -13,11 +13,11 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import is_of, shown
 from batchsched.transition.argument_reader import ArgumentReader
+from batchsched.transition.task_rules import RULES, TO_START, placed
 
 __all__ = ["TaskTransitions"]
 
-_TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
-_MOVING = (*_TO_START, TaskStatus.RELEASING, TaskStatus.RESERVED)
+_MOVING = (*TO_START, TaskStatus.RELEASING, TaskStatus.RESERVED)
 
 _NEW = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _ON_A_NODE = tuple(status for status in TaskStatus if status not in _NEW)
@@ -190,9 +190,9 @@ class TaskTransitions:
                 self.task_faults.append(Fault(f"result.tasks[{task.uid!r}]", message))
                 return task
             is_backfill = self._backfilling.get(task.uid, task.is_backfill)
-            return _evolved(task, status, node_name, is_backfill=is_backfill)
+            return placed(task, status, node_name, is_backfill=is_backfill)
         if task.status is TaskStatus.RESERVED and not self.keeps_places:
-            return _evolved(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+            return placed(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
         return task
 
     def _problem(self, task: TaskInfo, status: TaskStatus, node_name: str) -> str:
@@ -214,34 +214,18 @@ class TaskTransitions:
         event = self._events.get(task.uid)
         status = task.status
         if event is None:
-            if status in _TO_START:
-                return _evolved(
-                    task, TaskStatus.RUNNING, task.node_name, is_backfill=task.is_backfill
-                )
+            if status in TO_START:
+                return RULES["started"].after(task)
             if status is TaskStatus.RELEASING:
                 return self._replaced(task, replacement)
             return task
-        if event == "removed_tasks":
-            return None
-        if event in ("succeeded", "failed"):
-            if not status.holds:
-                self._refuse(event, task, f"is on a node can have {event}")
-                return task
-            ended = TaskStatus.SUCCEEDED if event == "succeeded" else TaskStatus.FAILED
-            return _evolved(task, ended, None, is_backfill=task.is_backfill)
-        if event == "gone":
-            if not status.holds:
-                self._refuse(event, task, "is on a node can have left it")
-                return task
-            return self._replaced(task, replacement)
-        if event == "not_started":
-            if status not in _TO_START:
-                self._refuse(event, task, "is bound has yet to start")
-                return task
-            return _evolved(task, TaskStatus.BOUND, task.node_name, is_backfill=task.is_backfill)
-        if status is not TaskStatus.RELEASING:
-            self._refuse(event, task, "is Releasing has yet to leave")
-        return task
+        rule = RULES["removed" if event == "removed_tasks" else event]
+        problem = rule.problem(task)
+        if problem:
+            if self._knows_decisions:
+                self.task_faults.append(Fault(f"{event}[{task.uid!r}]", problem))
+            return task
+        return self._replaced(task, replacement) if event == "gone" else rule.after(task)
 
     def _replaced(
         self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
@@ -267,17 +251,3 @@ class TaskTransitions:
             return after
         self.task_faults.append(Fault(path, message))
         return None
-
-    def _refuse(self, event: str, task: TaskInfo, who: str) -> None:
-        if not self._knows_decisions:
-            return
-        message = f"the task is {task.status.value}; only one that {who}"
-        self.task_faults.append(Fault(f"{event}[{task.uid!r}]", message))
-
-
-def _evolved(
-    task: TaskInfo, status: TaskStatus, node_name: str | None, *, is_backfill: bool
-) -> TaskInfo:
-    if task.status is status and task.node_name == node_name and task.is_backfill is is_backfill:
-        return task
-    return evolve(task, status=status, node_name=node_name, is_backfill=is_backfill)

@@ -1,0 +1,105 @@
+"""What an event makes of one task: the one set of rules for what happens between cycles.
+
+`next_snapshot` applies them to a whole snapshot at once, `batchsched.live.Cluster` to the tasks
+that events name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import evolve, frozen
+
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.status import TaskStatus
+
+__all__ = ["RULES", "TO_START", "TaskRule", "as_new", "placed"]
+
+TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
+"""The statuses of tasks that are on their nodes and have yet to start."""
+
+
+def as_new(task: TaskInfo) -> TaskInfo | None:
+    """Return a task as its controller makes it anew: Pending, under the same UID.
+
+    A mark as backfill is gone, for it belonged to the place that the task had.
+    """
+    return placed(task, TaskStatus.PENDING, None, is_backfill=False)
+
+
+def placed(
+    task: TaskInfo, status: TaskStatus, node_name: str | None, *, is_backfill: bool | None = None
+) -> TaskInfo:
+    """Return the task with this status, node and mark; itself if that is what it has."""
+    mark = task.is_backfill if is_backfill is None else is_backfill
+    if task.status is status and task.node_name == node_name and task.is_backfill is mark:
+        return task
+    return evolve(task, status=status, node_name=node_name, is_backfill=mark)
+
+
+@frozen
+class TaskRule:
+    """To which tasks something can happen, and what becomes of them."""
+
+    applies: Callable[[TaskInfo], bool]
+    who: str
+    """Which tasks those are, in words that go on "only a task that"."""
+    after: Callable[[TaskInfo], TaskInfo | None]
+    """Return the task as it is then; None: it is no more."""
+
+    def problem(self, task: TaskInfo) -> str:
+        """Return why this cannot have happened to the task, or nothing."""
+        if self.applies(task):
+            return ""
+        return f"the task is {task.status.value}; only one that {self.who}"
+
+
+def _is_on_a_node(task: TaskInfo) -> bool:
+    return task.status.holds
+
+
+def _is_to_start(task: TaskInfo) -> bool:
+    return task.status in TO_START
+
+
+def _is_releasing(task: TaskInfo) -> bool:
+    return task.status is TaskStatus.RELEASING
+
+
+def _occupies(task: TaskInfo) -> bool:
+    return task.status.occupies
+
+
+def _becomes(status: TaskStatus) -> Callable[[TaskInfo], TaskInfo]:
+    return lambda task: placed(task, status, task.node_name)
+
+
+def _ends(status: TaskStatus) -> Callable[[TaskInfo], TaskInfo]:
+    return lambda task: placed(task, status, None)
+
+
+RULES = {
+    "succeeded": TaskRule(
+        _is_on_a_node, "is on a node can have succeeded", _ends(TaskStatus.SUCCEEDED)
+    ),
+    "failed": TaskRule(_is_on_a_node, "is on a node can have failed", _ends(TaskStatus.FAILED)),
+    "gone": TaskRule(_is_on_a_node, "is on a node can have left it", as_new),
+    "removed": TaskRule(lambda _task: True, "", lambda _task: None),
+    "started": TaskRule(
+        _is_to_start, "is bound and has yet to start can start", _becomes(TaskStatus.RUNNING)
+    ),
+    "not_started": TaskRule(_is_to_start, "is bound has yet to start", _becomes(TaskStatus.BOUND)),
+    "bind_refused": TaskRule(
+        _is_to_start, "is bound and has yet to start can have been refused", as_new
+    ),
+    "releasing": TaskRule(
+        _occupies, "runs on a node can be going away", _becomes(TaskStatus.RELEASING)
+    ),
+    "still_releasing": TaskRule(_is_releasing, "is Releasing has yet to leave", lambda task: task),
+    "eviction_refused": TaskRule(
+        lambda task: _is_releasing(task) and task.node_name is not None,
+        "is Releasing on a node can go on running",
+        _becomes(TaskStatus.RUNNING),
+    ),
+}
+"""By the name of what happened."""
