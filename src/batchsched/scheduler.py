@@ -17,6 +17,8 @@ from batchsched.errors import (
     SnapshotError,
     problem_of,
 )
+from batchsched.live.attached import AttachedScheduler
+from batchsched.live.cluster import Cluster
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
@@ -125,6 +127,18 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             message = f"{shown(snapshot)} is no Snapshot; make one of it"
             raise SnapshotError([Fault("snapshot", message)])
         return Session(snapshot, self._plugins, self._placement)
+
+    def attach(self, cluster: Cluster, /) -> AttachedScheduler:
+        """Attach to a living cluster: what is remembered of it makes cycles cost what changed.
+
+        Raises:
+            SnapshotError: it is no `batchsched.live.Cluster`.
+
+        """
+        if not is_of(cluster, Cluster):
+            message = f"expected a batchsched.live.Cluster, got {shown(cluster)}"
+            raise SnapshotError([Fault("cluster", message)])
+        return AttachedScheduler(self, cluster)
 
 
 def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> CycleResult:

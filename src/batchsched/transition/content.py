@@ -1,0 +1,293 @@
+"""What a cluster consists of, as tables that change in place and can be taken back.
+
+The mutable counterpart of a `Snapshot`: each write costs O(1) and is noted in a journal, so that
+a change that turns out to be at fault is undone as a whole. What a batch of writes has changed
+becomes a `Version`, by which readers catch up: O(what changed), however large the cluster is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, TypeVar, cast
+
+from attrs import define, evolve, field
+
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
+from batchsched.model.status import TaskStatus
+
+__all__ = ["Content", "Table", "Value", "Version"]
+
+_SETTLED = (
+    TaskStatus.PENDING,
+    TaskStatus.RUNNING,
+    TaskStatus.SUCCEEDED,
+    TaskStatus.FAILED,
+    TaskStatus.UNKNOWN,
+)
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+Table = Literal["tasks", "owner", "jobs", "members", "nodes", "queues", "now"]
+ItemT = TypeVar("ItemT")
+
+Value = TaskInfo | JobInfo | NodeInfo | Queue | tuple[str, ...] | str | float | None
+
+
+@define(eq=False)
+class Version:
+    """A state that the content was in: what differs from it in the state that came next.
+
+    Readers hold the version that they know, and catch up by following `next` to the newest.
+    A version that nobody holds is gone, with its record of changes.
+    """
+
+    before: dict[tuple[Table, str], Value] = field(factory=dict[tuple[Table, str], Value])
+    """Table and key to the value in this version, of all that differs in the next; None: none."""
+    next: Version | None = None
+    """The version that came next; None: this is the newest."""
+
+
+class Content:
+    """All of a cluster, by UID and name. Only `put` changes it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.nodes: dict[str, NodeInfo] = {}
+        self.queues: dict[str, Queue] = {}
+        self.jobs: dict[str, JobInfo] = {}
+        """By UID, without their tasks; see `members` and `tasks`."""
+        self.members: dict[str, tuple[str, ...]] = {}
+        """The UIDs of each job's tasks, in order, by UID of the job."""
+        self.tasks: dict[str, TaskInfo] = {}
+        """All tasks by UID, those of no job included."""
+        self.owner: dict[str, str] = {}
+        """The UID of each task's job; tasks of no job are not in here."""
+        self.now: float = snapshot.now
+        self.on_node: dict[str, dict[str, None]] = {}
+        """The UIDs of the tasks that name a node, by the node's name."""
+        self.unsettled: dict[str, None] = {}
+        """The UIDs of tasks that are on their way: bound, leaving, promised."""
+        self.others: dict[str, None] = {}
+        """The UIDs of the tasks of no job."""
+        self.unended: dict[str, int] = {}
+        """How many tasks of each job have not ended, by UID of the job; jobs with none left out."""
+        self.version = Version()
+        """The newest version."""
+        self._made: dict[str, JobInfo] = {}
+        """Jobs with their tasks as they are now, as far as they were made."""
+        self._whole: Snapshot | None = None
+        self._in_order: dict[str, tuple[Any, ...]] = {}
+        """What snapshots consist of, as far as it was put in order."""
+        self._tables: dict[Table, dict[str, Any]] = {
+            "jobs": self.jobs,
+            "members": self.members,
+            "nodes": self.nodes,
+            "queues": self.queues,
+        }
+        self._journal: list[tuple[Table, str, Value]] = []
+        for node in snapshot.nodes:
+            self.put("nodes", node.name, node)
+        for queue in snapshot.queues:
+            self.put("queues", queue.name, queue)
+        for job in snapshot.jobs:
+            self.enter(job)
+            self._made[job.uid] = job
+        for task in snapshot.other_tasks:
+            self.put("tasks", task.uid, task)
+        self.commit()
+        self.version = Version()
+        self._whole = snapshot
+
+    # Writing
+
+    def put(self, table: Table, key: str, value: Value) -> None:
+        """Let `table` have `value` at `key` from now on; None takes it out. O(1)."""
+        self._journal.append((table, key, self._set(table, key, value)))
+
+    def enter(self, job: JobInfo) -> None:
+        """Enter a job that is not there, with its tasks. O(tasks of the job)."""
+        # Without its tasks, which would be out of date as soon as one of them changes.
+        self.put("jobs", job.uid, evolve(job, tasks=()))
+        self.put("members", job.uid, tuple(task.uid for task in job.tasks))
+        for task in job.tasks:
+            self.put("owner", task.uid, job.uid)
+            self.put("tasks", task.uid, task)
+
+    def leave(self, uid: str) -> None:
+        """Take out a job, with its tasks. O(tasks of the job)."""
+        for member in self.members[uid]:
+            self.put("tasks", member, None)
+            self.put("owner", member, None)
+        self.put("members", uid, None)
+        self.put("jobs", uid, None)
+
+    def take_out_task(self, uid: str) -> None:
+        """Take out a task, of a job or of none. O(tasks of its job)."""
+        owner = self.owner.get(uid)
+        self.put("tasks", uid, None)
+        if owner is not None:
+            self.put("owner", uid, None)
+            self.put("members", owner, tuple(m for m in self.members[owner] if m != uid))
+
+    def mark(self) -> int:
+        """Return how far the journal is, for `undo_to`."""
+        return len(self._journal)
+
+    def undo_to(self, mark: int) -> None:
+        """Take back all that was written since a mark, the last first."""
+        while len(self._journal) > mark:
+            table, key, before = self._journal.pop()
+            self._set(table, key, before)
+
+    def commit(self) -> None:
+        """Keep what was written; what it changed becomes a version. O(what was written)."""
+        if not self._journal:
+            return
+        before: dict[tuple[Table, str], Value] = {}
+        for table, key, value in self._journal:
+            before.setdefault((table, key), value)
+        self._journal.clear()
+        self._whole = None
+        self.version.before = before
+        self.version.next = self.version = Version()
+
+    def changed_since(self, version: Version) -> dict[tuple[Table, str], Value]:
+        """Return what differs from an earlier version, with the values there. O(what changed)."""
+        before: dict[tuple[Table, str], Value] = {}
+        at: Version | None = version
+        while at is not None:
+            for key, value in at.before.items():
+                before.setdefault(key, value)
+            at = at.next
+        return before
+
+    def restore(self, version: Version) -> None:
+        """Let everything be as it was in an earlier version. O(what changed since)."""
+        for (table, key), value in self.changed_since(version).items():
+            self.put(table, key, value)
+        self.commit()
+
+    def _set(self, table: Table, key: str, value: Value) -> Value:
+        """Write without a note; return what was there."""
+        if table in {"tasks", "owner"}:
+            task, owner = self.tasks.get(key), self.owner.get(key)
+            self._count(task, owner, -1)
+            if table == "tasks":
+                self._write(self.tasks, key, value)
+            else:
+                self._write(self.owner, key, value)
+            self._count(self.tasks.get(key), self.owner.get(key), 1)
+            return task if table == "tasks" else owner
+        if table == "now":
+            before = self.now
+            self.now = cast("float", value)
+            return before
+        if table in {"jobs", "members"}:
+            self._made.pop(key, None)
+        if table != "members":
+            self._in_order.pop(table, None)
+        return self._write(self._tables[table], key, value)
+
+    @staticmethod
+    def _write(table: dict[str, Any], key: str, value: Value) -> Value:
+        if value is None:
+            return cast("Value", table.pop(key, None))
+        before = cast("Value", table.get(key))
+        table[key] = value
+        return before
+
+    def _count(self, task: TaskInfo | None, owner: str | None, sign: int) -> None:
+        """Let what is known of tasks by node, status and job include a task, or not."""
+        if task is None:
+            return
+        uid, node_name = task.uid, task.node_name
+        if node_name is not None:
+            if sign > 0:
+                self.on_node.setdefault(node_name, {})[uid] = None
+            else:
+                there = self.on_node[node_name]
+                del there[uid]
+                if not there:
+                    del self.on_node[node_name]
+        if task.status not in _SETTLED:
+            if sign > 0:
+                self.unsettled[uid] = None
+            else:
+                del self.unsettled[uid]
+        if owner is None:
+            self._in_order.pop("others", None)
+            if sign > 0:
+                self.others[uid] = None
+            else:
+                del self.others[uid]
+            return
+        self._made.pop(owner, None)
+        if task.status not in _ENDED:
+            count = self.unended.get(owner, 0) + sign
+            if count:
+                self.unended[owner] = count
+            else:
+                del self.unended[owner]
+
+    # Reading
+
+    def job(self, uid: str) -> JobInfo:
+        """Return a job with its tasks as they are now. O(tasks), and O(1) while they stay so."""
+        made = self._made.get(uid)
+        if made is None:
+            tasks = [self.tasks[member] for member in self.members[uid]]
+            made = self._made[uid] = evolve(self.jobs[uid], tasks=tasks)
+        return made
+
+    def snapshot(self) -> Snapshot:
+        """Return all of it, frozen. O(size), and O(1) while nothing changes."""
+        if self._whole is None:
+            nodes, queues, tasks, others = self.nodes, self.queues, self.tasks, self.others
+            uids = self._ordered("jobs", lambda: sorted(self.jobs))
+            self._whole = snapshot_of_sound_parts(
+                nodes=self._ordered("nodes", lambda: map(nodes.__getitem__, sorted(nodes))),
+                jobs=tuple([self.job(uid) for uid in uids]),
+                queues=self._ordered("queues", lambda: map(queues.__getitem__, sorted(queues))),
+                other_tasks=self._ordered("others", lambda: map(tasks.__getitem__, sorted(others))),
+                now=self.now,
+            )
+        return self._whole
+
+    def part(self, task_uids: Iterable[str], node_names: Iterable[str]) -> Snapshot:
+        """Return a snapshot of the jobs of some tasks and what surrounds them, without queues.
+
+        Of nodes it has those that are named and those where these jobs have tasks; of tasks of
+        no job those on these nodes, and those that are named. O(what it has).
+        """
+        uids = sorted(set(task_uids))
+        jobs = [self.job(uid) for uid in sorted({self.owner[u] for u in uids if u in self.owner})]
+        names = {*node_names, *(task.node_name for job in jobs for task in job.tasks)}
+        others = {uid for uid in uids if uid in self.others}
+        nodes: list[NodeInfo] = []
+        names |= {self.tasks[uid].node_name for uid in others}
+        for name in names:
+            if name is not None and name in self.nodes:
+                nodes.append(self.nodes[name])
+                others |= {uid for uid in self.on_node.get(name, ()) if uid in self.others}
+        return snapshot_of_sound_parts(
+            nodes=tuple(sorted(nodes, key=_name)),
+            jobs=tuple(jobs),
+            queues=(),
+            other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
+            now=self.now,
+        )
+
+    def ended_jobs(self) -> Iterator[str]:
+        """Yield the UIDs of the jobs that have tasks, all of which have ended. O(jobs)."""
+        for uid, members in self.members.items():
+            if members and uid not in self.unended:
+                yield uid
+
+    def _ordered(self, part: str, make: Callable[[], Iterable[ItemT]]) -> tuple[ItemT, ...]:
+        known = self._in_order.get(part)
+        if known is None:
+            known = self._in_order[part] = tuple(make())
+        return known
+
+
+def _name(node: NodeInfo) -> str:
+    return node.name

@@ -1,0 +1,233 @@
+"""What events and decisions make of a cluster, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from batchsched import (
+    EventError,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    Snapshot,
+    SnapshotError,
+    TaskInfo,
+    TaskStatus,
+)
+from batchsched.live import (
+    BindRefused,
+    Cluster,
+    EndedJobsRemoved,
+    EvictionRefused,
+    JobArrived,
+    JobChanged,
+    JobRemoved,
+    NodeAdded,
+    NodeChanged,
+    NodeRemoved,
+    OtherTaskArrived,
+    QueueAdded,
+    QueueChanged,
+    QueueRemoved,
+    TaskFailed,
+    TaskGone,
+    TaskReleasing,
+    TaskRemoved,
+    TasksAdded,
+    TaskStarted,
+    TaskSucceeded,
+    TimePassed,
+)
+
+CPU = Resource(milli_cpu=1000)
+
+
+def task(uid: str, status: TaskStatus = TaskStatus.PENDING, node: str | None = None) -> TaskInfo:
+    return TaskInfo(uid=uid, name=uid, resreq=CPU, status=status, node_name=node)
+
+
+def one_node(*tasks: TaskInfo, **more: Any) -> Cluster:
+    return Cluster(
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=4000))],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", tasks=tasks)],
+        **more,
+    )
+
+
+def stands(cluster: Cluster, uid: str) -> str:
+    for job in cluster.snapshot().jobs:
+        for found in job.tasks:
+            if found.uid == uid:
+                return f"{found.status.value} {found.node_name or ''}".strip()
+    return "nowhere"
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "after"),
+    [
+        (TaskStatus.BINDING, TaskStarted("t"), "Running n1"),
+        (TaskStatus.BOUND, TaskStarted("t"), "Running n1"),
+        (TaskStatus.BOUND, BindRefused("t"), "Pending"),
+        (TaskStatus.RUNNING, TaskSucceeded("t"), "Succeeded"),
+        (TaskStatus.RUNNING, TaskFailed("t"), "Failed"),
+        (TaskStatus.RUNNING, TaskReleasing("t"), "Releasing n1"),
+        (TaskStatus.RELEASING, EvictionRefused("t"), "Running n1"),
+        (TaskStatus.RELEASING, TaskGone("t"), "Pending"),
+        (TaskStatus.RUNNING, TaskRemoved("t"), "nowhere"),
+    ],
+)
+def test_what_becomes_of_a_task(before: TaskStatus, event: Any, after: str) -> None:
+    cluster = one_node(task("t", before, "n1"))
+    cluster.apply(event)
+    assert stands(cluster, "t") == after
+
+
+@pytest.mark.parametrize(
+    ("status", "event", "message"),
+    [
+        (TaskStatus.RUNNING, TaskStarted("t"), "only one that is bound and has yet to start"),
+        (TaskStatus.RUNNING, BindRefused("t"), "only one that is bound and has yet to start"),
+        (TaskStatus.RUNNING, EvictionRefused("t"), "only one that is Releasing on a node"),
+        (TaskStatus.PENDING, TaskSucceeded("t"), "only one that is on a node"),
+        (TaskStatus.PENDING, TaskReleasing("t"), "only one that runs on a node"),
+        (TaskStatus.PENDING, TaskGone("t"), "only one that is on a node"),
+    ],
+)
+def test_what_cannot_have_happened_to_a_task(status: TaskStatus, event: Any, message: str) -> None:
+    cluster = one_node(task("t", status, "n1" if status.holds else None))
+    with pytest.raises(EventError, match=message):
+        cluster.apply(event)
+
+
+def test_all_faults_are_told_at_once_with_the_event_they_are_in() -> None:
+    cluster = one_node(task("t", TaskStatus.RUNNING, "n1"))
+    before = cluster.snapshot()
+    with pytest.raises(EventError) as caught:
+        cluster.apply(
+            JobArrived(JobInfo(name="k", queue="q", min_available=-1)),
+            JobArrived(JobInfo(name="l", queue="q", tasks=[task("t")])),
+            NodeRemoved("n1"),
+            TasksAdded("default/j", [task("new", TaskStatus.RUNNING, "elsewhere")]),
+            JobChanged("default/j", priority="high"),  # type: ignore[arg-type]
+            NodeAdded(NodeInfo(name="n2", max_tasks=-1)),
+            QueueAdded(Queue(name="q")),
+            TimePassed(float("nan")),
+            "surprise",  # type: ignore[arg-type]
+        )
+    assert {fault.path.split(":")[0].split(".")[0] for fault in caught.value.faults} == {
+        f"events[{number}]" for number in range(9)
+    }
+    assert cluster.snapshot() is before
+
+
+def test_jobs_tasks_nodes_and_queues_change() -> None:
+    cluster = one_node(task("t", TaskStatus.RUNNING, "n1"))
+    cluster.apply(
+        TasksAdded("default/j", [task("u"), task("s")]),
+        JobChanged("default/j", priority=3, queue="r", min_available=2),
+        NodeChanged(NodeInfo(name="n1", allocatable=Resource(milli_cpu=8000), unschedulable=True)),
+        NodeAdded(NodeInfo(name="n0")),
+        QueueChanged(Queue(name="q", weight=5)),
+        QueueAdded(Queue(name="r")),
+        OtherTaskArrived(task("daemon", TaskStatus.RUNNING, "n1")),
+        TimePassed(7),
+    )
+    after = cluster.snapshot()
+    (job,) = after.jobs
+    assert [found.uid for found in job.tasks] == ["s", "t", "u"]
+    assert (job.priority, job.queue, job.min_available) == (3, "r", 2)
+    assert [(node.name, node.unschedulable) for node in after.nodes] == [
+        ("n0", False),
+        ("n1", True),
+    ]
+    assert [(queue.name, queue.weight) for queue in after.queues] == [("q", 5), ("r", 1)]
+    assert [found.uid for found in after.other_tasks] == ["daemon"]
+    assert after.now == cluster.now == 7
+    cluster.apply(
+        TaskGone("daemon"),
+        QueueRemoved("q"),
+        NodeRemoved("n0"),
+        TaskSucceeded("t"),
+        TaskRemoved("u"),
+        TaskRemoved("s"),
+    )
+    assert cluster.snapshot().other_tasks == ()
+    cluster.apply(EndedJobsRemoved())
+    assert cluster.snapshot().jobs == ()
+
+
+def test_a_job_that_is_removed_takes_its_tasks_along() -> None:
+    cluster = one_node(task("t", TaskStatus.RUNNING, "n1"))
+    cluster.apply(
+        JobRemoved("default/j"),
+        NodeRemoved("n1"),
+        JobArrived(JobInfo(name="j", queue="q", tasks=[task("t")])),
+    )
+    assert stands(cluster, "t") == "Pending"
+
+
+def test_what_is_carried_out_starts_unless_it_is_named() -> None:
+    cluster = one_node(task("t1"), task("t2"))
+    live = Scheduler().attach(cluster)
+    cluster.carry_out(live.schedule(), not_started=["t2"])
+    assert stands(cluster, "t1") == "Running n1"
+    assert stands(cluster, "t2") == "Bound n1"
+    cluster.carry_out(live.schedule())
+    assert stands(cluster, "t2") == "Running n1"
+
+
+def test_decisions_on_something_else_are_refused() -> None:
+    cluster = one_node(task("t1"))
+    live = Scheduler().attach(cluster)
+    cycle = live.schedule()
+    cluster.carry_out(cycle)
+    before = cluster.snapshot()
+    with pytest.raises(EventError, match="it binds the task, which is Running"):
+        cluster.carry_out(cycle)
+    with pytest.raises(EventError, match="CycleResult"):
+        cluster.carry_out(before)  # type: ignore[arg-type]
+    with pytest.raises(EventError, match="there is no such task"):
+        cluster.carry_out(live.schedule(), not_started=["nobody"])
+    cluster.apply(TaskGone("t1"), NodeAdded(NodeInfo(name="n2")), NodeRemoved("n1"))
+    with pytest.raises(EventError, match="n1"):
+        cluster.carry_out(cycle)
+    assert stands(cluster, "t1") == "Pending"
+
+
+def test_what_a_cluster_begins_with_is_said_once() -> None:
+    snapshot = Snapshot(queues=[Queue(name="q")], now=3)
+    assert Cluster(snapshot).snapshot() == Cluster(queues=snapshot.queues, now=3).snapshot()
+    with pytest.raises(SnapshotError, match="a snapshot is given"):
+        Cluster(snapshot, now=4)
+    with pytest.raises(SnapshotError, match="expected a Snapshot"):
+        Cluster("n1")  # type: ignore[arg-type]
+    with pytest.raises(SnapshotError, match=r"expected a batchsched\.live\.Cluster"):
+        Scheduler().attach(snapshot)  # type: ignore[arg-type]
+
+
+def test_an_error_inside_a_trial_ends_it() -> None:
+    cluster = one_node(task("t"))
+    before = cluster.snapshot()
+
+    def fail() -> None:
+        with cluster.trial() as trial:
+            trial.apply(TimePassed(9), TaskRemoved("t"))
+            trial.apply(TaskRemoved("t"))
+
+    with pytest.raises(EventError, match="there is no task"):
+        fail()
+    assert cluster.snapshot() == before
+
+
+def test_a_snapshot_is_not_changed_by_what_happens_later() -> None:
+    cluster = one_node(task("t"))
+    before = cluster.snapshot()
+    kept = evolve(before)
+    cluster.apply(TaskRemoved("t"), TimePassed(1))
+    assert before == kept != cluster.snapshot()
