@@ -11,12 +11,13 @@ from batchsched.actions.action import Action
 from batchsched.config.default_registry import default_registry
 from batchsched.config.options import ENABLE_FLAGS, ActionOption, PluginOption, Tier
 from batchsched.config.registry import Registry, unknown_name
+from batchsched.config.volcano import is_volcano_flag
 from batchsched.errors import Fault, problem_of
 from batchsched.model.validation.values import is_mapping, is_text, is_tuple, shown, tuple_problems
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
 
-__all__ = ["Checked", "Paths", "checked", "config_faults", "unknown_key"]
+__all__ = ["Checked", "Paths", "checked", "config_faults", "unknown_flag", "unknown_key"]
 
 Paths = tuple[list[str], list[list[str]]]
 """Where actions, and plugins tier by tier, stand in what a configuration was read from."""
@@ -80,6 +81,16 @@ def unknown_key(key: str, known: Mapping[str, object] | Sequence[str]) -> str:
     close = get_close_matches(key, list(known), n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"unknown key; {hint}known: {', '.join(known)}"
+
+
+def unknown_flag(flag: str, known: Mapping[str, object] | Sequence[str]) -> str:
+    """Return what is to be said of a plugin's flag that a configuration does not have."""
+    if is_volcano_flag(flag):
+        return (
+            "is a flag of Volcano's that is not supported; remove it, "
+            'or read the configuration with unknown="notice"'
+        )
+    return unknown_key(flag, known)
 
 
 def _not_a(value: object, wanted: str) -> str:
@@ -157,7 +168,7 @@ class _Check:
             if not is_text(flag):
                 self.refuse(f"{path}.flags[{shown(flag)}]", "is no flag; the name of one is a text")
             elif flag not in ENABLE_FLAGS:
-                self.refuse(f"{path}.{flag}", unknown_key(flag, ENABLE_FLAGS))
+                self.refuse(f"{path}.{flag}", unknown_flag(flag, ENABLE_FLAGS))
             elif not isinstance(is_on, bool):
                 self.refuse(f"{path}.{flag}", f"{shown(is_on)} is neither true nor false")
 

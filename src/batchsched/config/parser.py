@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from batchsched.config.checker import unknown_key
+from batchsched.config.checker import unknown_flag, unknown_key
 from batchsched.config.options import (
     DEFAULT_ACTIONS,
     DEFAULT_TIERS,
@@ -14,8 +14,10 @@ from batchsched.config.options import (
     PluginOption,
     Tier,
 )
+from batchsched.config.volcano import consequence_of_flag, consequence_of_key
 from batchsched.errors import Fault
-from batchsched.model.validation.values import is_text, shown
+from batchsched.model.notice import NoticeCode, NoticeCollector
+from batchsched.model.validation.values import is_text, join_path, shown
 from batchsched.plugin.arguments import ArgumentValue, as_boolean
 
 __all__ = ["ConfigReader"]
@@ -24,7 +26,14 @@ __all__ = ["ConfigReader"]
 class ConfigReader:
     """Reads the parsed content of a configuration file, and collects what is wrong with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, notices: NoticeCollector | None = None) -> None:
+        """Begin with nothing read.
+
+        Args:
+            notices: where keys and flags are noted that are not known. None: they are faults.
+
+        """
+        self._notices = notices
         self.faults: list[Fault] = []
         self.action_paths: list[str] = [f"actions[{i}]" for i in range(len(DEFAULT_ACTIONS))]
         """Where each action stands in what is read; some entries may have been left out."""
@@ -37,9 +46,7 @@ class ConfigReader:
     def read(self, mapping: object) -> tuple[tuple[ActionOption, ...], tuple[Tier, ...]]:
         """Return the actions and tiers that `mapping` describes, as far as they can be read."""
         content = self._mapping("", mapping)
-        for key in content:
-            if key not in ("actions", "tiers", "configurations"):
-                self._fault(key, unknown_key(key, ("actions", "tiers", "configurations")))
+        self._check_keys("", content, ("actions", "tiers", "configurations"))
         actions, tiers = DEFAULT_ACTIONS, DEFAULT_TIERS
         if content.get("actions") is not None:
             actions = self._actions(content["actions"])
@@ -69,9 +76,7 @@ class ConfigReader:
                 options.append(ActionOption(name=item.strip()))
                 continue
             content = self._mapping(path, item)
-            for key in content:
-                if key not in ("name", "arguments"):
-                    self._fault(f"{path}.{key}", unknown_key(key, ("name", "arguments")))
+            self._check_keys(path, content, ("name", "arguments"))
             name = self._name(path, content)
             arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
             if name is not None:
@@ -86,9 +91,7 @@ class ConfigReader:
         for position, item in enumerate(self._list("configurations", given)):
             path = f"configurations[{position}]"
             content = self._mapping(path, item)
-            for key in content:
-                if key not in ("name", "arguments"):
-                    self._fault(f"{path}.{key}", unknown_key(key, ("name", "arguments")))
+            self._check_keys(path, content, ("name", "arguments"))
             name = self._name(path, content)
             arguments = self._arguments(f"{path}.arguments", content.get("arguments"))
             if name is None:
@@ -96,6 +99,10 @@ class ConfigReader:
             if name in extra:
                 self._fault(f"{path}.name", f"{shown(name)} stands in `configurations` twice")
             if not any(action.name == name for action in actions):
+                if self._notices is not None:
+                    consequence = "left out: the action does not run"
+                    self._note(NoticeCode.UNKNOWN_ACTION, "arguments of", name, path, consequence)
+                    continue
                 self._fault(f"{path}.name", f"{shown(name)} is none of the actions that are to run")
             extra[name] = arguments
         return tuple(
@@ -107,9 +114,7 @@ class ConfigReader:
 
     def _tier(self, path: str, given: object) -> Tier:
         content = self._mapping(path, given)
-        for key in content:
-            if key != "plugins":
-                self._fault(f"{path}.{key}", unknown_key(key, ("plugins",)))
+        self._check_keys(path, content, ("plugins",))
         plugins: list[PluginOption] = []
         paths: list[str] = []
         self.plugin_paths.append(paths)
@@ -132,7 +137,12 @@ class ConfigReader:
                 continue
             if key not in ENABLE_FLAGS:
                 known = ("name", *ENABLE_FLAGS, "arguments")
-                self._fault(f"{path}.{key}", unknown_key(key, known))
+                if self._notices is None:
+                    self._fault(f"{path}.{key}", unknown_flag(key, known))
+                else:
+                    consequence = consequence_of_flag(key, known)
+                    code = NoticeCode.UNKNOWN_FLAG
+                    self._note(code, "flag", key, f"{path}.{key}", consequence)
                 continue
             truth = as_boolean(value)
             if truth is None:
@@ -157,6 +167,9 @@ class ConfigReader:
         for name, value in self._mapping(path, {} if given is None else given).items():
             if isinstance(value, str | int | float):
                 arguments[name] = value
+            elif self._notices is not None:
+                # It may be an argument that is left out anyway; if not, who asks for it tells.
+                arguments[name] = cast("ArgumentValue", value)
             else:
                 message = f"{shown(value)} is no text, number or truth value"
                 self._fault(f"{path}[{shown(name)}]", message)
@@ -174,6 +187,21 @@ class ConfigReader:
             return list(cast("Sequence[object]", given))
         self._fault(path, f"{shown(given)} is no list")
         return []
+
+    def _check_keys(self, path: str, content: Mapping[str, object], known: tuple[str, ...]) -> None:
+        for key in content:
+            if key in known:
+                continue
+            where = join_path(path, key)
+            if self._notices is None:
+                self._fault(where, unknown_key(key, known))
+            else:
+                consequence = consequence_of_key(key, known)
+                self._note(NoticeCode.UNKNOWN_KEY, "key", key, where, consequence)
+
+    def _note(self, code: NoticeCode, kind: str, name: str, path: str, consequence: str) -> None:
+        assert self._notices is not None
+        self._notices.note(code, kind, name, name=path, path=path, consequence=consequence)
 
     def _fault(self, path: str, message: str) -> None:
         self.faults.append(Fault(path, message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from attrs import field, frozen
 
@@ -18,9 +19,12 @@ from batchsched.config.options import (
 )
 from batchsched.config.parser import ConfigReader
 from batchsched.config.registry import Registry
-from batchsched.errors import ConfigError
+from batchsched.config.unknown import without_unknown
+from batchsched.errors import ConfigError, Fault
 from batchsched.model.immutable import kept_tuple
+from batchsched.model.notice import Notice, NoticeCollector
 from batchsched.model.serialisation import Format, JsonValue
+from batchsched.model.validation.values import shown
 
 __all__ = ["ENABLE_FLAGS", "ActionOption", "PluginOption", "SchedulerConfig", "Tier"]
 
@@ -43,10 +47,17 @@ class SchedulerConfig:
 
     actions: tuple[ActionOption, ...] = field(default=DEFAULT_ACTIONS, converter=_actions)
     tiers: tuple[Tier, ...] = field(default=DEFAULT_TIERS, converter=_tiers)
+    notices: tuple[Notice, ...] = field(default=(), eq=False, repr=False)
+    """What was left out when the configuration was read with ``unknown="notice"``."""
 
     @classmethod
     def from_mapping(
-        cls, mapping: Mapping[str, object], /, *, registry: Registry | None = None
+        cls,
+        mapping: Mapping[str, object],
+        /,
+        *,
+        registry: Registry | None = None,
+        unknown: Literal["fault", "notice"] = "fault",
     ) -> SchedulerConfig:
         """Read what a kube-batch or Volcano configuration file holds, once it is parsed.
 
@@ -59,9 +70,14 @@ class SchedulerConfig:
             registry: what may be named. None: arguments of the default registry's
                 plugins and actions are checked here, and other names when a
                 `Scheduler` is built with the registry that knows them.
+            unknown: what becomes of actions, plugins, flags, arguments and other keys that
+                are not known. ``"notice"``: they are left out, and `notices` tells of each
+                what follows. Names that `registry` (or else the default registry) does not
+                have count as unknown.
 
         Raises:
-            ConfigError: anything unknown or ill-typed, all at once.
+            ConfigError: anything unknown (unless ``unknown="notice"``) or ill-typed, all at
+                once; or `unknown` is neither.
 
         >>> config = SchedulerConfig.from_mapping({
         ...     "actions": "reclaim, allocate",
@@ -75,12 +91,24 @@ class SchedulerConfig:
         ...
         batchsched.errors.ConfigError: actions[0].arguments['unredy']: unknown argument; \
 did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
+        >>> volcano = {"actions": "enqueue, allocate", "tiers": [{"plugins": [{"name": "sla"}]}]}
+        >>> config = SchedulerConfig.from_mapping(volcano, unknown="notice")
+        >>> [action.name for action in config.actions]
+        ['allocate']
+        >>> print(config.notices[1])
+        1 x plugin sla: left out: jobs do not gain priority by waiting (tiers[0].plugins[0])
 
         """
-        reader = ConfigReader()
+        if unknown not in ("fault", "notice"):
+            message = f"expected 'fault' or 'notice', got {shown(unknown)}"
+            raise ConfigError([Fault("unknown", message)])
+        collector = NoticeCollector() if unknown == "notice" else None
+        reader = ConfigReader(notices=collector)
         actions, tiers = reader.read(mapping)
         paths = (reader.action_paths, reader.plugin_paths)
         known = default_registry() if registry is None else registry
+        if collector is not None and isinstance(known, Registry):
+            actions, tiers, paths = without_unknown(actions, tiers, paths, known, collector)
         names_too = registry is not None
         faults = config_faults(actions, tiers, known, names_too=names_too, paths=paths)
         if not names_too and (faults or reader.faults):
@@ -88,7 +116,8 @@ did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
             faults = config_faults(actions, tiers, known, names_too=True, paths=paths)
         if reader.faults or faults:
             raise ConfigError([*reader.faults, *faults])
-        return cls(actions=actions, tiers=tiers)
+        found = () if collector is None else collector.notices()
+        return cls(actions=actions, tiers=tiers, notices=found)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the configuration as dicts, lists, texts and numbers only, ready for JSON.

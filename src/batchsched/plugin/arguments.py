@@ -114,6 +114,14 @@ known: strategy, weight"]
         self._asked.add(name)
         return name in self._given
 
+    def unknown_names(self) -> tuple[str, ...]:
+        """Return the names that were given and not asked for, in the order given."""
+        return tuple(name for name in self._given if name not in self._asked)
+
+    def known_names(self) -> tuple[str, ...]:
+        """Return the names that were asked for, sorted."""
+        return tuple(sorted(self._asked))
+
     def faults(self) -> list[Fault]:
         """Return what is wrong: what could not be read, and what nobody asked for."""
         known = sorted(self._asked)
