@@ -111,7 +111,11 @@ def _maker(factory: FactoryT) -> FactoryT:
         signature(factory).bind()
     except (TypeError, ValueError):
         return factory
-    return cast("FactoryT", lambda _arguments: factory())
+
+    def make(_arguments: Arguments) -> object:
+        return factory()
+
+    return cast("FactoryT", make)
 
 
 def _is_name(name: object) -> bool:

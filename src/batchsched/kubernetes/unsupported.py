@@ -13,7 +13,7 @@ __all__ = ["UNSUPPORTED", "UnsupportedField", "note_unsupported"]
 
 
 def _is_given(value: object) -> bool:
-    return bool(value) if isinstance(value, (str, list, tuple, dict)) else value is not None
+    return value is not None and value not in ("", [], (), {})
 
 
 def _is_false(value: object) -> bool:

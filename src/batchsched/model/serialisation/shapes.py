@@ -7,15 +7,24 @@ a type that has no shape is an error as soon as its class is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Literal, Protocol, TypeGuard, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Literal,
+    Protocol,
+    TypeGuard,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from attrs import NOTHING, Attribute, AttrsInstance, Factory, fields, frozen, has
+from attrs import NOTHING, Attribute, AttrsInstance, fields, frozen, has
 
 from batchsched.errors import Fault
 from batchsched.model.validation.values import is_mapping, join_path, shown
@@ -35,8 +44,13 @@ _SCALARS: dict[type, str] = {
     NoneType: "null",
 }
 """The plain types, and what JSON Schema calls them."""
-_IN_WORDS = {"string": "a text", "boolean": "true or false", "integer": "an integer"}
-_IN_WORDS |= {"number": "a number", "null": "null"}
+_IN_WORDS = {
+    "string": "a text",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "number": "a number",
+    "null": "null",
+}
 _default_of = attrgetter("default")
 
 
@@ -410,8 +424,9 @@ class Record:
 
 def _field_of(attribute: Attribute[object], kind: type, hints: Mapping[str, object]) -> _Field:
     default: object = _default_of(attribute)
-    if isinstance(default, Factory):  # type: ignore[arg-type]  # it is a class at run time
-        default = default.factory()  # type: ignore[attr-defined]
+    make: Callable[[], object] | None = getattr(default, "factory", None)
+    if make is not None:
+        default = make()
     try:
         shape = shape_of(hints[attribute.name])
     except TypeError as error:
@@ -460,7 +475,7 @@ def shape_of(annotation: object) -> Shape:
 
 def _union_of(arguments: Sequence[object]) -> Shape:
     plain = tuple(a for a in arguments if isinstance(a, type) and a in _SCALARS)
-    others = [shape_of(argument) for argument in arguments if argument not in plain]
+    others = [shape_of(each) for each in arguments if all(each is not kind for kind in plain)]
     if not others:
         return _Scalars(plain)
     if sum(not isinstance(shape, (Record, _Member)) for shape in others) > 1:
