@@ -55,7 +55,13 @@ class AllocateAction:
             for queue, jobs in jobs_by_queue(session.jobs.values()).items()
         }
         left: dict[str, deque[TaskState]] = {}
-        queues = session.live_queues(jobs)
+
+        def tasks_of(job: JobState) -> deque[TaskState]:
+            if job.uid not in left:
+                left[job.uid] = deque(tasks_to_place(session, job))
+            return left[job.uid]
+
+        queues = session.queue_turns(jobs, tasks_of)
         while queues:
             queue = queues.pop()
             waiting = jobs[queue]
@@ -78,7 +84,7 @@ class AllocateAction:
 
     def _take_turn(self, session: Session, job: JobState, tasks: deque[TaskState]) -> bool:
         """Give a job its turn; return whether it is to come back."""
-        if not tasks:
+        if not tasks or not session.may_take(job, tasks):
             self._end_turn(session, job)
             return False
         if not self.discard_unready:

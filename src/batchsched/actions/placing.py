@@ -29,6 +29,10 @@ class Placer(Protocol):
 
 def place_now(session: Session, placer: Placer, task: TaskState) -> bool:
     """Try the ladder's first step; return whether the task was placed."""
+    return session.may_take_task(task) and _now(session, placer, task)
+
+
+def _now(session: Session, placer: Placer, task: TaskState) -> bool:
     node = session.placement.best(task, Fit.NOW)
     if node is None:
         return False
@@ -38,7 +42,11 @@ def place_now(session: Session, placer: Placer, task: TaskState) -> bool:
 
 def place_now_or_later(session: Session, placer: Placer, task: TaskState) -> bool:
     """Try the ladder's first two steps; return whether the task was placed."""
-    if place_now(session, placer, task):
+    return session.may_take_task(task) and _now_or_later(session, placer, task)
+
+
+def _now_or_later(session: Session, placer: Placer, task: TaskState) -> bool:
+    if _now(session, placer, task):
         return True
     node = session.placement.best(task, Fit.LATER)
     if node is None:
@@ -49,7 +57,9 @@ def place_now_or_later(session: Session, placer: Placer, task: TaskState) -> boo
 
 def place_on_ladder(session: Session, placer: Placer, task: TaskState) -> bool:
     """Try all three steps of the ladder; return whether the task was placed."""
-    if place_now_or_later(session, placer, task):
+    if not session.may_take_task(task):
+        return False
+    if _now_or_later(session, placer, task):
         return True
     job = task.job
     assert job is not None

@@ -73,6 +73,7 @@ def checked(
                 else paths[1][tier_position][position],
                 plugin,
             )
+    check.places()
     return Checked(check.faults, check.actions, check.plugins)
 
 
@@ -154,6 +155,13 @@ class _Check:
             if factory is None and self._names_too:
                 self.refuse(path, unknown_name("plugin", name, self._registry.plugin_names))
         self._arguments(path, "plugin", plugin, factory)
+
+    def places(self) -> None:
+        """See that no two plugins stand in the same place."""
+        if "capacity" in self._first and "proportion" in self._first:
+            message = "stands in the place of proportion; leave one of them out"
+            path = self._first["capacity"]
+            self.refuse(path, f"plugin 'capacity' {message} ({self._first['proportion']})")
 
     def _is_name(self, path: str, name: object) -> bool:
         if not is_text(name):

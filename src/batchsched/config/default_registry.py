@@ -8,6 +8,7 @@ from batchsched.actions.preempt import PreemptAction
 from batchsched.actions.reclaim import ReclaimAction
 from batchsched.actions.reservation.reserve import ReserveAction
 from batchsched.config.registry import Registry
+from batchsched.plugins.capacity import CapacityPlugin
 from batchsched.plugins.conformance import ConformancePlugin
 from batchsched.plugins.drf import DrfPlugin
 from batchsched.plugins.gang import GangPlugin
@@ -20,8 +21,9 @@ __all__ = ["default_registry"]
 
 
 def default_registry() -> Registry:
-    """Return a new registry with the seven plugins and the five actions, to add your own to."""
+    """Return a new registry with the eight plugins and the five actions, to add your own to."""
     registry = Registry()
+    registry.register_plugin("capacity", CapacityPlugin.from_arguments)
     registry.register_plugin("conformance", ConformancePlugin.from_arguments)
     registry.register_plugin("drf", DrfPlugin.from_arguments)
     registry.register_plugin("gang", GangPlugin.from_arguments)

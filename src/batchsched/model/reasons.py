@@ -40,6 +40,12 @@ class UnfitReason(Enum):
     EXISTING_ANTI_AFFINITY = "ExistingPodAntiAffinityConflict"
     RESERVED = "NodeResourceReserved"
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
+    QUEUE_LIMIT = "QueueLimit"
+    """With it, a queue would hold more than it may. About a queue, not a node."""
+    QUEUE_CLOSED = "QueueClosed"
+    """Its queue, or one above it, takes no work. About a queue, not a node."""
+    ABOVE_FAIR_SHARE = "AboveFairShare"
+    """Its queue would have more than its fair share. About a queue, not a node."""
 
 
 _UNFIT_TEXTS = {
@@ -58,6 +64,9 @@ _UNFIT_TEXTS = {
     UnfitReason.POD_ANTI_AFFINITY: "node(s) didn't match inter-pod anti-affinity",
     UnfitReason.EXISTING_ANTI_AFFINITY: "node(s) had tasks whose anti-affinity forbids it",
     UnfitReason.RESERVED: "node(s) resource was(were) reserved",
+    UnfitReason.QUEUE_LIMIT: "{detail}",
+    UnfitReason.QUEUE_CLOSED: "{detail}",
+    UnfitReason.ABOVE_FAIR_SHARE: "{detail}",
     UnfitReason.REFUSED_BY_PLUGIN: "node(s) were refused by plugin {plugin}: {detail}",
 }
 
@@ -130,6 +139,10 @@ class WhyPending(Enum):
     """An earlier task of its job could not be placed, so it was not tried."""
     QUEUE_OVERUSED = "QueueOverused"
     """Its queue has all that it deserves."""
+    QUEUE_LIMIT = "QueueLimit"
+    """With it, a queue would hold more than it may."""
+    QUEUE_CLOSED = "QueueClosed"
+    """Its queue, or one above it, takes no work."""
     JOB_INVALID = "JobInvalid"
     """A plugin refused its job as a whole."""
     QUEUE_UNKNOWN = "QueueUnknown"

@@ -6,6 +6,7 @@ any combination. Nothing of it outlives the cycle, so nothing leaks from cycle t
 """
 
 from batchsched.plugin.extension_points import (
+    Allocatable,
     AllocateEvents,
     ClaimantKey,
     DeallocateEvents,
@@ -13,6 +14,7 @@ from batchsched.plugin.extension_points import (
     JobOrder,
     JobPipelined,
     JobReady,
+    JobsAdmitted,
     JobValid,
     MayGive,
     NodeOrder,
@@ -22,6 +24,7 @@ from batchsched.plugin.extension_points import (
     Predicates,
     Preemptable,
     QueueOrder,
+    QueueOrderByNeed,
     Reclaimable,
     SessionClose,
     Shield,
@@ -30,9 +33,11 @@ from batchsched.plugin.extension_points import (
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.points import ExtensionPoints
 from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.state.needs import Need
 from batchsched.state.watch import Watch
 
 __all__ = [
+    "Allocatable",
     "AllocateEvents",
     "ClaimantKey",
     "DeallocateEvents",
@@ -42,7 +47,9 @@ __all__ = [
     "JobPipelined",
     "JobReady",
     "JobValid",
+    "JobsAdmitted",
     "MayGive",
+    "Need",
     "NodeOrder",
     "NodeOrderOnResource",
     "NodeScore",
@@ -52,6 +59,7 @@ __all__ = [
     "Predicates",
     "Preemptable",
     "QueueOrder",
+    "QueueOrderByNeed",
     "Reads",
     "Reclaimable",
     "SessionClose",

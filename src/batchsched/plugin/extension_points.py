@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from batchsched.model.reasons import JobCondition
+from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.live_queue import SortKey
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
 __all__ = [
+    "Allocatable",
     "AllocateEvents",
     "ClaimantKey",
     "DeallocateEvents",
@@ -29,6 +31,7 @@ __all__ = [
     "JobPipelined",
     "JobReady",
     "JobValid",
+    "JobsAdmitted",
     "MayGive",
     "NodeOrder",
     "NodeOrderOnResource",
@@ -37,6 +40,7 @@ __all__ = [
     "Predicates",
     "Preemptable",
     "QueueOrder",
+    "QueueOrderByNeed",
     "Reclaimable",
     "SessionClose",
     "TaskOrder",
@@ -78,6 +82,48 @@ class QueueOrder(Protocol):
         Called when a queue starts to wait for its turn and after each change to its
         account. May read only the queue and what the plugin itself keeps of it.
         """
+        ...
+
+
+@runtime_checkable
+class QueueOrderByNeed(Protocol):
+    """Ranks queues that have the same parent, each with what the next job below it needs.
+
+    Where any plugin has this form, the next queue is found by walking down the tree of queues;
+    `QueueOrder` is asked about siblings then, too. Without, all queues with jobs are ranked as
+    one list, whatever their parents.
+    """
+
+    def queue_order_key(self, queue: QueueState, need: Need | None, /) -> SortKey | float | str:
+        """Rank a queue among its siblings; the smallest key goes first.
+
+        `need` is what the next job of the queue, or of one below it, asks for; None: nothing.
+        Called after each change to the accounts of the queue, or of one below it. May read only
+        these, the queue, the need, and what the plugin itself keeps of them.
+        """
+        ...
+
+
+@runtime_checkable
+class Allocatable(Protocol):
+    """Says what queues may take at all, whatever nodes there are."""
+
+    def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
+        """Return None, or why the queue may not take what is needed, now.
+
+        Called before a node is sought: for a job that is not ready with all that it needs, and
+        for each task. `Need.leaving` are tasks that would be evicted for it. More tasks that
+        leave must never turn None into a refusal.
+        """
+        ...
+
+
+@runtime_checkable
+class JobsAdmitted(Protocol):
+    """Wants to know which jobs the session schedules."""
+
+    def jobs_admitted(self) -> None:
+        """Take note that `JobState.in_session` holds now. Called once, before any action."""
         ...
 
 

@@ -31,6 +31,8 @@ POINTS = (
     "claimant_key",
     "shielded",
     "may_give",
+    "allocatable",
+    "jobs_admitted",
 )
 """The extension points, by the name of the method that a plugin's object has for each."""
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from attrs import frozen
 
-from batchsched.model.reasons import JobCondition
+from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.live_queue import SortKey
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
 __all__ = ["ExtensionPoints"]
@@ -34,8 +35,10 @@ class ExtensionPoints:
 
     job_order_key: Callable[[JobState], _Key] | None = None
     """Rank a job; see `batchsched.plugin.JobOrder`."""
-    queue_order_key: Callable[[QueueState], _Key] | None = None
-    """Rank a queue; see `batchsched.plugin.QueueOrder`."""
+    queue_order_key: (
+        Callable[[QueueState], _Key] | Callable[[QueueState, Need | None], _Key] | None
+    ) = None
+    """Rank a queue; see `batchsched.plugin.QueueOrder` and `batchsched.plugin.QueueOrderByNeed`."""
     task_order_key: Callable[[TaskState], _Key] | None = None
     """Rank a task of a job; see `batchsched.plugin.TaskOrder`."""
     predicates: Callable[[], Iterable[Predicate]] | None = None
@@ -64,6 +67,10 @@ class ExtensionPoints:
     """Be told of an eviction or an undone placement; see `batchsched.plugin.DeallocateEvents`."""
     close: Callable[[], Iterable[tuple[JobState, JobCondition]]] | None = None
     """Report jobs that could not be scheduled; see `batchsched.plugin.SessionClose`."""
+    allocatable: Callable[[QueueState, Need], Unfit | None] | None = None
+    """Say why a queue may not take what is needed; see `batchsched.plugin.Allocatable`."""
+    jobs_admitted: Callable[[], None] | None = None
+    """Be told that jobs have been admitted; see `batchsched.plugin.JobsAdmitted`."""
     claimant_key: Callable[[TaskState], Hashable] | None = None
     """For speed: what verdicts read of a claimant; see `batchsched.plugin.ClaimantKey`."""
     shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None = None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import Parameter, signature
 from typing import TypeVar
 
 from batchsched.errors import PluginError, plugin_error
+from batchsched.model.reasons import Unfit
 from batchsched.plugin.verdicts import Verdict, Vote
-from batchsched.state.records import JobState, TaskState
+from batchsched.state.needs import Need
+from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = [
     "Named",
@@ -15,8 +18,11 @@ __all__ = [
     "by_tier",
     "combine_verdicts",
     "combine_votes",
+    "expect_unfit",
     "guarded",
     "listed",
+    "takes_need",
+    "without_need",
 ]
 
 FunctionT = TypeVar("FunctionT")
@@ -138,3 +144,27 @@ def guarded(
             raise plugin_error(name, point, error) from error
 
     return tell
+
+
+def takes_need(function: Callable[..., object]) -> bool:
+    """Return whether a `queue_order_key` asks for the need besides the queue."""
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):  # of something built in nothing is known
+        return False
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in positional and p.default is Parameter.empty]
+    return len(required) > 1
+
+
+def without_need(
+    function: Callable[[QueueState], object],
+) -> Callable[[QueueState, Need | None], object]:
+    """Return a `queue_order_key` that is given the need, and does not look at it."""
+    return lambda queue, _need: function(queue)
+
+
+def expect_unfit(name: str, refusal: object) -> None:
+    """Raise unless a refusal is what it should be."""
+    if not isinstance(refusal, Unfit):
+        raise PluginError(name, "allocatable", f"{refusal!r} is no Unfit; answer one, or None")

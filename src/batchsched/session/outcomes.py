@@ -12,6 +12,7 @@ from batchsched.model.reasons import (
     JobCondition,
     NodeTally,
     PendingReason,
+    UnfitReason,
     WhyPending,
 )
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
@@ -117,6 +118,12 @@ _WHY_LEFT_OUT = {
 }
 
 
+_WHY_REFUSED = {
+    UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
+    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
+}
+
+
 class _Reasons:
     """Why tasks were left pending, as things stand at the end of the cycle."""
 
@@ -186,6 +193,10 @@ class _Reasons:
                 reasons[task.uid] = not_reached
 
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
+        refusal = self._session.refusals.get(task.uid)
+        if refusal is not None:
+            why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
+            return PendingReason(why, detail=refusal.text)
         tally = self._session.placement.tally(task)
         if tally.available:
             return self._unplaced_beside_room(job, tally)

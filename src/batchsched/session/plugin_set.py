@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
-from batchsched.model.reasons import JobCondition
+from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.plugin.extension_points import ClaimantKey, Plugin, Shield
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.point_names import points_of
@@ -25,10 +25,14 @@ from batchsched.session.aggregation import (
     by_tier,
     combine_verdicts,
     combine_votes,
+    expect_unfit,
     guarded,
     listed,
+    takes_need,
+    without_need,
 )
 from batchsched.state.live_queue import SortKey
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 
 __all__ = ["ConfiguredPlugin", "PluginSet"]
@@ -81,7 +85,14 @@ class PluginSet:
             enabled = points_of(configured.name, opened) - configured.disabled
             self._opened.append(_Opened(configured.name, configured.tier, opened, enabled))
         self._job_orders: _Functions[[JobState], object] = self._on("job_order_key")
-        self._queue_orders: _Functions[[QueueState], object] = self._on("queue_order_key")
+        self._queue_orders: _Functions[[QueueState, Need | None], object] = []
+        self.orders_by_need = False
+        """Whether any plugin ranks siblings in a tree of queues by what they need."""
+        for name, function in self._on("queue_order_key"):
+            by_need = takes_need(function)
+            self.orders_by_need |= by_need
+            self._queue_orders.append((name, function if by_need else without_need(function)))
+        self._allocatable: _Functions[[QueueState, Need], Unfit | None] = self._on("allocatable")
         self._task_orders: _Functions[[TaskState], object] = self._on("task_order_key")
         self._overused: _Functions[[QueueState], bool] = self._on("overused")
         self._may_give: _Functions[[QueueState], bool] = self._on("may_give", "reclaimable")
@@ -162,13 +173,16 @@ class PluginSet:
         key.append(job.uid)
         return tuple(key)
 
-    def queue_key(self, queue: QueueState) -> SortKey:
-        """Return the key of a queue under queue_order; the least goes first."""
+    def queue_key(self, queue: QueueState, need: Need | None = None) -> SortKey:
+        """Return the key of a queue under queue_order; the least goes first.
+
+        `need` is that of the next job below it, for plugins that rank queues by it.
+        """
         key: list[object] = []
         name = ""
         try:
             for name, function in self._queue_orders:
-                key.append(function(queue))
+                key.append(function(queue, need))
         except Exception as error:
             raise plugin_error(name, "queue_order_key", error) from error
         key.append(queue.info.creation_time)
@@ -225,6 +239,31 @@ class PluginSet:
             except Exception as error:
                 raise plugin_error(name, "overused", error) from error
         return False
+
+    def allocatable(self, queue: QueueState, need: Need) -> Unfit | None:
+        """Return why the queue may not take what is needed; the first refusal counts."""
+        for name, function in self._allocatable:
+            try:
+                refusal = function(queue, need)
+            except Exception as error:
+                raise plugin_error(name, "allocatable", error) from error
+            if refusal is not None:
+                expect_unfit(name, refusal)
+                return refusal
+        return None
+
+    @property
+    def limits_queues(self) -> bool:
+        """Whether any plugin says what queues may take."""
+        return bool(self._allocatable)
+
+    def jobs_admitted(self) -> None:
+        """Tell plugins that it is known which jobs the session schedules."""
+        for name, function in self._on("jobs_admitted"):
+            try:
+                function()
+            except Exception as error:
+                raise plugin_error(name, "jobs_admitted", error) from error
 
     # Victims
 

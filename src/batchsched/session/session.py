@@ -6,12 +6,12 @@ the placement engine; actions act on the cluster through it alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import NodeInfo
-from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.reasons import ConditionReason, JobCondition, Unfit
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
@@ -23,10 +23,15 @@ from batchsched.session.plugin_set import ConfiguredPlugin, PluginSet
 from batchsched.session.statement import Statement
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import LiveQueue, SortKey
+from batchsched.state.needs import Need, need_of_job, need_of_task
+from batchsched.state.queue_walk import QueueWalk
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.state.vectors import Vector, fits, minus
 
 __all__ = ["PlacementFactory", "Session"]
+
+QueueTurns = LiveQueue[QueueState] | QueueWalk
+"""Queues waiting for their turn."""
 
 PlacementFactory = Callable[[Ledger, Evaluator], Placement]
 """Makes the placement engine of a session."""
@@ -66,6 +71,9 @@ class Session:
         self.rolled_back: Mapping[str, TaskState] = MappingProxyType(self._rolled_back)
         """For the reasons: tasks that had a place in a turn that was undone, by UID."""
         self._tried_in_vain: set[str] = set()
+        self._refusals: dict[str, Unfit] = {}
+        self.refusals: Mapping[str, Unfit] = MappingProxyType(self._refusals)
+        """For the reasons: why queues could not take tasks, by UID, when last asked."""
         self.queues_overused: set[str] = set()
         """Queues that an action passed over because they were overused, by name."""
         self.jobs: dict[str, JobState] = {}
@@ -82,6 +90,7 @@ class Session:
         }
         """Queues that were overused when the session was opened, by name."""
         self._admit_jobs()
+        self.plugin_set.jobs_admitted()
         self._remember_reservations()
         self._drop_stale_reservations()
 
@@ -206,6 +215,56 @@ class Session:
         """Return whether the queue has all that it deserves."""
         return self.plugin_set.overused(queue)
 
+    def allocatable(self, queue: QueueState, need: Need) -> Unfit | None:
+        """Return why the queue may not take what is needed, or None."""
+        return self.plugin_set.allocatable(queue, need)
+
+    def may_take(self, job: JobState, tasks: Collection[TaskState]) -> bool:
+        """Return whether the queue of a job that is not ready may take all that it lacks.
+
+        If not, it is recorded for the reasons. So a gang does not hold what its queue will not
+        let it complete.
+
+        Args:
+            job: the job.
+            tasks: its tasks to place, in task order.
+
+        """
+        if not self.plugin_set.limits_queues or self.job_ready(job):
+            return True
+        need = need_of_job(job, tasks)
+        assert job.queue is not None
+        refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
+        if need is None or refusal is None:
+            return True
+        for task in need.tasks:
+            self.record_refusal(task, refusal)
+        return False
+
+    def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
+        """Return whether the queue of a task may take it; if not, record why for the reasons.
+
+        Args:
+            task: the task, Pending.
+            leaving: tasks that would be evicted for it.
+
+        """
+        if not self.plugin_set.limits_queues:
+            return True
+        assert task.job is not None
+        assert task.job.queue is not None
+        need = need_of_task(task, leaving=leaving)
+        refusal = self.plugin_set.allocatable(task.job.queue, need)
+        if refusal is None:
+            return True
+        self.record_refusal(task, refusal)
+        return False
+
+    def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
+        """Record, for the reasons, why queues may not take a task; an action goes on without it."""
+        self._refusals[task.uid] = refusal
+        self.record_failure(task)
+
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of their own queue."""
         return self.plugin_set.preemptable(claimant, candidates)
@@ -233,6 +292,29 @@ class Session:
     def live_queues(self, queues: Iterable[QueueState]) -> LiveQueue[QueueState]:
         """Return `queues` waiting for their turn, in live queue order."""
         return LiveQueue(self.plugin_set.queue_key, queues)
+
+    def queue_turns(
+        self,
+        jobs: Mapping[QueueState, LiveQueue[JobState]],
+        tasks_of: Callable[[JobState], Collection[TaskState]],
+    ) -> QueueTurns:
+        """Return queues waiting for their turn, with the jobs that wait in each.
+
+        If a plugin ranks queues by need, the next queue is found by walking down the tree.
+
+        Args:
+            jobs: the jobs that wait in each queue.
+            tasks_of: what a job that waits has left to place, in task order.
+
+        """
+        if not self.plugin_set.orders_by_need:
+            return LiveQueue(self.plugin_set.queue_key, jobs)
+
+        def offer(queue: QueueState) -> Need | None:
+            job = jobs[queue].first()
+            return None if job is None else need_of_job(job, tasks_of(job))
+
+        return QueueWalk(self.plugin_set.queue_key, offer, self.queues.values(), jobs)
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in task order."""

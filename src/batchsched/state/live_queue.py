@@ -72,6 +72,17 @@ class LiveQueue(Generic[WaitingT]):
         if item in self._keys:
             self._touched[item] = None
 
+    def first(self) -> WaitingT | None:
+        """Return the least item under the order as it is now, which goes on waiting; or None."""
+        if self._touched:
+            self._settle()
+        while self._heap:
+            key, item = self._heap[0]
+            if self._keys.get(item) is key:
+                return item
+            heappop(self._heap)
+        return None
+
     def pop(self) -> WaitingT:
         """Take out the least item under the order as it is now.
 

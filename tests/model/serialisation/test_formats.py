@@ -275,7 +275,7 @@ class TestFaults:
                 [],
                 "jobs['team/j'].tasks['t1'].node_affinity: expected an object, got []",
             ),
-            ("queues.0.weight", 0, "queues['q'].weight: 0 is no weight"),
+            ("queues.0.weight", -1, "queues['q'].weight: -1 is no weight"),
             ("jobs.0.tasks.1.node_name", "n9", "jobs['team/j'].tasks['t2'].node_name: "),
             ("queues.0.colour", "red", "queues['q'].colour: unknown field of Queue; "),
         ],
@@ -286,7 +286,7 @@ class TestFaults:
 
     def test_all_are_told_at_once(self) -> None:
         given = changed("now", "noon")
-        given["queues"][0] |= {"weight": 0, "colour": "red"}
+        given["queues"][0] |= {"weight": -1, "colour": "red"}
         given["jobs"][0]["tasks"][1]["node_name"] = "n9"
         paths = [fault.partition(": ")[0] for fault in faults_of(given)]
         assert sorted(paths) == [

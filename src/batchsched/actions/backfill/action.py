@@ -56,6 +56,8 @@ class BackfillAction:
                 pending[job] = tasks
         for job in sorted(pending, key=session.job_order_key):
             for task in session.in_task_order(pending[job]):
+                if not session.may_take_task(task):
+                    continue
                 if self.best_node:
                     node = placement.best(task, Fit.NOW)
                 else:

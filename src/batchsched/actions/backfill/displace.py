@@ -117,6 +117,8 @@ class _Turns:
     def _place(self, statement: Statement, task: TaskState) -> list[TaskState] | None:
         """Place a task; return whom it has displaced, or None if there is no place."""
         session = self._session
+        if not session.may_take_task(task):
+            return None
         node = session.placement.best(task, Fit.NOW)
         if node is not None:
             statement.allocate(task, node)

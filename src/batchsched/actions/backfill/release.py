@@ -52,7 +52,7 @@ def _gives_back(session: Session, job: JobState, threshold: float | None) -> boo
 def _start_as_backfill(session: Session, job: JobState, promised: set[NodeState]) -> None:
     with session.statement() as statement:
         for task in tasks_to_place(session, job):
-            node = _best_node(session, task, promised)
+            node = _best_node(session, task, promised) if session.may_take_task(task) else None
             if node is None:
                 session.record_failure(task)
             else:

@@ -50,6 +50,7 @@ def _start(
             node is not None
             and session.placement.refusal(task, node) is None
             and node.fits_now(task.init_resreq)
+            and session.may_take_task(task)
         ):
             statement.allocate(task, node)
     for task in tasks_to_place(session, job):

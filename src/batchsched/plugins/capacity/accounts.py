@@ -1,0 +1,234 @@
+"""What the queues of a tree are entitled to and what they hold, kept up to date in a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from batchsched.model.status import QueueStatus
+from batchsched.plugins.capacity.shares import (
+    Entitlements,
+    demands,
+    effective_guarantees,
+    effective_status,
+    fair_shares,
+)
+from batchsched.state.queue_tree import QueueTree
+from batchsched.state.vectors import Vector
+
+__all__ = ["Accounts", "Excess"]
+
+Excess = tuple[int, int, int, int]
+"""A queue, or -1 for the whole cluster; a dimension; what would be held; the most that may be."""
+
+
+class Accounts:
+    """Fair shares, and what queues hold; all lists are by dimension, then by position.
+
+    `held` is what a queue was allocated, and what the queues below it were, together. `kept` is
+    what it holds or has guaranteed, whichever is more: of a leaf by itself, of an inner queue
+    its guarantee or what is kept below it. Nothing of what is kept can go to others.
+    """
+
+    __slots__ = (
+        *("_kept_at_top", "_kept_below", "demand", "guarantee", "held", "kept", "limit", "share"),
+        *("statuses", "total", "tree"),
+    )
+
+    def __init__(
+        self,
+        tree: QueueTree,
+        dimensions: Sequence[str],
+        *,
+        total: Vector,
+        held: Mapping[int, Vector],
+        requests: Mapping[int, Vector],
+    ) -> None:
+        """Compute all shares. O(dimensions x queues log queues).
+
+        Args:
+            tree: the queues.
+            dimensions: the names of the dimensions of the vectors.
+            total: what there is for all queues together.
+            held: what leaves hold, by position.
+            requests: what leaves hold and wait for together, by position.
+
+        """
+        self.tree = tree
+        self.total = total
+        self.statuses = effective_status(tree)
+        count = len(tree.names)
+        self.held: list[list[int]] = []
+        self.share: list[list[int]] = []
+        self.guarantee: list[list[int]] = []
+        self.limit: list[list[int | None]] = []
+        self.kept: list[list[int]] = []
+        self._kept_below: list[list[int]] = []
+        self._kept_at_top: list[int] = []
+        self.demand: list[list[int]] = []
+        for dimension, name in enumerate(dimensions):
+            granted = Entitlements(tree, name)
+            of_leaves = [0] * count
+            wanted = [0] * count
+            for position, vector in held.items():
+                of_leaves[position] = vector[dimension]
+            for position, vector in requests.items():
+                wanted[position] = vector[dimension]
+            guarantees = effective_guarantees(tree, granted.guarantees)
+            demand = demands(
+                tree,
+                requests=wanted,
+                allocated=of_leaves,
+                limits=granted.limits,
+                statuses=self.statuses,
+            )
+            self.share.append(
+                fair_shares(
+                    tree,
+                    total=total[dimension],
+                    demands=demand,
+                    guarantees=guarantees,
+                    deserved=granted.deserved,
+                )
+            )
+            self.demand.append(demand)
+            self.guarantee.append(guarantees)
+            self.limit.append(granted.limits)
+            self._enter(of_leaves, guarantees)
+
+    def _enter(self, held: list[int], guarantees: list[int]) -> None:
+        """Add up what leaves hold in one dimension."""
+        tree = self.tree
+        kept = [0] * len(held)
+        below = [0] * len(held)
+        at_top = 0
+        for position in reversed(tree.downward):
+            is_leaf = not tree.children[position]
+            kept[position] = max(
+                guarantees[position], held[position] if is_leaf else below[position]
+            )
+            parent = tree.parents[position]
+            if parent >= 0:
+                held[parent] += held[position]
+                below[parent] += kept[position]
+            else:
+                at_top += kept[position]
+        self.held.append(held)
+        self.kept.append(kept)
+        self._kept_below.append(below)
+        self._kept_at_top.append(at_top)
+
+    def charge(self, leaf: int, vector: Vector, sign: int) -> None:
+        """Let a leaf hold more (1) or less (-1). O(depth x dimensions)."""
+        path = self.tree.path(leaf)
+        for dimension, amount in enumerate(vector):
+            if not amount:
+                continue
+            change = amount * sign
+            held, kept = self.held[dimension], self.kept[dimension]
+            below, guarantees = self._kept_below[dimension], self.guarantee[dimension]
+            for position in path:
+                held[position] += change
+            more = 0
+            for position in path:
+                if position == leaf:
+                    now = held[position]
+                else:
+                    below[position] += more
+                    now = below[position]
+                now = max(now, guarantees[position])
+                more = now - kept[position]
+                if not more:
+                    break
+                kept[position] = now
+            else:
+                self._kept_at_top[dimension] += more
+
+    def is_within_share(self, position: int, request: Vector, dimensions: Iterable[int]) -> bool:
+        """Return whether a queue would stay within its fair share with a request."""
+        held, share = self.held, self.share
+        for dimension in dimensions:
+            if held[dimension][position] + request[dimension] > share[dimension][position]:
+                return False
+        return True
+
+    def saturation(self, position: int, dimensions: Iterable[int]) -> float:
+        """Return the largest part of its fair share that a queue holds in some dimensions."""
+        largest = 0.0
+        for dimension in dimensions:
+            held, share = self.held[dimension][position], self.share[dimension][position]
+            if held:
+                largest = max(largest, held / share if share else float("inf"))
+        return largest
+
+    def closed_on_path(self, leaf: int) -> int | None:
+        """Return the first queue on a leaf's path that takes no work, if any."""
+        if self.statuses[leaf] is QueueStatus.OPEN:
+            return None
+        queues = self.tree.queues
+        path = self.tree.path(leaf)
+        return next(p for p in path if queues[p].state is not QueueStatus.OPEN)
+
+    def excess(
+        self,
+        leaf: int,
+        request: Vector,
+        dimensions: Iterable[int],
+        leaving: Iterable[tuple[int, Vector]] = (),
+    ) -> Excess | None:
+        """Return where a leaf with a request would be kept more than there may be, if anywhere.
+
+        Args:
+            leaf: its position.
+            request: what it would hold besides what it does.
+            dimensions: the positions in the request that count.
+            leaving: what leaves would hold no more then: positions and vectors.
+
+        O(dimensions x depth), for each that leaves and for the request.
+
+        """
+        gone = tuple(leaving)
+        for dimension in dimensions:
+            change = {leaf: request[dimension]}
+            for other, vector in gone:
+                change[other] = change.get(other, 0) - vector[dimension]
+            found = self._excess_in(dimension, leaf, change)
+            if found is not None:
+                return found
+        return None
+
+    def _excess_in(self, dimension: int, leaf: int, change: Mapping[int, int]) -> Excess | None:
+        kept, limits = self.kept[dimension], self.limit[dimension]
+        changes = dict(self._kept_changes(dimension, change))
+        for position in self.tree.path(leaf):
+            limit, more = limits[position], changes.get(position, 0)
+            now = kept[position] + more
+            if limit is not None and more > 0 and now > limit:
+                return position, dimension, now, limit
+        now, more = self._kept_at_top[dimension], changes.get(-1, 0)
+        if more > 0 and now + more > self.total[dimension]:
+            return -1, dimension, now + more, self.total[dimension]
+        return None
+
+    def _kept_changes(self, dimension: int, change: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        """Yield by how much more is kept for queues if leaves held more; -1 is the root."""
+        tree, guarantees = self.tree, self.guarantee[dimension]
+        held, kept, below = self.held[dimension], self.kept[dimension], self._kept_below[dimension]
+        levels: dict[int, dict[int, int]] = {}
+        for position, amount in change.items():
+            if amount:
+                now = max(held[position] + amount, guarantees[position])
+                depth = len(tree.path(position))
+                levels.setdefault(depth, {})[position] = now - kept[position]
+        for depth in range(max(levels, default=0), 0, -1):
+            above = levels.setdefault(depth - 1, {})
+            sums: dict[int, int] = {}
+            for position, more in levels.get(depth, {}).items():
+                yield position, more
+                parent = tree.parents[position]
+                sums[parent] = sums.get(parent, 0) + more
+            for parent, more in sums.items():
+                if parent < 0:
+                    yield -1, more
+                else:
+                    now = max(below[parent] + more, guarantees[parent])
+                    above[parent] = now - kept[parent]

@@ -1,0 +1,26 @@
+"""Amounts as messages show them: in the units that people use."""
+
+from __future__ import annotations
+
+__all__ = ["shown_amount"]
+
+_UNITS = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def shown_amount(dimension: str, amount: float, /) -> str:
+    """Return an amount of a dimension in words: whole cpus and devices, and bytes by their size.
+
+    >>> shown_amount("cpu", 2500), shown_amount("memory", 3 << 29), shown_amount("gpu", 8000)
+    ('2.5', '1.5 GiB', '8')
+    """
+    if dimension != "memory":
+        return _short(amount / 1000)
+    for size, name in _UNITS:
+        if abs(amount) >= size:
+            return f"{_short(amount / size)} {name}"
+    return f"{_short(amount)} B"
+
+
+def _short(amount: float) -> str:
+    text = f"{amount:.3f}".rstrip("0").rstrip(".")
+    return text if text not in ("-0", "") else "0"

@@ -1,0 +1,55 @@
+"""Needs: what a job asks for next, as one, so that a gang is let in or kept out as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from attrs import frozen
+
+from batchsched.state.records import JobState, TaskState
+from batchsched.state.vectors import Vector, plus
+
+__all__ = ["Need", "need_of_job", "need_of_task"]
+
+
+@frozen(eq=False)
+class Need:
+    """What a job asks for next: the tasks that it lacks to its minimum, or its next task."""
+
+    job: JobState
+    tasks: tuple[TaskState, ...]
+    """The tasks, in task order."""
+    request: Vector
+    """What they would hold together, by dimension."""
+    dimensions: tuple[int, ...]
+    """The positions in `request` where it is more than nothing."""
+    leaving: tuple[TaskState, ...] = ()
+    """Tasks that would be evicted for them."""
+
+
+def need_of_job(job: JobState, tasks: Collection[TaskState], /) -> Need | None:
+    """Return what a job asks for next, given its tasks to place in task order.
+
+    None if there is nothing to place. A job that is at its minimum asks for one task more; one
+    that is not, for as many as it lacks, as far as there are any.
+    """
+    if not tasks:
+        return None
+    lacks = job.min_available - job.ready_count - job.waiting_count
+    return _need(job, tuple(islice(tasks, max(1, lacks))))
+
+
+def need_of_task(task: TaskState, /, *, leaving: Iterable[TaskState] = ()) -> Need:
+    """Return the need of a task by itself, once tasks are gone that would be evicted for it."""
+    assert task.job is not None
+    return _need(task.job, (task,), tuple(leaving))
+
+
+def _need(job: JobState, tasks: tuple[TaskState, ...], leaving: tuple[TaskState, ...] = ()) -> Need:
+    request = (0,) * len(tasks[0].resreq)
+    for task in tasks:
+        if not task.is_backfill:  # queues are not charged for those
+            request = plus(request, task.resreq)
+    dimensions = tuple([d for d, amount in enumerate(request) if amount > 0])
+    return Need(job, tasks, request, dimensions, leaving)

@@ -1,0 +1,139 @@
+"""What queues hold and have kept: as counted anew, after any number of changes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from batchsched import Queue
+from batchsched.plugins.capacity.accounts import Accounts
+from batchsched.state.queue_tree import QueueTree
+from batchsched.testing.queue_trees import queue_trees
+from batchsched.testing.reference.queue_shares import DemandedTree
+
+DIMENSIONS = ("cpu", "memory")
+
+Holdings = dict[str, tuple[int, int]]
+
+
+@st.composite
+def trees_with_holdings(draw: DrawFn) -> tuple[tuple[Queue, ...], Holdings, tuple[int, int]]:
+    queues = draw(queue_trees(max_queues=8, in_whole_units=False))
+    inner = {queue.parent for queue in queues}
+    amounts = st.tuples(st.integers(0, 9), st.integers(0, 9))
+    held = {queue.name: draw(amounts) for queue in queues if queue.name not in inner}
+    return queues, held, draw(st.tuples(st.integers(0, 40), st.integers(0, 40)))
+
+
+def accounts_of(queues: tuple[Queue, ...], held: Holdings, total: tuple[int, int]) -> Accounts:
+    tree = QueueTree(queues)
+    vectors = {tree.position[name]: vector for name, vector in held.items()}
+    return Accounts(tree, DIMENSIONS, total=total, held=vectors, requests=vectors)
+
+
+def counted(queues: tuple[Queue, ...], held: Holdings) -> list[DemandedTree]:
+    return [
+        DemandedTree(
+            queues,
+            dimension,
+            requests={},
+            allocated={name: vector[d] for name, vector in held.items()},
+        )
+        for d, dimension in enumerate(DIMENSIONS)
+    ]
+
+
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 7), st.tuples(st.integers(0, 5), st.integers(0, 5)), st.booleans()),
+    max_size=6,
+)
+
+
+def changed(held: Holdings, who: int, amounts: tuple[int, int], *, less: bool) -> Holdings:
+    name = sorted(held)[who % len(held)]
+    sign = -1 if less else 1
+    now = tuple(max(0, h + sign * a) for h, a in zip(held[name], amounts, strict=True))
+    return {**held, name: (now[0], now[1])}
+
+
+@given(trees_with_holdings(), CHANGES)
+def test_what_is_held_and_kept_is_what_counting_anew_gives(
+    world: tuple[tuple[Queue, ...], Holdings, tuple[int, int]],
+    changes: list[tuple[int, tuple[int, int], bool]],
+) -> None:
+    queues, held, total = world
+    accounts = accounts_of(queues, held, total)
+    tree = accounts.tree
+    for who, amounts, less in changes:
+        after = changed(held, who, amounts, less=less)
+        name = sorted(held)[who % len(held)]
+        by = tuple(abs(a - b) for a, b in zip(after[name], held[name], strict=True))
+        accounts.charge(tree.position[name], by, -1 if less else 1)
+        held = after
+    for d, exact in enumerate(counted(queues, held)):
+        assert accounts.held[d] == [exact.allocated(name) for name in tree.names]
+        assert accounts.kept[d] == [exact.hold(name) for name in tree.names]
+
+
+@given(trees_with_holdings(), st.integers(0, 7), st.tuples(st.integers(0, 9), st.integers(0, 9)), CHANGES)
+def test_what_is_too_much_is_found_as_if_it_were_held(
+    world: tuple[tuple[Queue, ...], Holdings, tuple[int, int]],
+    who: int,
+    request: tuple[int, int],
+    leaving: list[tuple[int, tuple[int, int], bool]],
+) -> None:
+    queues, held, total = world
+    accounts = accounts_of(queues, held, total)
+    tree = accounts.tree
+    leaf = sorted(held)[who % len(held)]
+    needed = [d for d, amount in enumerate(request) if amount]
+    gone: list[tuple[int, tuple[int, int]]] = []
+    then = held
+    for other, amounts, _ in leaving:
+        after = changed(then, other, amounts, less=True)
+        name = sorted(held)[other % len(held)]
+        by = (then[name][0] - after[name][0], then[name][1] - after[name][1])
+        gone.append((tree.position[name], by))
+        then = after
+    then = changed(then, who, request, less=False)
+    found = accounts.excess(tree.position[leaf], request, needed, gone)
+    expected = None
+    for d in needed:
+        before, after_all = counted(queues, held)[d], counted(queues, then)[d]
+        for name in after_all.path(leaf):
+            now, limit = after_all.hold(name), after_all.limit(name)
+            if limit is not None and now > limit and now > before.hold(name):
+                expected = expected or (tree.position[name], d, now, limit)
+        tops = [name for name in tree.names if before.queues[name].parent is None]
+        now = sum(map(after_all.hold, tops))
+        if now > total[d] and now > sum(map(before.hold, tops)):
+            expected = expected or (-1, d, now, total[d])
+    assert found == expected
+    # Asking changes nothing.
+    for d, exact in enumerate(counted(queues, held)):
+        assert accounts.kept[d] == [exact.hold(name) for name in tree.names]
+
+
+@given(trees_with_holdings(), st.integers(0, 7), st.tuples(st.integers(0, 9), st.integers(0, 9)))
+def test_what_is_let_in_never_breaks_the_limits_nor_the_total(
+    world: tuple[tuple[Queue, ...], Holdings, tuple[int, int]],
+    who: int,
+    request: tuple[int, int],
+) -> None:
+    queues, held, total = world
+    nothing = dict.fromkeys(held, (0, 0))
+    accounts = accounts_of(queues, nothing, total)
+    tree = accounts.tree
+    begun = [sum(accounts.kept[d][top] for top in tree.tops) for d in range(2)]
+    for _ in range(4):
+        name = sorted(held)[who % len(held)]
+        leaf = tree.position[name]
+        needed = [d for d, amount in enumerate(request) if amount]
+        if accounts.excess(leaf, request, needed) is None:
+            accounts.charge(leaf, request, 1)
+        who += 1
+    for d in range(2):
+        assert sum(accounts.kept[d][top] for top in tree.tops) <= max(total[d], begun[d])
+        for kept, limit in zip(accounts.kept[d], accounts.limit[d], strict=True):
+            assert limit is None or kept <= limit
