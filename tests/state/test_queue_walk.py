@@ -51,7 +51,9 @@ class World:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["pop", "push", "rank", "wish"]), st.integers(0, 15), st.integers(0, 3)),
+    st.tuples(
+        st.sampled_from(["pop", "push", "rank", "wish"]), st.integers(0, 15), st.integers(0, 3)
+    ),
     max_size=30,
 )
 

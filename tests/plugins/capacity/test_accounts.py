@@ -76,7 +76,12 @@ def test_what_is_held_and_kept_is_what_counting_anew_gives(
         assert accounts.kept[d] == [exact.hold(name) for name in tree.names]
 
 
-@given(trees_with_holdings(), st.integers(0, 7), st.tuples(st.integers(0, 9), st.integers(0, 9)), CHANGES)
+@given(
+    trees_with_holdings(),
+    st.integers(0, 7),
+    st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    CHANGES,
+)
 def test_what_is_too_much_is_found_as_if_it_were_held(
     world: tuple[tuple[Queue, ...], Holdings, tuple[int, int]],
     who: int,

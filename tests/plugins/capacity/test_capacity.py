@@ -21,6 +21,8 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
+    Unfit,
+    UnfitReason,
     WhyPending,
     default_registry,
 )
@@ -65,7 +67,9 @@ def job(
     return JobInfo(name=name, queue=queue, min_available=minimum, tasks=tasks, **more)  # type: ignore[arg-type]
 
 
-def config(*actions: str, plugins: Iterable[str] = (), registry: Registry | None = None) -> Scheduler:
+def config(
+    *actions: str, plugins: Iterable[str] = (), registry: Registry | None = None
+) -> Scheduler:
     names = plugins or ("priority", "gang", "predicates", "capacity", "nodeorder")
     return Scheduler(
         SchedulerConfig.from_mapping(
@@ -92,7 +96,9 @@ def allocated(
 class TestShares:
     def test_two_queues_share_by_weight(self) -> None:
         counts, _ = allocated(
-            [node("n1", 12)], [Queue(name="a", weight=2), Queue(name="b")], [job("a", 20), job("b", 20)]
+            [node("n1", 12)],
+            [Queue(name="a", weight=2), Queue(name="b")],
+            [job("a", 20), job("b", 20)],
         )
         assert counts == {"a": 8, "b": 4}
 
@@ -235,8 +241,10 @@ class TestConfiguration:
         with pytest.raises(ConfigError) as caught:
             config("allocate", plugins=["proportion", "capacity"])
         assert [str(fault) for fault in caught.value.faults] == [
-            "tiers[0].plugins[1]: plugin 'capacity' stands in the place of proportion; "
-            "leave one of them out (tiers[0].plugins[0])"
+            (
+                "tiers[0].plugins[1]: plugin 'capacity' stands in the place of proportion; "
+                "leave one of them out (tiers[0].plugins[0])"
+            )
         ]
 
     def test_ones_own_plugin_that_ranks_queues_keeps_working(self) -> None:
@@ -262,8 +270,6 @@ class TestConfiguration:
         ]
 
     def test_ones_own_plugin_may_say_what_queues_may_take(self) -> None:
-        from batchsched import Unfit, UnfitReason
-
         class NoGangs:
             def open(self, _view: object) -> ExtensionPoints:
                 def allocatable(_queue: QueueState, need: Need) -> Unfit | None:
@@ -293,5 +299,3 @@ def test_the_order_of_queues_and_jobs_in_the_input_does_not_matter() -> None:
     second = Snapshot(nodes=[node("n1", 6)], queues=queues[::-1], jobs=jobs[::-1])
     run = config("allocate", "backfill").schedule
     assert run(first).binds == run(second).binds
-
-

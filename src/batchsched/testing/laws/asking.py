@@ -27,6 +27,8 @@ from batchsched.plugin.extension_points import (
 )
 from batchsched.plugin.node_functions import Reads
 from batchsched.plugin.verdicts import Verdict
+from batchsched.session.aggregation import takes_need
+from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing.laws.answers import (
     are_verdicts,
@@ -136,6 +138,7 @@ def _questions(trial: Trial) -> Iterator[_Asked]:
 def _of_queues(trial: Trial) -> Iterator[_Asked]:
     opened = trial.opened
     order = opened.queue_order_key if isinstance(opened, QueueOrder) else None
+    by_need = order is not None and takes_need(order)
     truths: list[tuple[str, Callable[[QueueState], bool]]] = []
     if isinstance(opened, Overused):
         truths.append(("overused", opened.overused))
@@ -145,9 +148,19 @@ def _of_queues(trial: Trial) -> Iterator[_Asked]:
         about = f"queue {queue.name!r}"
         if order is not None:
             question = Question("queue_order_key", about, Kind.QUEUE_KEY, queue=queue.name)
-            yield question, partial(order, queue), is_key
+            asked = (queue, _need_of(queue)) if by_need else (queue,)
+            yield question, partial(order, *asked), is_key
         for point, function in truths:
             yield Question(point, about, queue=queue.name), partial(function, queue), is_truth
+
+
+def _need_of(queue: QueueState) -> Need | None:
+    """Return what a job of the queue needs, if any waits there."""
+    for job in queue.jobs:
+        pending = job.having(TaskStatus.PENDING)
+        if pending:
+            return need_of_job(job, pending)
+    return None
 
 
 def _of_jobs(trial: Trial) -> Iterator[_Asked]:
