@@ -60,6 +60,7 @@ from batchsched.model.resources import EPSILON, Resource, sum_resources
 from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import JobPhase, QueueStatus, TaskStatus
+from batchsched.model.timing import Dependency, JobEvent, Plan
 from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
@@ -80,6 +81,7 @@ __all__ = [
     "ConditionReason",
     "ConfigError",
     "CycleResult",
+    "Dependency",
     "EventError",
     "Eviction",
     "Fault",
@@ -88,6 +90,7 @@ __all__ = [
     "HostPort",
     "InvariantError",
     "JobCondition",
+    "JobEvent",
     "JobInfo",
     "JobOutcome",
     "JobPhase",
@@ -101,6 +104,7 @@ __all__ = [
     "NoticeCode",
     "Operator",
     "PendingReason",
+    "Plan",
     "PluginError",
     "PluginOption",
     "PodAffinity",

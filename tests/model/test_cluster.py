@@ -25,6 +25,7 @@ from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.status import QueueStatus, TaskStatus
+from batchsched.model.timing import Dependency, JobEvent, Plan
 
 FULL_TASK = {
     "uid": "u1",
@@ -46,6 +47,9 @@ FULL_TASK = {
     "host_ports": (HostPort(port=80),),
     "pod_affinity": PodAffinity(),
     "pod_anti_affinity": PodAffinity(),
+    "start_time": 20.0,
+    "estimate": 60.0,
+    "attained_service": 5.0,
 }
 FULL_JOB = {
     "name": "train",
@@ -55,6 +59,14 @@ FULL_JOB = {
     "priority": 3,
     "creation_time": 1.5,
     "tasks": (TaskInfo(**FULL_TASK),),
+    "labels": {"team": "red"},
+    "user": "ann",
+    "estimate": 90.0,
+    "deadline": 500.0,
+    "max_wait": 30.0,
+    "depends_on": (Dependency(job="team/prepare", on=JobEvent.SUCCEEDED),),
+    "eligible_time": 2.5,
+    "plan": Plan(start=40.0, nodes={"u1": "n1"}),
 }
 FULL_NODE = {
     "name": "n1",

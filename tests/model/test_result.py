@@ -23,6 +23,7 @@ from batchsched.model.reasons import (
 )
 from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
 from batchsched.model.status import JobPhase, TaskStatus
+from batchsched.model.timing import Plan
 
 TALLY = NodeTally(
     total=5, available=0, unfit={Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu"): 5}
@@ -56,6 +57,8 @@ FULL = {
         "u7": PendingReason(WhyPending.NO_NODE, TALLY),
         "u6": PendingReason(WhyPending.NO_NODE, TALLY),
     },
+    "planned": {"a/k": Plan(start=1410, nodes={"u8": "n1"}), "a/m": Plan(start=1400)},
+    "late": ("a/k",),
 }
 
 uids = st.sampled_from(["u1", "u2", "u3"])
@@ -111,6 +114,10 @@ def contents(result: CycleResult) -> dict[str, object]:
 class TestValue:
     def test_the_example_here_gives_every_field(self) -> None:
         assert set(FULL) == {field.name for field in attrs.fields(CycleResult)}
+
+    def test_the_next_start_is_the_earliest_that_is_planned(self) -> None:
+        assert CycleResult(**FULL).next_start == 1400
+        assert CycleResult().next_start is None
 
     def test_an_empty_result_decided_nothing(self) -> None:
         empty = CycleResult()
@@ -214,6 +221,11 @@ class TestToDict:
                 "u7": no_node,
                 "u8": {"why": "NotReached", "tally": None, "detail": "", "text": "NotReached"},
             },
+            "planned": {
+                "a/k": {"start": 1410, "nodes": {"u8": "n1"}},
+                "a/m": {"start": 1400, "nodes": {}},
+            },
+            "late": ["a/k"],
         }
 
     def test_it_names_every_field(self) -> None:
@@ -247,6 +259,8 @@ class TestPrinting:
             "  promise: u3 -> n4",
             "  reserve: u4 -> n5",
             "  give up: u5 -> n6",
+            "  plan: a/m at 1400",
+            "  plan: a/k at 1410",
             "  pending: 2 x 0/5 nodes are available: 5 insufficient cpu",
             "  pending: 1 x NotReached",
             "  left out: b/y: NotEnoughTasks: 1 of 2 tasks",

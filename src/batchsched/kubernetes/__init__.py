@@ -37,6 +37,15 @@ How objects are understood:
   ``scheduling.k8s.io/kube-batch-reserved-node`` is Reserved on that node;
   `reservation_patches` writes and removes it. The annotation
   ``scheduling.k8s.io/kube-batch-backfill: "true"`` marks a backfill task.
+- **Time**: a pod that holds resources has done so since ``status.startTime``; it may do so for
+  ``spec.activeDeadlineSeconds``. Annotations of pod groups, and of pods without a group, tell
+  more: ``batchsched/estimate``, ``batchsched/max-wait`` (or Volcano's ``sla-waiting-time``) as
+  durations such as ``5400`` (seconds) or ``1h30m``; ``batchsched/deadline`` and
+  ``batchsched/eligible-time`` as RFC 3339 times; ``batchsched/user``; ``batchsched/depends-on``
+  as ``prepare=succeeded, other-namespace/job=ended`` (started, succeeded, ended or failed; a
+  ``?`` after it: a job that is not there has ended well). On pods, ``batchsched/estimate`` goes
+  before the deadline of the specification, and ``batchsched/attained-service`` tells for how
+  long earlier runs held resources. The labels of a group, or of a pod without one, are its job's.
 - A ``namespaceSelector`` of pod affinity is replaced by the namespaces that it selects now.
   ``matchLabelKeys`` need nothing: the API server has merged them into the label selector.
 

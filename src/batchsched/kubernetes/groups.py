@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from attrs import frozen
 
 from batchsched.kubernetes.objects import KubernetesObject
+from batchsched.kubernetes.timing import read_job_timing
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo, Queue
 from batchsched.model.notice import NoticeCode
@@ -85,7 +86,7 @@ def read_pod_group(
     """Return a PodGroup as the model has it, without tasks."""
     spec = group.reader.child("spec")
     note_unsupported(group)
-    return JobInfo(
+    job = JobInfo(
         name=group.name,
         namespace=group.namespace,
         queue=spec.text("queue") or default_queue,
@@ -94,3 +95,4 @@ def read_pod_group(
         priority=priorities.of(group, spec.text("priorityClassName"), 0),
         creation_time=group.creation_time(),
     )
+    return read_job_timing(group).of(job)

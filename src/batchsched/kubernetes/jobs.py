@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from batchsched.kubernetes.groups import PriorityClasses
 from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.pods import Pod
+from batchsched.kubernetes.timing import read_job_timing
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.notice import NoticeCode
@@ -73,7 +74,7 @@ class JobBuilder:
                 "",
                 f"belongs to no pod group: a job of its own in queue {self.default_queue!r}",
             )
-        return JobInfo(
+        job = JobInfo(
             name=task.name,
             namespace=task.namespace,
             queue=self.default_queue,
@@ -82,6 +83,7 @@ class JobBuilder:
             creation_time=task.creation_time,
             tasks=(self._scheduled(pod, self.default_queue),),
         )
+        return read_job_timing(pod.object).of(job)
 
     def _scheduled(self, pod: Pod, queue: str) -> TaskInfo:
         """Return a job's task as it is to be treated, and note what that leaves out."""

@@ -11,6 +11,7 @@ from batchsched.kubernetes.groups import PriorityClasses
 from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.requests import Containers, read_containers, read_pod_request
+from batchsched.kubernetes.timing import pod_estimate, read_attained
 from batchsched.model.cluster import TaskInfo
 from batchsched.model.constraints import HostPort, TaintEffect, Toleration, TolerationOperator
 from batchsched.model.constraints.ports import ANY_ADDRESS
@@ -89,6 +90,9 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         pod_anti_affinity=None
         if affinity is None
         else reading.shared(read_pod_affinity(affinity, "podAntiAffinity", namespaces)),
+        start_time=pod.reader.child("status").time("startTime") if status.holds else None,
+        estimate=pod_estimate(pod),
+        attained_service=read_attained(pod),
     )
     return Pod(
         object=pod,

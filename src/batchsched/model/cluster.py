@@ -16,10 +16,12 @@ from batchsched.model.immutable import EMPTY, kept_in_order, kept_text_map, kept
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.status import QueueStatus, TaskStatus
+from batchsched.model.timing import Dependency, Plan
 
 __all__ = ["JobInfo", "NodeInfo", "Queue", "ScoringRequest", "TaskInfo"]
 
 _NOTHING = Resource()
+_NO_DEPENDENCIES: tuple[Dependency, ...] = ()
 
 DEFAULT_SCORING_MILLI_CPU = 100
 """What a container that names no cpu request counts in scores, in thousandths of a cpu."""
@@ -91,6 +93,31 @@ class TaskInfo:
     """The tasks that it wants near."""
     pod_anti_affinity: PodAffinity | None = None
     """The tasks that it wants far."""
+    start_time: float | None = None
+    """Since when the task holds its resources, in seconds on the clock of `now`.
+
+    None: unknown. It means nothing for a task that holds nothing.
+    """
+    estimate: float | None = None
+    """For how many seconds it may hold its resources once started, as far as the caller knows:
+    a limit, or a prediction. None: what its job says (`JobInfo.estimate`)."""
+    attained_service: float = 0.0
+    """For how many seconds it held resources in earlier runs; see `seconds_held`."""
+
+    def seconds_held(self, now: float, /) -> float:
+        """Return for how many seconds it has held resources until `now`, all runs together.
+
+        The present run counts nothing where its start is unknown.
+
+        >>> again = TaskInfo(
+        ...     uid="u", name="u", status=TaskStatus.RUNNING, node_name="n1",
+        ...     start_time=90, attained_service=25)
+        >>> again.seconds_held(100)
+        35
+        """
+        if self.start_time is None or self.start_time >= now or not self.status.holds:
+            return self.attained_service
+        return self.attained_service + (now - self.start_time)
 
     @property
     def start_request(self) -> Resource:
@@ -125,6 +152,14 @@ def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
     return kept_in_order(items, attrgetter("uid"))
 
 
+def _dependencies(items: Iterable[Dependency], /) -> tuple[Dependency, ...]:
+    return items if items is _NO_DEPENDENCIES else kept_in_order(items, _dependency_order)
+
+
+def _dependency_order(dependency: Dependency) -> str:
+    return f"{dependency.job} {dependency.on.value} {dependency.satisfied_if_missing}"
+
+
 @frozen(kw_only=True)
 class JobInfo:
     """A job: a group of tasks that start together (a pod group).
@@ -147,11 +182,44 @@ class JobInfo:
     creation_time: float = 0.0
     """Seconds, on the same clock as the snapshot's `now`."""
     tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
+    labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
+    user: str = ""
+    """Whose job it is. Empty: unknown; all jobs of unknown users count as one user's."""
+    estimate: float | None = None
+    """The `TaskInfo.estimate` of tasks that have none, in seconds. None: unknown."""
+    deadline: float | None = None
+    """When the job is to have ended, in seconds on the clock of `now`. None: at any time."""
+    max_wait: float | None = None
+    """Within how many seconds of its `eligible_time` it is to start. None: at any time."""
+    depends_on: tuple[Dependency, ...] = field(default=_NO_DEPENDENCIES, converter=_dependencies)
+    """The jobs that it waits for: it is eligible once all of this holds."""
+    eligible_time: float | None = None
+    """Since when the job has waited, in seconds on the clock of `now`.
+
+    None: since `creation_time`, or it is not eligible yet.
+    """
+    plan: Plan | None = None
+    """When and where the last cycle expected the job to start. None: there is no such plan."""
     uid: str = field(init=False, eq=False, repr=False)
     """``namespace/name``."""
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "uid", f"{self.namespace}/{self.name}")
+
+    @property
+    def waits_since(self) -> float:
+        """The time from which the job's waiting counts: `eligible_time`, or `creation_time`."""
+        return self.creation_time if self.eligible_time is None else self.eligible_time
+
+    def estimate_of(self, task: TaskInfo, /) -> float | None:
+        """Return the estimate of one of its tasks, in seconds; None if it is unknown.
+
+        >>> job = JobInfo(name="j", queue="q", estimate=60)
+        >>> job.estimate_of(TaskInfo(uid="t1", name="t1")), job.estimate_of(
+        ...     TaskInfo(uid="t2", name="t2", estimate=5))
+        (60, 5)
+        """
+        return self.estimate if task.estimate is None else task.estimate
 
 
 def _taints(items: Iterable[Taint], /) -> tuple[Taint, ...]:

@@ -12,6 +12,7 @@ from batchsched.model.immutable import EMPTY, kept_map
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.status import JobPhase, TaskStatus
+from batchsched.model.timing import Plan
 
 __all__ = ["Bind", "CycleResult", "Eviction", "JobOutcome", "Promise", "TaskOutcome"]
 
@@ -83,6 +84,10 @@ def _reasons(content: Mapping[str, PendingReason], /) -> Mapping[str, PendingRea
     return kept_map(content)
 
 
+def _plans(content: Mapping[str, Plan], /) -> Mapping[str, Plan]:
+    return kept_map(content)
+
+
 @frozen(kw_only=True)
 class CycleResult:
     """Everything that one cycle decided.
@@ -111,6 +116,15 @@ class CycleResult:
     """Job UID to reason, for every job that was not in the session: invalid or of no queue."""
     pending: Mapping[str, PendingReason] = field(default=EMPTY, converter=_reasons)
     """Task UID to reason, for every task that was left pending, of all jobs."""
+    planned: Mapping[str, Plan] = field(default=EMPTY, converter=_plans)
+    """Job UID to plan, for every job that the action plan expects to start later."""
+    late: tuple[str, ...] = ()
+    """UIDs of jobs that are planned to start when it is too late for their deadline or wait."""
+
+    @property
+    def next_start(self) -> float | None:
+        """The earliest planned start in seconds, when another cycle is due; None without plans."""
+        return min((plan.start for plan in self.planned.values()), default=None)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the result as dicts, lists, texts and numbers only, ready for JSON. O(size).
@@ -163,6 +177,8 @@ class CycleResult:
             ("give up", self.dropped_reservations),
         ):
             yield from _some(word, [f"{p.task_uid} -> {p.node_name}" for p in promises])
+        plans = sorted(self.planned.items(), key=lambda item: (item[1].start, item[0]))
+        yield from _some("plan", [f"{uid} at {plan.start:g}" for uid, plan in plans])
         counts = Counter(reason.text for reason in self.pending.values())
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         yield from _some("pending", [f"{count} x {text}" for text, count in ranked])

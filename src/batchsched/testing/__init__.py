@@ -37,6 +37,7 @@ from batchsched.testing.machine import ClusterMachine
 from batchsched.testing.ping_pong import PingPong
 from batchsched.testing.queue_trees import queue_trees
 from batchsched.testing.strategies import jobs, nodes, queues, resources, snapshots, tasks
+from batchsched.testing.without_times import without_times
 
 __all__ = [
     "INVARIANTS",
@@ -75,6 +76,7 @@ __all__ = [
     "resources",
     "snapshots",
     "tasks",
+    "without_times",
 ]
 
 print_examples_as_code()

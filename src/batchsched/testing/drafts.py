@@ -16,6 +16,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, T
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
+from batchsched.model.timing import Dependency, JobEvent
 from batchsched.testing.pools import (
     AFFINITIES,
     CONSTRAINTS,
@@ -58,8 +59,8 @@ NOW = 100.0
 
 TaskDraft = tuple[int, int]
 """Shape and status, trait and node."""
-JobDraft = tuple[int, int, int, list[TaskDraft]]
-"""Trait and state, shape and queue, priority and gang, tasks."""
+JobDraft = tuple[int, int, int, int, list[TaskDraft]]
+"""Trait and state, shape and queue, priority and gang, wait and estimate, tasks."""
 NodeDraft = tuple[int, int]
 """Labels and size, devices and trouble."""
 QueueDraft = int
@@ -93,6 +94,8 @@ class Features:
     reservations: bool = True
     critical: bool = True
     other_tasks: bool = True
+    durations: bool = True
+    dependencies: bool = True
 
 
 _STATUSES = (
@@ -128,6 +131,13 @@ _SMALL_GANG = 6
 _NO_GANG = (HIGHEST - 2, HIGHEST - 1)
 
 _AGES = (0.0, 90.0, 40.0, 99.0)
+
+_ESTIMATES = (None, 10.0, 20.0, 5.0, 40.0, 10.0, None, 0.0)
+_RUNS_FOR = (None, 5.0, 0.0, 10.0, 15.0)
+"""For how long tasks have run: several of them for as long as was expected."""
+_WAITS_FOR = (None, 30.0, 120.0)
+_DEADLINES_IN = (None, 15.0, 60.0, -5.0)
+_EVENTS = tuple(JobEvent)
 
 
 @frozen(kw_only=True)
@@ -244,7 +254,21 @@ def build_task(
         host_ports=constraints.host_ports,
         pod_affinity=affinities.pod_affinity,
         pod_anti_affinity=affinities.pod_anti_affinity,
+        start_time=_start_time(trait, features) if status.holds else None,
+        estimate=_ESTIMATES[trait % 3 + which % 2]
+        if features.durations and trait % 4 == 3
+        else None,
+        attained_service=5.0 * (which % 4) if features.durations else 0.0,
     )
+
+
+def _start_time(trait: int, features: Features) -> float | None:
+    runs_for = _RUNS_FOR[trait % len(_RUNS_FOR)] if features.durations else None
+    return None if runs_for is None else _now(features) - runs_for
+
+
+def _now(features: Features) -> float:
+    return NOW if features.ages else 0.0
 
 
 def _place(
@@ -271,12 +295,14 @@ def build_job(
     queues: Sequence[str],
     shapes: Sequence[Shape] = (_SIMPLE,),
     rooms: Rooms | None = None,
+    earlier: Sequence[JobInfo] = (),
 ) -> JobInfo:
-    """Return the job that a draft describes."""
+    """Return the job that a draft describes; it may depend on an earlier one."""
     trait, state = divmod(draft[0], 16)
     shape, queue = divmod(draft[1], 16)
     priority, gang = divmod(draft[2], 16)
-    tasks = draft[3]
+    wait, estimate = divmod(draft[3], 16)
+    tasks = draft[4]
     namespace = "default"
     if features.critical and trait % 8 == 7:
         namespace = "kube-system"
@@ -309,7 +335,26 @@ def build_job(
             )
             for number, task in enumerate(tasks, start=1)
         ],
+        user=("", "ann", "bob")[wait % 3] if features.durations else "",
+        estimate=_ESTIMATES[estimate % len(_ESTIMATES)] if features.durations else None,
+        max_wait=_WAITS_FOR[wait % len(_WAITS_FOR)] if features.durations else None,
+        deadline=_deadline(wait, features),
+        depends_on=_depends_on(wait, estimate, earlier) if features.dependencies else (),
     )
+
+
+def _deadline(wait: int, features: Features) -> float | None:
+    left = _DEADLINES_IN[wait % len(_DEADLINES_IN)] if features.durations else None
+    return None if left is None else _now(features) + left
+
+
+def _depends_on(wait: int, estimate: int, earlier: Sequence[JobInfo]) -> tuple[Dependency, ...]:
+    if wait % 5 != 1:
+        return ()
+    on = _EVENTS[estimate % len(_EVENTS)]
+    if not earlier or wait == HIGHEST:
+        return (Dependency(job="default/gone", on=on, satisfied_if_missing=wait % 2 == 0),)
+    return (Dependency(job=earlier[estimate % len(earlier)].uid, on=on),)
 
 
 def _cpu(shape: Shape) -> float:
@@ -361,10 +406,11 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
     if not nodes:
         features = evolve(features, running=False)
     names = [queue.name for queue in queues] or ["unknown"]
-    jobs = [
-        build_job(job, name, features, queues=names, shapes=shapes, rooms=rooms)
-        for job, name in zip(job_drafts, _numbered("j"), strict=False)
-    ]
+    jobs: list[JobInfo] = []
+    for job, name in zip(job_drafts, _numbered("j"), strict=False):
+        jobs.append(
+            build_job(job, name, features, queues=names, shapes=shapes, rooms=rooms, earlier=jobs)
+        )
     others: list[TaskInfo] = []
     if features.other_tasks:
         plain = evolve(features, reservations=False)
@@ -377,5 +423,5 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
         queues=queues,
         jobs=jobs,
         other_tasks=others,
-        now=NOW if features.ages else 0.0,
+        now=_now(features),
     )

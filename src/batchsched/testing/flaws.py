@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
+from typing import cast
 
 from attrs import evolve, frozen
 
@@ -24,9 +25,11 @@ from batchsched.model.constraints import (
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.status import TaskStatus
+from batchsched.model.timing import Dependency, JobEvent, Plan
 
 __all__ = ["JOB_FLAWS", "NODE_FLAWS", "QUEUE_FLAWS", "TASK_FLAWS", "Flaw"]
 
+_A_DURATION = "expected a finite number of seconds, 0 or more"
 _ONE = Requirement(key="zone", operator=Operator.IN, values=("z1",))
 
 
@@ -95,6 +98,8 @@ QUEUE_FLAWS = (
     ),
 )
 
+_NOT_TEXTS: Mapping[str, object] = {"t": 1}
+
 JOB_FLAWS = (
     Flaw(
         {"min_available": -1},
@@ -108,9 +113,29 @@ JOB_FLAWS = (
         "creation_time",
         "'now' is no time; a time is a finite number of seconds",
     ),
+    Flaw({"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"),
+    Flaw({"user": None}, "user", "None is no text"),
+    Flaw({"estimate": -1}, "estimate", f"{_A_DURATION}, got -1"),
+    Flaw({"max_wait": "1h"}, "max_wait", f"{_A_DURATION}, got '1h'"),
+    Flaw({"deadline": inf}, "deadline", "inf is no time; a time is a finite number of seconds"),
+    Flaw(
+        {"depends_on": ("default/j9",)},
+        "depends_on[0]",
+        "expected a Dependency, got 'default/j9'",
+    ),
+    Flaw({"depends_on": (Dependency(job="", on=JobEvent.ENDED),)}, "depends_on[0].job", "is empty"),
+    Flaw({"plan": 10}, "plan", "expected a Plan or None, got 10"),
+    Flaw(
+        {"plan": Plan(start=0, nodes=cast("Mapping[str, str]", _NOT_TEXTS))},
+        "plan.nodes['t']",
+        "1 for 't': keys and values are texts",
+    ),
 )
 
-_PENDING: Mapping[str, object] = {"status": TaskStatus.PENDING, "node_name": None}
+_PENDING: Mapping[str, object] = {
+    "status": TaskStatus.PENDING,
+    "node_name": None,
+}
 
 TASK_FLAWS = (
     *(
@@ -125,6 +150,13 @@ TASK_FLAWS = (
     Flaw({"name": ""}, "name", "is empty"),
     Flaw({"priority": "high"}, "priority", "'high' is no priority; a priority is an integer"),
     Flaw({"is_backfill": None}, "is_backfill", "None is neither True nor False"),
+    Flaw({"estimate": inf}, "estimate", f"{_A_DURATION}, got inf"),
+    Flaw({"attained_service": -5}, "attained_service", f"{_A_DURATION}, got -5"),
+    Flaw(
+        {"start_time": "noon"},
+        "start_time",
+        "'noon' is no time; a time is a finite number of seconds",
+    ),
     Flaw(
         {"status": TaskStatus.RUNNING, "node_name": None},
         "node_name",
@@ -136,7 +168,7 @@ TASK_FLAWS = (
         "'nowhere' is no node of this snapshot",
     ),
     Flaw(
-        {"status": TaskStatus.PENDING, "node_name": "n1"},
+        {**_PENDING, "node_name": "n1"},
         "node_name",
         "'n1': a task that is Pending is on no node",
     ),

@@ -12,6 +12,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code, as_script
+from batchsched.testing.without_times import without_times
 
 __all__ = ["PingPong", "Watcher"]
 
@@ -52,7 +53,7 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
         pasted; a comment says so. If the scheduler does not decide this (any more), the results
         stand there as code.
         """
-        further = ["from attrs import evolve"]
+        further = ["from batchsched.testing import without_times"]
         times = [snapshot.now for snapshot in self.snapshots[1:]]
         if self._is_decided_again():
             registry = ""
@@ -71,7 +72,7 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
             f"{each}"
             "    evictions.extend(result.evictions)\n"
             "    snapshot = next_snapshot(snapshot, result, now=now)\n"
-            "is_back = evolve(snapshot, now=first.now) == first\n"
+            "is_back = without_times(snapshot) == without_times(first)\n"
             'assert not (evictions and is_back), "ping-pong"\n',
             *further,
         )
@@ -152,5 +153,5 @@ class Watcher:
 
 
 def _state(snapshot: Snapshot) -> Hashable:
-    """Return what a snapshot says but for the time."""
-    return snapshot.nodes, snapshot.jobs, snapshot.queues, snapshot.other_tasks
+    """Return what a snapshot says but for times."""
+    return without_times(snapshot)

@@ -83,7 +83,7 @@ def _some(items: SearchStrategy[DraftT], least: int, most: int) -> SearchStrateg
 @lru_cache
 def _job_drafts(least: int, most: int) -> SearchStrategy[JobDraft]:
     tasks = _some(_TASK, least, most)
-    return st.tuples(_TWO, _TWO, _TWO, tasks)
+    return st.tuples(_TWO, _TWO, _TWO, _TWO, tasks)
 
 
 def resources(
@@ -151,6 +151,7 @@ def tasks(
     affinity: bool = True,
     backfill: bool = True,
     critical: bool = True,
+    durations: bool = True,
 ) -> SearchStrategy[TaskInfo]:
     """Draw Pending tasks with a given UID; for the switches see `snapshots`."""
     features = Features(
@@ -163,6 +164,7 @@ def tasks(
         affinity=affinity,
         backfill=backfill,
         critical=critical,
+        durations=durations,
     )
 
     def task(drafts: tuple[TaskDraft, ShapeDraft]) -> TaskInfo:
@@ -191,6 +193,7 @@ def jobs(
     affinity: bool = True,
     backfill: bool = True,
     critical: bool = True,
+    durations: bool = True,
 ) -> SearchStrategy[JobInfo]:
     """Draw jobs with a given name whose tasks are all Pending.
 
@@ -218,6 +221,8 @@ def jobs(
         affinity=affinity,
         backfill=backfill,
         critical=critical,
+        durations=durations,
+        dependencies=False,
     )
     asked = Asked()
     names = asked.names("queues", queues, may_be_none=False)
@@ -274,6 +279,8 @@ def snapshots(
     reservations: bool = True,
     critical: bool = True,
     other_tasks: bool = True,
+    durations: bool = True,
+    dependencies: bool = True,
     always: Sequence[str] = (),
 ) -> SearchStrategy[Snapshot]:
     """Draw snapshots: small clusters that have about as much work as they can do.
@@ -307,6 +314,8 @@ def snapshots(
         reservations: nodes may be reserved for tasks.
         critical: tasks may be the system's own.
         other_tasks: there may be tasks that belong to no job.
+        durations: jobs and tasks may have users, estimates, deadlines and times of start.
+        dependencies: jobs may depend on others, some of which are not there.
         always: switches, by name, whose features every example may use.
 
     Raises:
@@ -337,6 +346,8 @@ def snapshots(
         reservations=reservations,
         critical=critical,
         other_tasks=other_tasks,
+        durations=durations,
+        dependencies=dependencies,
     )
     asked = Asked()
     fewest_nodes = asked.number("min_nodes", min_nodes)

@@ -14,6 +14,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown, truth_problems
 from batchsched.transition.argument_reader import ArgumentReader
+from batchsched.transition.job_transitions import carried_over
 from batchsched.transition.reservations import places_to_keep
 from batchsched.transition.result_reader import check_claimants, read_result
 from batchsched.transition.task_rules import as_new
@@ -53,6 +54,12 @@ def next_snapshot(
     Reserved tasks stay Reserved on their nodes. So do other tasks whose places must not
     go to others meanwhile; `reservations_to_keep` tells which. All other reservations of
     the last snapshot end.
+
+    Times: what was bound holds its resources since the time of the cycle (`start_time`). A run
+    that ends adds the time from its start to `now` to `attained_service`, also before
+    `replacement` is called. A job's `eligible_time` is set to `now` when what it depends on
+    first holds, and its `plan` is what `result` planned, if anything. Where
+    the start of a run is unknown, it adds nothing.
 
     Nothing that did not change is copied. O(tasks), with O(1) work only for tasks that
     changed, and the check of the new snapshot.
@@ -145,7 +152,9 @@ def next_snapshot(
         # Nothing else can be told.
         raise EventError(given.faults)
 
-    changes = TaskTransitions(before, events, replacement, given, knows_decisions=knows_decisions)
+    changes = TaskTransitions(
+        before, events, replacement, given, now=now, knows_decisions=knows_decisions
+    )
     changes.check_jobs(removed, arrived)
     if sound_nodes is not None:
         changes.node_names = frozenset(node.name for node in sound_nodes)
@@ -155,14 +164,15 @@ def next_snapshot(
         if keep_reservations:
             changes.keep(places_to_keep(decided, before, sound_nodes))
     changes.keeps_places = result is None and keep_reservations
-    jobs = changes.jobs(frozenset(removed))
+    tasks_changed = changes.jobs(frozenset(removed))
+    jobs = carried_over([*tasks_changed, *arrived], before, decided, now=now)
     others = changes.others() if new_others is None else new_others
     faults = [*given.faults, *changes.unknown(), *changes.task_faults]
     if faults:
         raise EventError(faults) from changes.raised
     return Snapshot(
         nodes=before.nodes if nodes_now is None else nodes_now,
-        jobs=[*jobs, *arrived] if arrived else jobs,
+        jobs=jobs,
         queues=before.queues if kept_queues is None else kept_queues,
         other_tasks=others,
         now=now,

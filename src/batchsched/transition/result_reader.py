@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
+from batchsched.model.timing import Plan
+from batchsched.model.validation.timing import plan_problems
 from batchsched.model.validation.values import (
     Problems,
     is_mapping,
@@ -38,7 +40,27 @@ def read_result(given: ArgumentReader, result: object) -> CycleResult | None:
         evictions=given.each("result.evictions", result.evictions, Eviction, _eviction_problems),
         reserved=given.each("result.reserved", result.reserved, Promise, _promise_problems),
         tasks=_sound_outcomes(given, result),
+        planned=_sound_plans(given, result),
     )
+
+
+def _sound_plans(given: ArgumentReader, result: CycleResult) -> Mapping[str, Plan]:
+    """Return the plans of jobs, without those that cannot be read."""
+    plans: object = result.planned
+    if not is_mapping(plans):
+        given.refuse("result.planned", f"expected a dict of plans, got {shown(plans)}")
+        return {}
+    sound: dict[str, Plan] = {}
+    for uid, plan in plans.items():
+        if not is_text(uid):
+            given.refuse("result.planned", f"expected UIDs of jobs, got {shown(uid)}")
+            continue
+        problems = list(plan_problems(plan))
+        for path, message in problems:
+            given.refuse(join_path(f"result.planned[{uid!r}]", path), message)
+        if not problems and is_of(plan, Plan):
+            sound[uid] = plan
+    return sound
 
 
 def check_claimants(given: ArgumentReader, result: CycleResult, snapshot: Snapshot) -> None:

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from batchsched.model.cluster import TaskInfo
 from batchsched.model.status import TaskStatus
 
-__all__ = ["RULES", "TO_START", "TaskRule", "as_new", "placed"]
+__all__ = ["RULES", "TO_START", "TaskRule", "as_new", "bound", "placed", "with_run_added"]
 
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""
@@ -22,7 +22,8 @@ TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 def as_new(task: TaskInfo) -> TaskInfo | None:
     """Return a task as its controller makes it anew: Pending, under the same UID.
 
-    A mark as backfill is gone, for it belonged to the place that the task had.
+    A mark as backfill is gone, for it belonged to the place that the task had. What the task
+    attained in earlier runs (`TaskInfo.attained_service`) stays.
     """
     return placed(task, TaskStatus.PENDING, None, is_backfill=False)
 
@@ -30,11 +31,37 @@ def as_new(task: TaskInfo) -> TaskInfo | None:
 def placed(
     task: TaskInfo, status: TaskStatus, node_name: str | None, *, is_backfill: bool | None = None
 ) -> TaskInfo:
-    """Return the task with this status, node and mark; itself if that is what it has."""
+    """Return the task with this status, node and mark; itself if that is what it has.
+
+    Where it holds nothing any more, nothing is left of the start of its run.
+    """
     mark = task.is_backfill if is_backfill is None else is_backfill
     if task.status is status and task.node_name == node_name and task.is_backfill is mark:
         return task
-    return evolve(task, status=status, node_name=node_name, is_backfill=mark)
+    start_time = task.start_time if status.holds else None
+    return evolve(task, status=status, node_name=node_name, is_backfill=mark, start_time=start_time)
+
+
+def bound(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
+    """Return the task as one that was bound at the time `now` and holds its resources since."""
+    return evolve(
+        task,
+        status=TaskStatus.BINDING,
+        node_name=node_name,
+        is_backfill=is_backfill,
+        start_time=now,
+    )
+
+
+def with_run_added(task: TaskInfo, now: float) -> TaskInfo:
+    """Return the task with its present run, which ends now, added to what it attained.
+
+    A run whose start is unknown adds nothing.
+    """
+    attained = task.seconds_held(now)
+    if attained == task.attained_service:
+        return task
+    return evolve(task, attained_service=attained, start_time=None)
 
 
 @frozen

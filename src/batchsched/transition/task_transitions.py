@@ -13,7 +13,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import is_of, shown
 from batchsched.transition.argument_reader import ArgumentReader
-from batchsched.transition.task_rules import RULES, TO_START, placed
+from batchsched.transition.task_rules import RULES, TO_START, bound, placed, with_run_added
 
 __all__ = ["TaskTransitions"]
 
@@ -21,6 +21,8 @@ _MOVING = (*TO_START, TaskStatus.RELEASING, TaskStatus.RESERVED)
 
 _NEW = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _ON_A_NODE = tuple(status for status in TaskStatus if status not in _NEW)
+
+_ENDS = ("succeeded", "failed")
 
 _Place = tuple[TaskStatus, str]
 """The status that a decision gives a task, and the node."""
@@ -43,9 +45,12 @@ class TaskTransitions:
         replacement: Callable[[TaskInfo], TaskInfo | None],
         given: ArgumentReader,
         *,
+        now: float,
         knows_decisions: bool = True,
     ) -> None:
         self._snapshot = snapshot
+        self._now = now
+        """The time of the next cycle, which is when all that happened is known of."""
         self._events = events
         self._replacement = replacement
         self._given = given
@@ -190,6 +195,9 @@ class TaskTransitions:
                 self.task_faults.append(Fault(f"result.tasks[{task.uid!r}]", message))
                 return task
             is_backfill = self._backfilling.get(task.uid, task.is_backfill)
+            if status is TaskStatus.BINDING:
+                # It holds its resources from the moment of the decision.
+                return bound(task, node_name, is_backfill=is_backfill, now=self._snapshot.now)
             return placed(task, status, node_name, is_backfill=is_backfill)
         if task.status is TaskStatus.RESERVED and not self.keeps_places:
             return placed(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
@@ -225,12 +233,16 @@ class TaskTransitions:
             if self._knows_decisions:
                 self.task_faults.append(Fault(f"{event}[{task.uid!r}]", problem))
             return task
-        return self._replaced(task, replacement) if event == "gone" else rule.after(task)
+        if event == "gone":
+            return self._replaced(task, replacement)
+        return rule.after(with_run_added(task, self._now) if event in _ENDS else task)
 
     def _replaced(
         self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
     ) -> TaskInfo | None:
         path = f"replacement[{task.uid!r}]"
+        # The run is over: what it attained is kept, and the replacement may take it over.
+        task = with_run_added(task, self._now)
         try:
             after = replacement(task)
         except Exception as error:

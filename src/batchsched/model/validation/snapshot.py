@@ -28,6 +28,12 @@ from batchsched.model.validation.resources import (
     scoring_problems,
     total_faults,
 )
+from batchsched.model.validation.timing import (
+    dependency_cycle_faults,
+    has_sound_times,
+    job_timing_problems,
+    task_time_problems,
+)
 from batchsched.model.validation.values import (
     LARGEST,
     Problems,
@@ -86,6 +92,7 @@ def snapshot_faults(
         check.report(path, _job_problems(job))
         tasks += check.tasks(job.tasks, f"{path}.tasks")
     check.unique("jobs", (job.uid for job in jobs))
+    check.faults.extend(dependency_cycle_faults(jobs))
     of_jobs = len(tasks)
     tasks += check.tasks(other_tasks, "other_tasks")
     if check.may_be_too_much:
@@ -206,6 +213,14 @@ class _Check:
             and type(task.is_backfill) is bool
             and type(task.creation_time) in _NUMBERS
             and -LARGEST <= task.creation_time <= LARGEST
+            and (
+                (
+                    task.start_time is None is task.estimate
+                    and type(task.attained_service) is float
+                    and task.attained_service == 0.0
+                )
+                or has_sound_times(task)
+            )
         ):
             return False
         resreq, init_resreq, scoring = task.resreq, task.init_resreq, task.scoring_request
@@ -315,6 +330,7 @@ def _job_problems(job: JobInfo) -> Problems:
     yield from integer_problems("min_available", job.min_available, what, least=0)
     yield from _priority_problems(job.priority)
     yield from time_problems("creation_time", job.creation_time)
+    yield from job_timing_problems(job)
 
 
 def _priority_problems(priority: object) -> Problems:
@@ -335,6 +351,7 @@ def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
     yield from request_problems(task.resreq, task.init_resreq)
     if task.scoring_request is not None:
         yield from under("scoring_request", scoring_problems(task.scoring_request))
+    yield from task_time_problems(task)
     yield from constraint_problems(task)
 
 

@@ -1,0 +1,52 @@
+"""What the decisions of a cycle, and what happened since, make of jobs as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from batchsched.model.cluster import JobInfo
+from batchsched.model.eligibility import unmet_dependencies
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+
+__all__ = ["carried_over"]
+
+
+def carried_over(
+    jobs: Sequence[JobInfo], before: Snapshot, result: CycleResult | None, *, now: float
+) -> Sequence[JobInfo]:
+    """Return jobs, whose tasks are as they are now, with their eligible times and plans.
+
+    Without a result plans stay as they are. O(jobs).
+    """
+    times = _eligible_times(jobs, before, now)
+    known = None if result is None else {job.uid for job in before.jobs}
+    changed: list[JobInfo] | None = None
+    for position, job in enumerate(jobs):
+        plan = job.plan
+        if result is not None and known is not None and job.uid in known:
+            plan = result.planned.get(job.uid)
+        eligible_time = times.get(job.uid, job.eligible_time)
+        if plan != job.plan or eligible_time != job.eligible_time:
+            if changed is None:
+                changed = list(jobs)
+            changed[position] = evolve(job, plan=plan, eligible_time=eligible_time)
+    return jobs if changed is None else changed
+
+
+def _eligible_times(jobs: Sequence[JobInfo], before: Snapshot, now: float) -> dict[str, float]:
+    """Return the eligible times of jobs whose dependencies are seen to hold for the first time.
+
+    For jobs that have just come they held all along, as for those that were eligible before.
+    """
+    waiting = [job for job in jobs if job.depends_on and job.eligible_time is None]
+    if not waiting:
+        return {}
+    unmet_now, unmet_before = unmet_dependencies(jobs), unmet_dependencies(before.jobs)
+    return {
+        job.uid: now if job.uid in unmet_before else job.creation_time
+        for job in waiting
+        if job.uid not in unmet_now
+    }
