@@ -91,7 +91,8 @@ def test_what_cannot_be_read_is_told_at_once():
         ),
         (
             "pod_groups['a/g1'].metadata.annotations['batchsched/depends-on']: "
-            "expected entries such as [namespace/]name=started|succeeded|ended|failed, got 'prepare'"
+            "expected entries such as [namespace/]name=started|succeeded|ended|failed, "
+            "got 'prepare'"
         ),
     ]
 
