@@ -113,7 +113,9 @@ def _with_job(snapshot: Snapshot, uid: str, change: Any) -> Snapshot:
 def _with_task(snapshot: Snapshot, event: Any) -> Snapshot:
     def changed(tasks: tuple[TaskInfo, ...], *, comes_back: bool) -> list[TaskInfo]:
         after = (
-            _after(task, event, comes_back=comes_back) if task.uid == event.uid else task
+            _after(task, event, snapshot.now, comes_back=comes_back)
+            if task.uid == event.uid
+            else task
             for task in tasks
         )
         return [task for task in after if task is not None]
@@ -125,8 +127,13 @@ def _with_task(snapshot: Snapshot, event: Any) -> Snapshot:
     )
 
 
-def _after(task: TaskInfo, event: Event, *, comes_back: bool) -> TaskInfo | None:
-    new = evolve(task, status=TaskStatus.PENDING, node_name=None, is_backfill=False)
+def _after(task: TaskInfo, event: Event, now: float, *, comes_back: bool) -> TaskInfo | None:
+    if isinstance(event, TaskGone | TaskSucceeded | TaskFailed) and task.start_time is not None:
+        attained = task.attained_service + now - task.start_time
+        task = evolve(task, attained_service=attained)
+    new = evolve(
+        task, status=TaskStatus.PENDING, node_name=None, is_backfill=False, start_time=None
+    )
     match event:
         case TaskStarted() | EvictionRefused():
             return evolve(task, status=TaskStatus.RUNNING)
@@ -135,9 +142,9 @@ def _after(task: TaskInfo, event: Event, *, comes_back: bool) -> TaskInfo | None
         case TaskGone():
             return new if comes_back else None
         case TaskSucceeded():
-            return evolve(task, status=TaskStatus.SUCCEEDED, node_name=None)
+            return evolve(task, status=TaskStatus.SUCCEEDED, node_name=None, start_time=None)
         case TaskFailed():
-            return evolve(task, status=TaskStatus.FAILED, node_name=None)
+            return evolve(task, status=TaskStatus.FAILED, node_name=None, start_time=None)
         case TaskReleasing():
             return evolve(task, status=TaskStatus.RELEASING)
         case _:

@@ -15,6 +15,7 @@ from batchsched.model.validation.values import is_mapping, is_of, shown
 from batchsched.transition.content import Content
 from batchsched.transition.event_rules import apply_events
 from batchsched.transition.events import Event
+from batchsched.transition.job_transitions import keep_plans, set_eligible_times
 from batchsched.transition.next_snapshot import next_snapshot
 from batchsched.transition.task_rules import as_new
 
@@ -121,7 +122,9 @@ class Cluster:
         events[1]: there is no queue 'q'
 
         """
+        unmet_before = self._content.unmet()
         apply_events(self._content, events)
+        set_eligible_times(self._content, unmet_before)
         self._content.commit()
 
     def carry_out(
@@ -173,8 +176,11 @@ class Cluster:
             keep_reservations=keep_reservations,
         )
         mark = content.mark()
+        unmet_before = content.unmet()
         try:
             _take_over(content, before, after)
+            keep_plans(content, cycle.planned)
+            set_eligible_times(content, unmet_before)
         except BaseException:
             content.undo_to(mark)
             raise

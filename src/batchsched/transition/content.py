@@ -7,12 +7,13 @@ becomes a `Version`, by which readers catch up: O(what changed), however large t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, cast
 
 from attrs import define, evolve, field
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.eligibility import Unmet, unmet_dependencies
 from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
 from batchsched.model.status import TaskStatus
 
@@ -70,6 +71,10 @@ class Content:
         """The UIDs of the tasks of no job."""
         self.unended: dict[str, int] = {}
         """How many tasks of each job have not ended, by UID of the job; jobs with none left out."""
+        self.dependent: dict[str, None] = {}
+        """The UIDs of the jobs that depend on others and have no eligible time yet."""
+        self.planned: dict[str, None] = {}
+        """The UIDs of the jobs that have a plan."""
         self.version = Version()
         """The newest version."""
         self._made: dict[str, JobInfo] = {}
@@ -183,9 +188,23 @@ class Content:
             return before
         if table in {"jobs", "members"}:
             self._made.pop(key, None)
+        if table == "jobs":
+            self._mark_job(key, cast("JobInfo | None", value))
         if table != "members":
             self._in_order.pop(table, None)
         return self._write(self._tables[table], key, value)
+
+    def _mark_job(self, uid: str, job: JobInfo | None) -> None:
+        """Know again which jobs depend on others, and which have plans."""
+        is_dependent = job is not None and bool(job.depends_on) and job.eligible_time is None
+        for marked, holds in (
+            (self.dependent, is_dependent),
+            (self.planned, job is not None and job.plan is not None),
+        ):
+            if holds:
+                marked[uid] = None
+            else:
+                marked.pop(uid, None)
 
     @staticmethod
     def _write(table: dict[str, Any], key: str, value: Value) -> Value:
@@ -275,6 +294,15 @@ class Content:
             other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
             now=self.now,
         )
+
+    def unmet(self) -> Mapping[str, Unmet]:
+        """Return the jobs that are not eligible, by UID. O(what they depend on)."""
+        if not self.dependent:
+            return {}
+        uids = dict(self.dependent)
+        for uid in self.dependent:
+            uids.update(dict.fromkeys(d.job for d in self.jobs[uid].depends_on))
+        return unmet_dependencies(self.job(uid) for uid in sorted(uids) if uid in self.jobs)
 
     def ended_jobs(self) -> Iterator[str]:
         """Yield the UIDs of the jobs that have tasks, all of which have ended. O(jobs)."""

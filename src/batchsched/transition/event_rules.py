@@ -47,7 +47,7 @@ from batchsched.transition.events import (
     TaskSucceeded,
     TimePassed,
 )
-from batchsched.transition.task_rules import RULES
+from batchsched.transition.task_rules import RULES, with_run_added
 
 __all__ = ["apply_events"]
 
@@ -63,6 +63,9 @@ _RULE_OF: dict[type[object], str] = {
     TaskGone: "gone",
     TaskRemoved: "removed",
 }
+
+_ENDS = ("succeeded", "failed", "gone")
+"""The rules by which a run ends."""
 
 
 def apply_events(content: Content, events: Iterable[object]) -> None:
@@ -141,6 +144,8 @@ class _Applied:
         if problem:
             self._refuse(f"task {uid!r}: {problem}")
             return
+        if rule_name in _ENDS:
+            task = with_run_added(task, content.now)
         # Nothing makes a task of no job anew.
         is_left_for_good = rule_name == "gone" and uid in content.others
         after = None if is_left_for_good else rule.after(task)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from attrs import evolve
 
@@ -10,8 +10,10 @@ from batchsched.model.cluster import JobInfo
 from batchsched.model.eligibility import unmet_dependencies
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.timing import Plan
+from batchsched.transition.content import Content
 
-__all__ = ["carried_over"]
+__all__ = ["carried_over", "keep_plans", "set_eligible_times"]
 
 
 def carried_over(
@@ -50,3 +52,24 @@ def _eligible_times(jobs: Sequence[JobInfo], before: Snapshot, now: float) -> di
         for job in waiting
         if job.uid not in unmet_now
     }
+
+
+def set_eligible_times(content: Content, unmet_before: Container[str]) -> None:
+    """Set the eligible times of jobs in a table whose dependencies are seen to hold; see above.
+
+    O(what the jobs depend on that are not known to be eligible).
+    """
+    unmet_now = content.unmet()
+    for uid in list(content.dependent):
+        if uid not in unmet_now:
+            job = content.jobs[uid]
+            time = content.now if uid in unmet_before else job.creation_time
+            content.put("jobs", uid, evolve(job, eligible_time=time))
+
+
+def keep_plans(content: Content, planned: Mapping[str, Plan]) -> None:
+    """Let the jobs in a table have the plans of the last cycle, and no others. O(plans)."""
+    for uid in {**content.planned, **dict.fromkeys(planned)}:
+        job = content.jobs.get(uid)
+        if job is not None and job.plan != planned.get(uid):
+            content.put("jobs", uid, evolve(job, plan=planned.get(uid)))
