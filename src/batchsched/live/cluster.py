@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from typing import cast
 
 from attrs import evolve
 
@@ -164,7 +165,7 @@ class Cluster:
         if is_of(cycle, CycleResult):
             part = _concerned(cycle, content, named, nodes)
         for uids in (not_started, still_releasing):
-            named.update(dict.fromkeys(uid for uid in uids if isinstance(uid, str)))
+            named.update(dict.fromkeys(uid for uid in uids if is_of(uid, str)))
         before = content.part([uid for uid in named if uid in content.tasks], nodes)
         after = next_snapshot(
             before,
@@ -191,7 +192,7 @@ class Cluster:
         return self._content.snapshot()
 
     @contextmanager
-    def trial(self) -> Iterator[Cluster]:
+    def trial(self) -> Generator[Cluster]:
         """Let everything that is done to the cluster inside be undone at the end.
 
         What is given is the cluster itself: apply events, and schedule with what is attached
@@ -238,9 +239,8 @@ class Cluster:
 def _listed(uids: Iterable[str]) -> Iterable[str]:
     """Return UIDs so that they can be gone through twice, or as they are, to be refused."""
     given: object = uids
-    if isinstance(given, str) or is_mapping(given) or not isinstance(given, Iterable):
-        return uids
-    return list(uids)
+    is_list = isinstance(given, Iterable) and not isinstance(given, str) and not is_mapping(given)
+    return list(uids) if is_list else uids
 
 
 def _concerned(
@@ -268,7 +268,7 @@ def _concerned(
 def _note(decided: object, named: dict[str, None], nodes: dict[str, None]) -> None:
     if not isinstance(decided, Iterable):
         return
-    for decision in decided:
+    for decision in cast("Iterable[object]", decided):
         for attribute in ("task_uid", "for_task_uid"):
             uid = getattr(decision, attribute, None)
             if isinstance(uid, str):

@@ -153,7 +153,9 @@ def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
 
 
 def _dependencies(items: Iterable[Dependency], /) -> tuple[Dependency, ...]:
-    return items if items is _NO_DEPENDENCIES else kept_in_order(items, _dependency_order)
+    return (
+        _NO_DEPENDENCIES if items is _NO_DEPENDENCIES else kept_in_order(items, _dependency_order)
+    )
 
 
 def _dependency_order(dependency: Dependency) -> str:

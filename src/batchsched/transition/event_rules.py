@@ -19,6 +19,7 @@ from batchsched.model.validation.values import (
     is_mapping,
     is_of,
     is_text,
+    is_tuple,
     join_path,
     shown,
     time_problems,
@@ -164,7 +165,7 @@ class _Applied:
         content, uid = self._content, event.job_uid
         is_there = self._expect(uid, content.jobs, "job")
         tasks: object = event.tasks
-        if is_text(tasks) or is_mapping(tasks) or not isinstance(tasks, tuple):
+        if is_text(tasks) or is_mapping(tasks) or not is_tuple(tasks):
             self._refuse(f"expected tasks, got {shown(tasks)}", "tasks")
             return
         if not is_there:
@@ -200,7 +201,7 @@ class _Applied:
             return
         self._to_check.append((self._path, "jobs", job))
         tasks: object = job.tasks
-        if not isinstance(tasks, tuple) or not all(is_of(task, TaskInfo) for task in job.tasks):
+        if not is_tuple(tasks) or not all(is_of(task, TaskInfo) for task in job.tasks):
             return  # the check of the job says what is wrong
         new = [task for task in job.tasks if self._is_new_task(task)]
         if len(set(_uids(new))) == len(job.tasks):
@@ -305,7 +306,7 @@ class _Applied:
             elif part == "other_tasks":
                 tasks = (cast("TaskInfo", item),)
             nodes: dict[str, NodeInfo] = {}
-            if isinstance(tasks, tuple):
+            if is_tuple(tasks):
                 for name in {task.node_name for task in tasks if is_of(task, TaskInfo)}:
                     if is_text(name) and name in content.nodes:
                         nodes[name] = content.nodes[name]
