@@ -238,9 +238,11 @@ class Cluster:
 
 def _listed(uids: Iterable[str]) -> Iterable[str]:
     """Return UIDs so that they can be gone through twice, or as they are, to be refused."""
-    given: object = uids
-    is_list = isinstance(given, Iterable) and not isinstance(given, str) and not is_mapping(given)
-    return list(uids) if is_list else uids
+    return list(uids) if _is_list(uids) else uids
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, str) and not is_mapping(given)
 
 
 def _concerned(
