@@ -242,7 +242,7 @@ def _listed(uids: Iterable[str]) -> Iterable[str]:
 
 
 def _is_list(given: object) -> bool:
-    return isinstance(given, Iterable) and not isinstance(given, str) and not is_mapping(given)
+    return not isinstance(given, str) and not is_mapping(given) and isinstance(given, Iterable)
 
 
 def _concerned(
