@@ -25,6 +25,7 @@ from batchsched.model.validation.values import is_of, shown
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.session.outcomes import close
 from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import PlacementFactory, Session
 
 __all__ = ["Scheduler", "schedule"]
@@ -118,6 +119,8 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
     def open(self, snapshot: Snapshot, /) -> Session:
         """Open a session on a snapshot without running any action, to look around or to test.
 
+        Jobs whose promises have come true since the last cycle are bound by then.
+
         Raises:
             SnapshotError: it is no `Snapshot`.
             PluginError: a plugin raised when it was opened, or opened what it must not.
@@ -126,7 +129,10 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         if not is_of(snapshot, Snapshot):
             message = f"{shown(snapshot)} is no Snapshot; make one of it"
             raise SnapshotError([Fault("snapshot", message)])
-        return Session(snapshot, self._plugins, self._placement)
+        session = Session(snapshot, self._plugins, self._placement)
+        keep_promises(session)
+        start_promised_jobs(session)
+        return session
 
     def attach(self, cluster: Cluster, /) -> AttachedScheduler:
         """Attach to a living cluster: what is remembered of it makes cycles cost what changed.

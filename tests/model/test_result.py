@@ -42,6 +42,8 @@ FULL = {
     "conditional": (Promise(task_uid="u3", node_name="n4"),),
     "reserved": (Promise(task_uid="u4", node_name="n5"),),
     "dropped_reservations": (Promise(task_uid="u5", node_name="n6"),),
+    "kept_promises": (Promise(task_uid="u2", node_name="n3"),),
+    "dropped_promises": (Promise(task_uid="u6", node_name="n7"),),
     "tasks": {
         "u1": TaskOutcome(status=TaskStatus.BINDING, node_name="n2"),
         "u0": TaskOutcome(status=TaskStatus.BINDING, node_name="n1", is_backfill=True),
@@ -196,6 +198,8 @@ class TestToDict:
             "conditional": [{"task_uid": "u3", "node_name": "n4"}],
             "reserved": [{"task_uid": "u4", "node_name": "n5"}],
             "dropped_reservations": [{"task_uid": "u5", "node_name": "n6"}],
+            "kept_promises": [{"task_uid": "u2", "node_name": "n3"}],
+            "dropped_promises": [{"task_uid": "u6", "node_name": "n7"}],
             "tasks": {
                 "u0": {"status": "Binding", "node_name": "n1", "is_backfill": True},
                 "u1": {"status": "Binding", "node_name": "n2", "is_backfill": False},
@@ -259,6 +263,7 @@ class TestPrinting:
             "  promise: u3 -> n4",
             "  reserve: u4 -> n5",
             "  give up: u5 -> n6",
+            "  give up: u6 -> n7",
             "  plan: a/m at 1400",
             "  plan: a/k at 1410",
             "  pending: 2 x 0/5 nodes are available: 5 insufficient cpu",

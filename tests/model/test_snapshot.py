@@ -560,10 +560,6 @@ class TestPlaceFaults:
                 "status: Allocated exists only inside a session; give the task as Pending",
             ),
             (
-                {"status": TaskStatus.PIPELINED, "node_name": "n1"},
-                "status: Pipelined exists only inside a session; give the task as Pending",
-            ),
-            (
                 {"status": TaskStatus.CONDITIONAL, "node_name": "n1"},
                 "status: Conditional exists only inside a session; give the task as Pending",
             ),
@@ -581,6 +577,7 @@ class TestPlaceFaults:
             ({"status": TaskStatus.BOUND}, "node_name: a task that is Bound needs a node"),
             ({"status": TaskStatus.BINDING}, "node_name: a task that is Binding needs a node"),
             ({"status": TaskStatus.RESERVED}, "node_name: a task that is Reserved needs a node"),
+            ({"status": TaskStatus.PIPELINED}, "node_name: a task that is Pipelined needs a node"),
             (
                 {"status": TaskStatus.RUNNING, "node_name": "n2"},
                 "node_name: 'n2' is no node of this snapshot",

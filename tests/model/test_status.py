@@ -51,7 +51,7 @@ def test_the_statuses_are_those_of_the_specification() -> None:
         ),
         (
             "in_snapshot",
-            {status.value for status in TaskStatus} - {"Allocated", "Pipelined", "Conditional"},
+            {status.value for status in TaskStatus} - {"Allocated", "Conditional"},
         ),
     ],
 )

@@ -91,6 +91,8 @@ def decisions(result: CycleResult) -> dict[str, object]:
         "conditional": result.conditional,
         "reserved": result.reserved,
         "dropped": result.dropped_reservations,
+        "kept promises": result.kept_promises,
+        "dropped promises": result.dropped_promises,
         "tasks": dict(result.tasks),
         "phases": {uid: outcome.phase for uid, outcome in result.jobs.items()},
         "left out": set(result.left_out),

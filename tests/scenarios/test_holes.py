@@ -173,7 +173,7 @@ def test_l5_not_even_while_the_evicted_task_takes_its_time_to_leave() -> None:
         )
         result = simulation.cycle()
         assert not result.binds
-        assert set(places(result, "a").values()) == {"Reserved n1"}
+        assert set(places(result, "a").values()) == {"Pipelined n1"}
     simulation.step()
     assert bound(simulation.cycle()) == {"a-1": "n1", "a-2": "n1"}
 

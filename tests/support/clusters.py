@@ -45,13 +45,14 @@ def job(name: str, *requests: str, minimum: int | None = None, **more: Any) -> J
     """A job whose tasks, NAME-1, NAME-2, ..., wait; all of them must start together by default.
 
     A request "1C1G@n1" is a task that runs on n1, "1C1G@n1*" one that is marked as backfill
-    there, "1C1G>n1" one that is Reserved there.
+    there, "1C1G>n1" one that is Reserved there, "1C1G~n1" one that is Pipelined there, "1C1G!n1"
+    one that is Releasing there.
     """
     namespace = more.get("namespace", "default")
     priority_class_name = more.pop("priority_class_name", "")
     tasks = []
     for number, text in enumerate(requests, start=1):
-        request, kind, place = re.fullmatch(r"([^@>]*)([@>]?)(.*)", text).groups()
+        request, kind, place = re.fullmatch(r"([^@>~!]*)([@>~!]?)(.*)", text).groups()
         is_backfill = place.endswith("*")
         tasks.append(
             TaskInfo(
@@ -64,6 +65,8 @@ def job(name: str, *requests: str, minimum: int | None = None, **more: Any) -> J
                     "": TaskStatus.PENDING,
                     "@": TaskStatus.RUNNING,
                     ">": TaskStatus.RESERVED,
+                    "~": TaskStatus.PIPELINED,
+                    "!": TaskStatus.RELEASING,
                 }[kind],
                 node_name=place.rstrip("*") or None,
                 is_backfill=is_backfill,

@@ -313,9 +313,9 @@ def discarding_leaves_no_trace() -> Iterator[list[int]]:
     counted = [0]
     begin, discard = Session.statement, Statement.discard
 
-    def statement(self: Session) -> Statement:
+    def statement(self: Session, *, is_trial: bool = False) -> Statement:
         state = state_of(self)
-        opened = begin(self)
+        opened = begin(self, is_trial=is_trial)
         before[id(opened)] = state
         return opened
 

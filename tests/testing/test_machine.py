@@ -134,9 +134,11 @@ def test_the_account_of_ping_pong_tells_what_every_cycle_does() -> None:
     with pytest.raises(PingPong) as caught:
         live(snapshot)
     assert str(caught.value).splitlines() == [
-        "ping-pong: a-1 evicted and placed again every 2 cycles, for ever:",
+        "ping-pong: a-1, b-1 evicted and placed again every 4 cycles, for ever:",
         "  cycle 1: evict a-1 from n1 (preempt for b-1); promise b-1 a place on n1",
-        "  cycle 2: bind a-1 to n1",
+        "  cycle 2: bind b-1 to n1",
+        "  cycle 3: evict b-1 from n1 (preempt for a-1); promise a-1 a place on n1",
+        "  cycle 4: bind a-1 to n1",
     ]
 
 

@@ -19,8 +19,10 @@ from tests.support.decided import (
 
 from batchsched import (
     CycleResult,
+    EventError,
     JobInfo,
     NodeInfo,
+    Promise,
     Taint,
     TaintEffect,
     TaskStatus,
@@ -29,27 +31,65 @@ from batchsched import (
 )
 
 
-def test_the_places_of_a_gang_for_which_loans_were_called_in_are_kept() -> None:
+def test_the_places_that_a_result_keeps_for_claimants_are_promised_to_them_again() -> None:
     gang = JobInfo(name="g", queue="q", tasks=[task(uid) for uid in "abcde"])
-    lent = task("lent", RUNNING, "n1", mark=True)
-    before = evolve(snapshot_of(lent), jobs=[gang, *snapshot_of(lent).jobs])
+    victim = task("victim", RUNNING, "n1")
+    before = evolve(snapshot_of(victim), jobs=[gang, *snapshot_of(victim).jobs])
     result = result_of(
         a=(TaskStatus.ALLOCATED, "n1", False),
         b=(TaskStatus.PIPELINED, "n1", False),
-        c=(TaskStatus.PENDING, None, False),
-        lent=(RELEASING, "n1", True),
+        c=(TaskStatus.PIPELINED, "n2", False),
+        victim=(RELEASING, "n1", False),
     )
-    result = evolve(result, evictions=[evolve(result.evictions[0], for_task_uid="b")])
-    places = {
-        uid: place[:2] for uid, place in tasks_of(next_snapshot(before, result, now=11)).items()
-    }
-    assert places["a"] == places["b"] == ("Reserved", "n1")
-    assert places["c"] == ("Pending", None)
+    kept = (Promise(task_uid="a", node_name="n1"), Promise(task_uid="b", node_name="n1"))
+    result = evolve(result, kept_promises=kept)
+    following = next_snapshot(before, result, now=11)
+    places = {uid: place[:2] for uid, place in tasks_of(following).items()}
+    assert places["a"] == places["b"] == ("Pipelined", "n1")
+    assert places["c"] == places["d"] == ("Pending", None)
+    # Without a cycle in between they stay; a cycle that does not keep them ends them.
+    again = next_snapshot(following, None, now=12)
+    assert tasks_of(again)["a"] == ("Pipelined", "n1", False)
+    ended = next_snapshot(following, result_of(a=(TaskStatus.PENDING, None, False)), now=12)
+    assert tasks_of(ended)["a"] == tasks_of(ended)["b"] == ("Pending", None, False)
     forgotten = tasks_of(next_snapshot(before, result, now=11, keep_reservations=False))
     assert forgotten["a"] == forgotten["b"] == ("Pending", None, False)
 
 
-def test_the_places_of_a_job_that_evicted_ordinary_tasks_are_not_kept() -> None:
+def test_a_promise_on_a_node_that_is_gone_is_for_the_next_cycle_to_end() -> None:
+    before = snapshot_of(task("a", TaskStatus.PIPELINED, "n1"), task("b"))
+    following = next_snapshot(before, None, now=11, nodes=before.nodes[1:])
+    assert tasks_of(following)["a"] == ("Pipelined", "n1", False)
+
+
+@pytest.mark.parametrize(
+    ("kept", "fault"),
+    [
+        (
+            [Promise(task_uid="a", node_name="n9")],
+            "result.kept_promises['a']: 'n9' was not there; the result is of another snapshot",
+        ),
+        (
+            [Promise(task_uid="a", node_name="n1")] * 2,
+            "result.kept_promises['a']: two promises name the task",
+        ),
+        (
+            [Promise(task_uid="b", node_name="n1")],
+            (
+                "result.tasks['b']: it keeps a promise to the task, which is Running; the result "
+                "is of another snapshot"
+            ),
+        ),
+    ],
+)
+def test_promises_that_cannot_be_kept_are_faults(kept: list[Promise], fault: str) -> None:
+    before = snapshot_of(task("a"), task("b", RUNNING, "n1"))
+    with pytest.raises(EventError) as caught:
+        next_snapshot(before, CycleResult(kept_promises=tuple(kept)), now=11)
+    assert fault in str(caught.value).splitlines()
+
+
+def test_the_places_of_a_job_of_which_the_result_keeps_no_promise_are_not_kept() -> None:
     before = snapshot_of(task("a"), task("b", RUNNING, "n1"))
     result = result_of(a=(TaskStatus.PIPELINED, "n1", False), b=(RELEASING, "n1", False))
     result = evolve(result, evictions=[evolve(result.evictions[0], for_task_uid="a")])

@@ -46,6 +46,8 @@ How objects are understood:
   ``?`` after it: a job that is not there has ended well). On pods, ``batchsched/estimate`` goes
   before the deadline of the specification, and ``batchsched/attained-service`` tells for how
   long earlier runs held resources. The labels of a group, or of a pod without one, are its job's.
+- **Promises**: a pending pod with ``status.nominatedNodeName`` is Pipelined on that node;
+  `nomination_patches` writes and removes it.
 - A ``namespaceSelector`` of pod affinity is replaced by the namespaces that it selects now.
   ``matchLabelKeys`` need nothing: the API server has merged them into the label selector.
 
@@ -55,6 +57,7 @@ What changes scheduling elsewhere and is not supported here gives a `Notice`: se
 from batchsched.kubernetes.decisions import (
     binding_objects,
     eviction_objects,
+    nomination_patches,
     reservation_patches,
 )
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
@@ -62,6 +65,7 @@ from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 __all__ = [
     "binding_objects",
     "eviction_objects",
+    "nomination_patches",
     "read_objects",
     "reservation_patches",
     "snapshot_from_objects",

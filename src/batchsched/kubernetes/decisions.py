@@ -10,7 +10,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.transition.reservations import reservations_to_keep
 
-__all__ = ["binding_objects", "eviction_objects", "reservation_patches"]
+__all__ = ["binding_objects", "eviction_objects", "nomination_patches", "reservation_patches"]
 
 
 def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
@@ -119,6 +119,53 @@ def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict
             metadata["uid"] = uid
         metadata["annotations"] = {RESERVED_NODE: after.get(uid)}
         patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    return patches
+
+
+def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
+    """Return a patch for every pod whose promise is to change, in order of UID. O(snapshot).
+
+    Patches are merge patches for the ``status`` subresource of the pods that their metadata name.
+    They set ``status.nominatedNodeName`` to the node where evicted tasks make room for the pod
+    (`CycleResult.kept_promises`), or remove it (None). `snapshot_from_objects` reads such a pod as
+    Pipelined, so that nobody else gets the room meanwhile. Pods that are nominated to the right
+    node already are left alone, and so are those that were bound, of which Kubernetes removes it.
+
+    Kubernetes refuses a patch that names another UID than the pod's.
+
+    Raises:
+        UnknownNameError: `result` was not decided on `snapshot`.
+
+    >>> from batchsched import JobInfo, Snapshot, TaskInfo
+    >>> from batchsched.model.result import CycleResult, Promise
+    >>> tasks = [
+    ...     TaskInfo(uid="u1", name="p1"),
+    ...     TaskInfo(uid="u2", name="p2", status=TaskStatus.PIPELINED, node_name="n1"),
+    ... ]
+    >>> snapshot = Snapshot(jobs=[JobInfo(name="j", queue="q", tasks=tasks)])
+    >>> result = CycleResult(kept_promises=(Promise(task_uid="u1", node_name="n1"),))
+    >>> for patch in nomination_patches(result, snapshot):
+    ...     print(patch["metadata"]["name"], patch["status"])
+    p1 {'nominatedNodeName': 'n1'}
+    p2 {'nominatedNodeName': None}
+
+    """
+    tasks = _tasks_by_uid(snapshot)
+    before = {
+        uid: task.node_name for uid, task in tasks.items() if task.status is TaskStatus.PIPELINED
+    }
+    after = {promise.task_uid: promise.node_name for promise in result.kept_promises}
+    bound = {bind.task_uid for bind in result.binds}
+    patches: list[dict[str, object]] = []
+    for uid in sorted((before.keys() | after.keys()) - bound):
+        if before.get(uid) == after.get(uid):
+            continue
+        task = _task(tasks, uid)
+        metadata: dict[str, object] = _metadata(task)
+        if _has_own_uid(task):
+            metadata["uid"] = uid
+        status: dict[str, object] = {"nominatedNodeName": after.get(uid)}
+        patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
     return patches
 
 

@@ -18,7 +18,7 @@ from batchsched.model.status import TaskStatus
 __all__ = ["JobBuilder"]
 
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-_WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED)
+_WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 
 @frozen

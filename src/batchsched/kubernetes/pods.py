@@ -109,7 +109,8 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
 def _standing(
     pod: KubernetesObject, spec: Reader, reserved_node: str
 ) -> tuple[TaskStatus, str | None]:
-    phase = pod.reader.child("status").text("phase") or "Pending"
+    pod_status = pod.reader.child("status")
+    phase = pod_status.text("phase") or "Pending"
     # It lies ahead by the time that the pod is given to end, so it says nothing of the present.
     is_deleted = pod.metadata.time("deletionTimestamp", is_past=False) is not None
     node_name = spec.text("nodeName") or None
@@ -125,6 +126,9 @@ def _standing(
         return TaskStatus.BOUND, node_name
     if reserved_node:
         return TaskStatus.RESERVED, reserved_node
+    nominated_node = pod_status.text("nominatedNodeName")
+    if nominated_node:
+        return TaskStatus.PIPELINED, nominated_node
     return TaskStatus.PENDING, None
 
 

@@ -108,6 +108,12 @@ class CycleResult:
     """Tasks for which a node is kept closed; in order of task UID."""
     dropped_reservations: tuple[Promise, ...] = ()
     """Reservations of the snapshot that this cycle gave up, and neither used nor made again."""
+    kept_promises: tuple[Promise, ...] = ()
+    """Places that are the tasks' in the next cycle too, because tasks were evicted for their jobs.
+
+    They are Pipelined or Allocated now, and are to be Pipelined then; in order of task UID."""
+    dropped_promises: tuple[Promise, ...] = ()
+    """Promises of the snapshot that ended in this cycle and were not used; in order of task UID."""
     tasks: Mapping[str, TaskOutcome] = field(default=EMPTY, converter=_tasks)
     """Task UID to outcome, for every task of the jobs in the session."""
     jobs: Mapping[str, JobOutcome] = field(default=EMPTY, converter=_jobs)
@@ -174,7 +180,7 @@ class CycleResult:
             ("pipeline", self.pipelined),
             ("promise", self.conditional),
             ("reserve", self.reserved),
-            ("give up", self.dropped_reservations),
+            ("give up", (*self.dropped_reservations, *self.dropped_promises)),
         ):
             yield from _some(word, [f"{p.task_uid} -> {p.node_name}" for p in promises])
         plans = sorted(self.planned.items(), key=lambda item: (item[1].start, item[0]))

@@ -25,7 +25,7 @@ class TaskStatus(Enum):
     ALLOCATED = "Allocated"
     """Placed in this session, not bound yet; exists only inside a session."""
     PIPELINED = "Pipelined"
-    """Promised resources that are being released; exists only inside a session."""
+    """Promised resources of its node that are being released."""
     CONDITIONAL = "Conditional"
     """Promised resources that backfill tasks hold now; exists only inside a session."""
     RESERVED = "Reserved"
@@ -76,7 +76,7 @@ class TaskStatus(Enum):
             active or value in ("Succeeded", "Pipelined", "Conditional", "Reserved")
         )
         self.valid = int(self.conditionally_ready or value == "Pending")
-        self.in_snapshot = value not in ("Allocated", "Pipelined", "Conditional")
+        self.in_snapshot = value not in ("Allocated", "Conditional")
 
 
 class JobPhase(Enum):

@@ -17,6 +17,7 @@ from batchsched.model.reasons import (
 )
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.model.status import JobPhase, TaskStatus
+from batchsched.session.promises import end_promises, places_of_claimants
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, TaskState
 
@@ -24,7 +25,7 @@ __all__ = ["close"]
 
 
 def close(session: Session) -> CycleResult:
-    """Close the plugins, give up reservations that came to nothing, and tell the outcome."""
+    """Close the plugins, end reservations and promises that came to nothing, tell the outcome."""
     if session.ledger.broken:
         # Somebody caught the error; nothing that the books say may become a decision.
         raise InvariantError(session.ledger.broken)
@@ -36,6 +37,7 @@ def close(session: Session) -> CycleResult:
                 # It was tried: what it lacks is company, not an action.
                 session.record_rollback(job.having(TaskStatus.RESERVED))
             session.drop_reservations(job)
+    end_promises(session)
     conditions = session.plugin_set.close()
     reasons = _Reasons(session)
     jobs: dict[str, JobOutcome] = {}
@@ -74,7 +76,11 @@ def close(session: Session) -> CycleResult:
         pipelined=_in_order(promises[TaskStatus.PIPELINED]),
         conditional=_in_order(promises[TaskStatus.CONDITIONAL]),
         reserved=_in_order(promises[TaskStatus.RESERVED]),
-        dropped_reservations=_in_order(_dropped(session.initial_reservations)),
+        dropped_reservations=_in_order(_dropped(session.initial_reservations, TaskStatus.RESERVED)),
+        kept_promises=_in_order(map(_place_of, places_of_claimants(session))),
+        dropped_promises=_in_order(
+            _dropped((task for task, _ in session.ledger.initial_promises), TaskStatus.PIPELINED)
+        ),
         tasks=tasks,
         jobs=jobs,
         left_out=session.left_out,
@@ -86,8 +92,13 @@ def _in_order(promises: Iterable[Promise]) -> tuple[Promise, ...]:
     return tuple(sorted(promises, key=lambda promise: promise.task_uid))
 
 
-def _dropped(tasks: Iterable[TaskState]) -> Iterator[Promise]:
-    """Yield the reservations of the snapshot that were neither used nor kept.
+def _place_of(task: TaskState) -> Promise:
+    assert task.node is not None
+    return Promise(task_uid=task.uid, node_name=task.node.name)
+
+
+def _dropped(tasks: Iterable[TaskState], status: TaskStatus) -> Iterator[Promise]:
+    """Yield the places that the snapshot has for tasks, and that were neither used nor kept.
 
     Where tasks ended is what counts. In between a reservation may have been given up and made
     again, or the task may have been given the very place that it had lost.
@@ -96,7 +107,7 @@ def _dropped(tasks: Iterable[TaskState]) -> Iterator[Promise]:
         before = task.info.node_name
         assert before is not None
         is_there = task.node is not None and task.node.name == before
-        if not (is_there and task.status in (TaskStatus.BINDING, TaskStatus.RESERVED)):
+        if not (is_there and task.status in (TaskStatus.BINDING, status)):
             yield Promise(task_uid=task.uid, node_name=before)
 
 

@@ -119,10 +119,10 @@ class Session:
             if node.reserved_tasks and not fits(node.reserved, self.room_for_jobs(node)):
                 for task in sorted(node.reserved_tasks.values(), key=_uid):
                     self._drop_reservation(task)
-            elif node.reserved_tasks and _is_out_of_service(node.info):
+            elif node.reserved_tasks:
                 # Nobody knows for how long. Meanwhile other nodes could be reserved.
                 for task in sorted(node.reserved_tasks.values(), key=_uid):
-                    if self.placement.refusal(task, node) is not None:
+                    if self.is_out_of_service(task, node):
                         self._drop_reservation(task)
         for job in self.ledger.jobs.values():
             if job.count(TaskStatus.RESERVED) and (not job.in_session or self.job_ready(job)):
@@ -135,6 +135,10 @@ class Session:
 
     def _drop_reservation(self, task: TaskState) -> None:
         self.ledger.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+
+    def is_out_of_service(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a node takes no tasks at all for now, this one included."""
+        return _takes_no_tasks(node.info) and self.placement.refusal(task, node) is not None
 
     # What there is
 
@@ -511,7 +515,7 @@ def _without_queue(job: JobState, queues: Mapping[str, QueueState]) -> JobCondit
     return JobCondition(ConditionReason.QUEUE_NOT_LEAF, f"{message}; jobs name one of those")
 
 
-def _is_out_of_service(node: NodeInfo) -> bool:
+def _takes_no_tasks(node: NodeInfo) -> bool:
     """Return whether the node says that it takes no tasks at all, whichever they are."""
     return (
         node.unschedulable

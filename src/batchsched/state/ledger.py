@@ -39,7 +39,8 @@ class Ledger:
     """The books of one session, opened on a snapshot. O(size of the snapshot) to open.
 
     A task that the snapshot has as Reserved on a node that is not there is entered as
-    Pending; `lost_reservations` lists them.
+    Pending; `lost_reservations` lists them. So is every task that the snapshot has as Pipelined;
+    `initial_promises` lists them.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -65,6 +66,8 @@ class Ledger:
         """All tasks by UID, those of no job included."""
         self.lost_reservations: list[tuple[TaskState, str]] = []
         """Tasks that were Reserved on a node that is gone, with the node's name."""
+        self.initial_promises: list[tuple[TaskState, str]] = []
+        """Tasks that the snapshot has as Pipelined, with the names of their nodes."""
         self.changes: list[int] = []
         """The indices of the nodes that changed, in the order of the changes."""
         self.job_changes: list[JobState] = []
@@ -104,7 +107,11 @@ class Ledger:
             # It may be less than `resreq` by what makes no difference; what it holds counts too.
             init_resreq = tuple(map(max, vector(info.init_resreq), resreq))
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
-        if info.node_name is not None:
+        if info.status is TaskStatus.PIPELINED:
+            # Whether the promise still holds is for the session to decide.
+            self.initial_promises.append((task, info.node_name or ""))
+            task.status = TaskStatus.PENDING
+        elif info.node_name is not None:
             node = self.node_named.get(info.node_name)
             if node is None:
                 self.lost_reservations.append((task, info.node_name))
@@ -113,7 +120,7 @@ class Ledger:
                 self._put_on(task, node)
         if job is not None:
             _count(job, task)
-            if task.is_backfill and task.status.holds:
+            if task.is_backfill and task.status.holds and task.node is not None:
                 job.backfilling += 1
         return task
 
@@ -364,7 +371,7 @@ class Ledger:
             counted = JobState(job.info, job.queue)
             for task in job.tasks:
                 _count(counted, task)
-                if task.is_backfill and task.status.holds:
+                if task.is_backfill and task.status.holds and task.node is not None:
                     counted.backfilling += 1
             for name in (
                 *("allocated", "counts", "backfilling", "ready_count", "waiting_count"),

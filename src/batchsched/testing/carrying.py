@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from batchsched.errors import FaultsError
-from batchsched.model.cluster import JobInfo, TaskInfo
-from batchsched.model.result import CycleResult
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.result import CycleResult, Promise
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.testing.code import as_code, as_script
@@ -62,7 +62,7 @@ def check_next_snapshot(snapshot: Snapshot, result: CycleResult, following: Snap
 
     What was bound runs; what was evicted or leaving is gone, and comes back Pending; what is
     Reserved stays so unless its node refuses it for good, and is joined by Allocated tasks of
-    the same job where there is room. Jobs for which backfill was evicted may have places kept.
+    the same job where there is room. What the result lists as `kept_promises` is Pipelined.
     Everything else is as it was. That is what `next_snapshot` makes when no event is named.
 
     Raises:
@@ -91,11 +91,10 @@ def _problems(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> I
             outcome is not None and outcome.status is TaskStatus.RESERVED
             for outcome in (result.tasks.get(task.uid) for task in job.tasks)
         )
-        may_keep = holds or _called_in_loans(job, snapshot, result)
         keeps = any(task.status is TaskStatus.RESERVED for task in jobs[job.uid].tasks)
         for task in job.tasks:
             found = after[task.uid]
-            allowed = list(_expected(task, result, snapshot, may_keep=may_keep))
+            allowed = list(_expected(task, result, snapshot, may_keep=holds))
             if (found.status, found.node_name) not in allowed:
                 outcome = result.tasks.get(task.uid)
                 stood = "was in no session" if outcome is None else f"is {outcome.status.value}"
@@ -117,15 +116,6 @@ def _problems(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> I
                 yield from _not_kept(task, result.tasks[task.uid].node_name, following)
 
 
-def _called_in_loans(job: JobInfo, snapshot: Snapshot, result: CycleResult) -> bool:
-    """Return whether tasks were evicted for the job that were marked as backfill."""
-    marked = {task.uid for other in snapshot.jobs for task in other.tasks if task.is_backfill} | {
-        task.uid for task in snapshot.other_tasks if task.is_backfill
-    }
-    mine = {task.uid for task in job.tasks}
-    return any(e.task_uid in marked and e.for_task_uid in mine for e in result.evictions)
-
-
 def _expected(
     task: TaskInfo, result: CycleResult, snapshot: Snapshot, *, may_keep: bool
 ) -> Iterator[tuple[TaskStatus, str | None]]:
@@ -140,11 +130,18 @@ def _expected(
         yield status, node_name
         if _is_refused(task, node_name, snapshot):
             yield pending
-    elif status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+    elif Promise(task_uid=task.uid, node_name=node_name or "") in result.kept_promises:
+        yield TaskStatus.PIPELINED, node_name
+    elif status is TaskStatus.ALLOCATED:
         yield pending
         if may_keep:
             yield TaskStatus.RESERVED, node_name
-    elif status in (TaskStatus.RELEASING, TaskStatus.CONDITIONAL, TaskStatus.RESERVED):
+    elif status in (
+        TaskStatus.RELEASING,
+        TaskStatus.CONDITIONAL,
+        TaskStatus.RESERVED,
+        TaskStatus.PIPELINED,
+    ):
         yield pending
     else:
         yield status, node_name

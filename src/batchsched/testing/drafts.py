@@ -92,6 +92,7 @@ class Features:
     endings: bool = True
     backfill: bool = True
     reservations: bool = True
+    promises: bool = True
     critical: bool = True
     other_tasks: bool = True
     durations: bool = True
@@ -103,7 +104,7 @@ _STATUSES = (
     *(TaskStatus.RUNNING,) * 8,
     *(TaskStatus.BOUND, TaskStatus.PENDING, TaskStatus.BINDING),
 )
-_WAITS, _RUNS = 0, 9
+_WAITS, _PROMISED, _RUNS = 0, 4, 9
 """Positions in it."""
 _ENDINGS = {
     1: TaskStatus.SUCCEEDED,
@@ -284,6 +285,8 @@ def _place(
         return (TaskStatus.PENDING, None) if node_name is None else (status, node_name)
     if status is TaskStatus.PENDING and features.reservations and state in (2, 3):
         return TaskStatus.RESERVED, rooms.any_name(where)
+    if status is TaskStatus.PENDING and features.promises and state == _PROMISED:
+        return TaskStatus.PIPELINED, rooms.any_name(where)
     return status, None
 
 
@@ -413,7 +416,7 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
         )
     others: list[TaskInfo] = []
     if features.other_tasks:
-        plain = evolve(features, reservations=False)
+        plain = evolve(features, reservations=False, promises=False)
         others = [
             build_task(task, f"other-{number}", plain, shapes=shapes, rooms=rooms)
             for number, task in enumerate(other_drafts, start=1)

@@ -183,9 +183,14 @@ TASK_FLAWS = (
         "a task that is Reserved needs a node",
     ),
     Flaw(
-        {"status": TaskStatus.PIPELINED, "node_name": "n1"},
+        {"status": TaskStatus.PIPELINED, "node_name": None},
+        "node_name",
+        "a task that is Pipelined needs a node",
+    ),
+    Flaw(
+        {"status": TaskStatus.CONDITIONAL, "node_name": "n1"},
         "status",
-        "Pipelined exists only inside a session; give the task as Pending",
+        "Conditional exists only inside a session; give the task as Pending",
     ),
     Flaw(
         {**_PENDING, "status": "Pending"},

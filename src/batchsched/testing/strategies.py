@@ -277,6 +277,7 @@ def snapshots(
     endings: bool = True,
     backfill: bool = True,
     reservations: bool = True,
+    promises: bool = True,
     critical: bool = True,
     other_tasks: bool = True,
     durations: bool = True,
@@ -312,6 +313,7 @@ def snapshots(
         endings: tasks may be ending, ended or unknown.
         backfill: tasks may be marked as backfill.
         reservations: nodes may be reserved for tasks.
+        promises: tasks may have been promised nodes (Pipelined).
         critical: tasks may be the system's own.
         other_tasks: there may be tasks that belong to no job.
         durations: jobs and tasks may have users, estimates, deadlines and times of start.
@@ -344,6 +346,7 @@ def snapshots(
         endings=endings,
         backfill=backfill,
         reservations=reservations,
+        promises=promises,
         critical=critical,
         other_tasks=other_tasks,
         durations=durations,

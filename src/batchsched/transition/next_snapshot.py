@@ -48,12 +48,14 @@ def next_snapshot(
     nodes, marked as backfill where the bind says so, and tasks that were evicted are
     Releasing. Then what happened in the cluster. Unless an event says otherwise, every
     task that was on its way arrives: what is Binding or Bound starts, and what is
-    Releasing is gone. Placements that exist only inside a session (Pipelined,
-    Conditional, Allocated) are forgotten, so that such tasks are Pending as they were.
+    Releasing is gone. Placements that exist only inside a session (Conditional, Allocated,
+    and Pipelined ones for which nobody was evicted) are forgotten, so that such tasks are
+    Pending as they were.
 
     Reserved tasks stay Reserved on their nodes. So do other tasks whose places must not
-    go to others meanwhile; `reservations_to_keep` tells which. All other reservations of
-    the last snapshot end.
+    go to others meanwhile; `reservations_to_keep` tells which. Tasks of jobs for which tasks
+    were evicted are Pipelined where they have been promised a place, or have one
+    (`CycleResult.kept_promises`). All other reservations and promises of the last snapshot end.
 
     Times: what was bound holds its resources since the time of the cycle (`start_time`). A run
     that ends adds the time from its start to `now` to `attained_service`, also before
@@ -89,7 +91,8 @@ def next_snapshot(
         queues: all queues, if any of them came, went or changed.
         other_tasks: all tasks that are not this scheduler's business, if any of them came
             or changed by more than these events say; these events then may not name them.
-        keep_reservations: whether reservations are kept. If not, tasks that wait are Pending.
+        keep_reservations: whether reservations and promises are kept. If not, tasks that wait
+            are Pending.
 
     Raises:
         EventError: events name what is not there, or what they cannot have happened to; the
@@ -162,7 +165,7 @@ def next_snapshot(
         check_claimants(given, decided, before)
         changes.decide(decided)
         if keep_reservations:
-            changes.keep(places_to_keep(decided, before, sound_nodes))
+            changes.keep(places_to_keep(decided, before, sound_nodes), decided.kept_promises)
     changes.keeps_places = result is None and keep_reservations
     tasks_changed = changes.jobs(frozenset(removed))
     jobs = carried_over([*tasks_changed, *arrived], before, decided, now=now)

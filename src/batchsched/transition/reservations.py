@@ -5,7 +5,7 @@ Reserved tasks keep their nodes, and gangs that have a part of what they need ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from batchsched.errors import EventError
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
@@ -30,16 +30,13 @@ def reservations_to_keep(
     - the tasks in `CycleResult.reserved`, unless the description of the node refuses them by
       now: by its taints, or by labels that the task does not select;
     - the Allocated tasks of jobs that have Reserved tasks, so that a gang does not lose one half
-      of its places while nodes are kept for the other half;
-    - the Allocated and Pipelined tasks of jobs for which tasks were evicted that were marked as
-      backfill. If others took these places, the evicted tasks would have lost what they had
-      done for nothing; and if the evicted tasks themselves did, this could go on for ever.
-
-    The last two are Reserved only where they fit besides what else is to be Reserved there.
+      of its places while nodes are kept for the other half; only where they fit besides what
+      else is to be Reserved there, and not where they are in `CycleResult.kept_promises`.
 
     `next_snapshot` does this by itself. It is for callers who make snapshots in another way:
-    all tasks that wait and are not in here have to be Pending. O(size of the snapshot); if the
-    cycle reserved nothing and evicted nothing, only what is given is checked.
+    all tasks that wait have to be Pending that are neither in here nor in
+    `CycleResult.kept_promises`, whose tasks have to be Pipelined. O(size of the snapshot); if the
+    cycle reserved nothing, only what is given is checked.
 
     Args:
         result: what a cycle decided.
@@ -57,7 +54,7 @@ def reservations_to_keep(
     nodes_now = None if nodes is None else given.each("nodes", nodes, NodeInfo)
     if given.faults or before is None or decided is None:
         raise EventError(given.faults)
-    if nodes_now is not None and (decided.reserved or decided.evictions):
+    if nodes_now is not None and decided.reserved:
         nodes_now = Snapshot(nodes=nodes_now).nodes
     return places_to_keep(decided, before, nodes_now)
 
@@ -67,15 +64,11 @@ def places_to_keep(
 ) -> Mapping[str, str]:
     """Return what `reservations_to_keep` does, given what is known to be sound."""
     reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
-    if not reserved and not result.evictions:
+    if not reserved:
         return {}
     kept = _Kept(snapshot, snapshot.nodes if nodes is None else nodes)
-    claimants = _backfill_preemptors(snapshot, result)
-    concerned = [
-        job
-        for job in snapshot.jobs
-        if any(t.uid in reserved or t.uid in claimants for t in job.tasks)
-    ]
+    concerned = [job for job in snapshot.jobs if any(t.uid in reserved for t in job.tasks)]
+    promised = {promise.task_uid for promise in result.kept_promises}
     for job in concerned:
         for task in job.tasks:
             node_name = reserved.pop(task.uid, None)
@@ -86,24 +79,8 @@ def places_to_keep(
     for job in concerned:
         # A job that is left without reservations has nothing to keep the others for.
         if any(task.uid in kept.places for task in job.tasks):
-            kept.keep_held(job, result, TaskStatus.ALLOCATED)
-        if any(task.uid in claimants for task in job.tasks):
-            kept.keep_held(job, result, TaskStatus.ALLOCATED)
-            kept.keep_held(job, result, TaskStatus.PIPELINED)
+            kept.keep_held(job, result, promised)
     return dict(sorted(kept.places.items()))
-
-
-def _backfill_preemptors(snapshot: Snapshot, result: CycleResult) -> set[str]:
-    """Return the UIDs of the tasks for which tasks were evicted that were marked as backfill."""
-    claimants = {eviction.task_uid: eviction.for_task_uid for eviction in result.evictions}
-    if not claimants:
-        return set()
-    return {
-        claimants[task.uid]
-        for job in snapshot.jobs
-        for task in job.tasks
-        if task.is_backfill and task.uid in claimants
-    }
 
 
 class _Kept:
@@ -125,11 +102,13 @@ class _Kept:
             self.places[task.uid] = node_name
             self._take(node_name, task.start_request)
 
-    def keep_held(self, job: JobInfo, result: CycleResult, status: TaskStatus) -> None:
-        """Keep the places of the job's tasks that ended the cycle with `status`."""
+    def keep_held(self, job: JobInfo, result: CycleResult, promised: Collection[str]) -> None:
+        """Keep the places of the job's Allocated tasks, but those that are promised to them."""
         for task in job.tasks:
             outcome = result.tasks.get(task.uid)
-            if outcome is None or outcome.status is not status or task.uid in self.places:
+            if outcome is None or outcome.status is not TaskStatus.ALLOCATED:
+                continue
+            if task.uid in self.places or task.uid in promised:
                 continue
             node = self._node_named.get(outcome.node_name or "")
             if node is None:

@@ -39,6 +39,9 @@ def read_result(given: ArgumentReader, result: object) -> CycleResult | None:
         binds=given.each("result.binds", result.binds, Bind, _bind_problems),
         evictions=given.each("result.evictions", result.evictions, Eviction, _eviction_problems),
         reserved=given.each("result.reserved", result.reserved, Promise, _promise_problems),
+        kept_promises=given.each(
+            "result.kept_promises", result.kept_promises, Promise, _promise_problems
+        ),
         tasks=_sound_outcomes(given, result),
         planned=_sound_plans(given, result),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import evolve
 
 from batchsched.errors import Fault, problem_of
 from batchsched.model.cluster import JobInfo, TaskInfo
-from batchsched.model.result import CycleResult
+from batchsched.model.result import CycleResult, Promise
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import is_of, shown
@@ -17,7 +17,9 @@ from batchsched.transition.task_rules import RULES, TO_START, bound, placed, wit
 
 __all__ = ["TaskTransitions"]
 
-_MOVING = (*TO_START, TaskStatus.RELEASING, TaskStatus.RESERVED)
+_WAITING = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
+"""They have a place that is kept for them, and hold nothing."""
+_MOVING = (*TO_START, TaskStatus.RELEASING, *_WAITING)
 
 _NEW = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _ON_A_NODE = tuple(status for status in TaskStatus if status not in _NEW)
@@ -28,9 +30,10 @@ _Place = tuple[TaskStatus, str]
 """The status that a decision gives a task, and the node."""
 
 _DECIDED = {
-    TaskStatus.BINDING: ("binds", (TaskStatus.PENDING, TaskStatus.RESERVED)),
+    TaskStatus.BINDING: ("binds", (TaskStatus.PENDING, *_WAITING)),
     TaskStatus.RELEASING: ("evicts", (TaskStatus.RUNNING,)),
-    TaskStatus.RESERVED: ("keeps a place for", (TaskStatus.PENDING, TaskStatus.RESERVED)),
+    TaskStatus.RESERVED: ("keeps a place for", (TaskStatus.PENDING, *_WAITING)),
+    TaskStatus.PIPELINED: ("keeps a promise to", (TaskStatus.PENDING, *_WAITING)),
 }
 """For each status that a decision gives: what the result does, and to tasks of which status."""
 
@@ -62,7 +65,7 @@ class TaskTransitions:
         self._backfilling: dict[str, bool] = {}
         """Whether tasks are marked as backfill, where the result decides that."""
         self.keeps_places = False
-        """Whether Reserved tasks of which nothing was decided stay where they are."""
+        """Whether tasks that wait for a node, and of which nothing was decided, go on waiting."""
         self.node_names: frozenset[str] | None = None
         """The nodes that there are, if they are not those that there were."""
         self.task_faults: list[Fault] = []
@@ -76,20 +79,26 @@ class TaskTransitions:
             self._backfilling[bind.task_uid] = bind.is_backfill
         for eviction in result.evictions:
             self._decide(eviction.task_uid, TaskStatus.RELEASING, eviction.node_name)
+        self._check_promises("reserved", "reservations", result.reserved)
+        self._check_promises("kept_promises", "promises", result.kept_promises)
+
+    def _check_promises(self, name: str, kind: str, promises: Iterable[Promise]) -> None:
         promised: set[str] = set()
-        for promise in result.reserved:
-            path = f"result.reserved[{promise.task_uid!r}]"
+        for promise in promises:
+            path = f"result.{name}[{promise.task_uid!r}]"
             if promise.node_name not in self._nodes_before:
                 message = f"{promise.node_name!r} was not there; the result is of another snapshot"
                 self._given.refuse(path, message)
             if promise.task_uid in promised:
-                self._given.refuse(path, "two reservations name the task")
+                self._given.refuse(path, f"two {kind} name the task")
             promised.add(promise.task_uid)
 
-    def keep(self, reservations: Mapping[str, str]) -> None:
+    def keep(self, reservations: Mapping[str, str], promises: Iterable[Promise]) -> None:
         """Take note of the places to keep."""
         for uid, node_name in reservations.items():
             self._decide(uid, TaskStatus.RESERVED, node_name)
+        for uid, node_name in {p.task_uid: p.node_name for p in promises}.items():
+            self._decide(uid, TaskStatus.PIPELINED, node_name)
 
     def _decide(self, uid: str, status: TaskStatus, node_name: str) -> None:
         if uid in self._places:
@@ -174,7 +183,7 @@ class TaskTransitions:
             and self._knows_decisions
             and self.node_names is not None
             and after.node_name is not None
-            and after.status is not TaskStatus.RESERVED
+            and after.status not in _WAITING
             and after.node_name not in self.node_names
         ):
             message = (
@@ -199,7 +208,7 @@ class TaskTransitions:
                 # It holds its resources from the moment of the decision.
                 return bound(task, node_name, is_backfill=is_backfill, now=self._snapshot.now)
             return placed(task, status, node_name, is_backfill=is_backfill)
-        if task.status is TaskStatus.RESERVED and not self.keeps_places:
+        if task.status in _WAITING and not self.keeps_places:
             return placed(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
         return task
 

@@ -61,6 +61,8 @@ _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _NODELESS = (TaskStatus.PENDING, *_ENDED)
 _NODE_OPTIONAL = (TaskStatus.RELEASING, TaskStatus.UNKNOWN)
 _NODE_NEEDED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
+_WAITING_FOR_A_NODE = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
+"""The node may be gone; the promise or reservation then ends."""
 
 
 def snapshot_faults(
@@ -362,7 +364,7 @@ def _place_problems(status: object, node_name: object, nodes: Collection[str]) -
         message = f"{status.value} exists only inside a session; give the task as Pending"
         yield "status", message
     elif node_name is None:
-        if status in _NODE_NEEDED or status is TaskStatus.RESERVED:
+        if status in _NODE_NEEDED or status in _WAITING_FOR_A_NODE:
             yield "node_name", f"a task that is {status.value} needs a node"
     elif not is_text(node_name):
         yield "node_name", f"{shown(node_name)} is no text"
@@ -370,12 +372,13 @@ def _place_problems(status: object, node_name: object, nodes: Collection[str]) -
         yield "node_name", f"{node_name!r}: a task that is Pending is on no node"
     elif status in _ENDED:
         yield "node_name", f"{node_name!r}: a task that has {status.value} is on no node"
-    elif status is TaskStatus.RESERVED:
+    elif status in _WAITING_FOR_A_NODE:
         yield from text_problems("node_name", node_name)
     elif node_name not in nodes:
         yield "node_name", f"{node_name!r} is no node of this snapshot"
 
 
 def _other_task_problems(task: TaskInfo) -> Problems:
-    if task.status is TaskStatus.RESERVED:
-        yield "status", "Reserved is for tasks of jobs; a task without a job is never placed"
+    if task.status in _WAITING_FOR_A_NODE:
+        message = f"{task.status.value} is for tasks of jobs; a task without a job is never placed"
+        yield "status", message

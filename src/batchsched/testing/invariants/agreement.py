@@ -71,6 +71,8 @@ def _lists(result: CycleResult) -> dict[str, object]:
         "conditional": result.conditional,
         "reserved": result.reserved,
         "dropped reservations": result.dropped_reservations,
+        "kept promises": result.kept_promises,
+        "dropped promises": result.dropped_promises,
     }
 
 

@@ -32,7 +32,7 @@ from batchsched.testing.invariants.amounts import (
 )
 from batchsched.testing.invariants.policy import Policy
 
-__all__ = ["HOLDING", "OCCUPYING", "PLACED", "Accounts", "Cycle", "Place"]
+__all__ = ["HOLDING", "OCCUPYING", "PLACED", "WAITING", "Accounts", "Cycle", "Place"]
 
 OCCUPYING = (
     TaskStatus.ALLOCATED,
@@ -50,6 +50,8 @@ PLACED = (
     TaskStatus.CONDITIONAL,
 )
 """What a task can be that a cycle has placed."""
+WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
+"""What a task can be that a cycle may place."""
 _NOWHERE = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
@@ -187,15 +189,20 @@ class Cycle:
     def after(self) -> Mapping[str, Place]:
         """Task UID to where the task stands after the cycle.
 
-        Tasks that were not in the session stand where they stood; if they were Reserved,
-        they are Pending now.
+        <<<<<<< HEAD
+                Tasks that were not in the session stand where they stood; if they were Reserved,
+                they are Pending now.
+        =======
+                Tasks that were not in the session stand where they stood; if they were Reserved
+                or Pipelined, they are Pending now (specification, section 4).
+        >>>>>>> 2507ca8 (wip)
         """
         places: dict[str, Place] = {}
         for uid, task in self.tasks.items():
             outcome = self.result.tasks.get(uid)
             if outcome is not None:
                 places[uid] = Place(outcome.status, outcome.node_name, outcome.is_backfill)
-            elif task.status is TaskStatus.RESERVED:
+            elif task.status in (TaskStatus.RESERVED, TaskStatus.PIPELINED):
                 places[uid] = Place(TaskStatus.PENDING, None, task.is_backfill)
             else:
                 places[uid] = self.before(uid)
@@ -203,12 +210,13 @@ class Cycle:
 
     def was_waiting(self, uid: str) -> bool:
         """Return whether a task can have been placed: no others can."""
-        return self.tasks[uid].status in (TaskStatus.PENDING, TaskStatus.RESERVED)
+        return self.tasks[uid].status in WAITING
 
     def is_new(self, uid: str) -> bool:
         """Return whether the cycle has placed a task: given it resources, or promised some."""
-        after = self.after[uid]
-        return after.status in PLACED and after.status is not self.tasks[uid].status
+        after, before = self.after[uid], self.before(uid)
+        is_there = after.status is before.status and after.node_name == before.node_name
+        return after.status in PLACED and not is_there
 
     @cached_property
     def new(self) -> list[str]:

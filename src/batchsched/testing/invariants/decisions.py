@@ -9,19 +9,18 @@ from batchsched.model.cluster import JobInfo
 from batchsched.model.result import Promise
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import PLACED, Cycle
+from batchsched.testing.invariants.cycle import PLACED, WAITING, Cycle
 
 __all__ = ["check_decisions"]
 
-_MAY_BE_PLACED = (TaskStatus.PENDING, TaskStatus.RESERVED)
-_FROM_WAITING = (*_MAY_BE_PLACED, *PLACED)
+_FROM_WAITING = (*WAITING, *PLACED)
 
 
 @invariant
 def check_decisions(cycle: Cycle) -> Iterator[str]:
     """Every decision shows in the outcomes, and no task changed but by a decision.
 
-    Each job is in the session or left out, and no others are; only Pending and Reserved tasks
+    Each job is in the session or left out, and no others are; only tasks that wait
     are placed, only Running ones are evicted, nothing else moves, and a task is bound once.
     Only backfill's strategy `release` marks tasks as backfill.
     """
@@ -47,7 +46,7 @@ def _moves(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     for task in job.tasks:
         before, after = cycle.before(task.uid), cycle.after[task.uid]
         moved = f"task {task.uid!r} was {before.status.value} and is {after.status.value}"
-        if before.status in _MAY_BE_PLACED:
+        if before.status in WAITING:
             if after.status not in _FROM_WAITING:
                 yield f"{moved}, which no decision can bring about"
             elif after.status is TaskStatus.PENDING:
@@ -148,6 +147,50 @@ def _promises(cycle: Cycle) -> Iterator[str]:
             dropped.discard(promise)
     for promise in dropped:
         yield f"dropped_reservations lists {promise}, which the snapshot does not have"
+    yield from _kept_promises(cycle)
+    yield from _dropped_promises(cycle)
     pending = {uid for uid in cycle.job_of if cycle.after[uid].status is TaskStatus.PENDING}
     for uid in sorted(pending ^ result.pending.keys()):
         yield f"task {uid!r} must have a reason if, and only if, it was left pending"
+
+
+def _kept_promises(cycle: Cycle) -> Iterator[str]:
+    """Tell of claimants' jobs whose places are not kept, and of places that are kept for others."""
+    result, policy = cycle.result, cycle.policy
+    claimants = {eviction.for_task_uid for eviction in result.evictions}
+    may_be: set[Promise] = set()
+    must_be: set[Promise] = set()
+    for job in cycle.snapshot.jobs:
+        places = {
+            Promise(task_uid=task.uid, node_name=cycle.after[task.uid].node_name or "")
+            for task in job.tasks
+            if cycle.after[task.uid].status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+        }
+        if any(t.uid in claimants for t in job.tasks):
+            coming = cycle.ready(job) + cycle.count(job, TaskStatus.PIPELINED)
+            may_be |= places
+            if coming >= job.min_available and policy.has("gang", "enableJobPipelined"):
+                must_be |= places
+        elif any(cycle.before(t.uid).status is TaskStatus.PIPELINED for t in job.tasks):
+            may_be |= places
+    kept = result.kept_promises
+    if list(kept) != sorted(set(kept), key=lambda promise: promise.task_uid):
+        yield "kept_promises must list each place once, in order of task UID"
+    for promise in kept:
+        if promise not in may_be:
+            yield f"kept_promises lists {promise}, which is no place of a claimant's job"
+    if policy.knows_plugins:
+        for promise in sorted(must_be - set(kept), key=lambda promise: promise.task_uid):
+            yield f"kept_promises must list {promise}: tasks were evicted for its job"
+
+
+def _dropped_promises(cycle: Cycle) -> Iterator[str]:
+    expected: list[Promise] = []
+    for uid, task in sorted(cycle.tasks.items()):
+        if task.status is TaskStatus.PIPELINED:
+            after = cycle.after[uid]
+            is_there = after.node_name == task.node_name
+            if not (is_there and after.status in (TaskStatus.BINDING, TaskStatus.PIPELINED)):
+                expected.append(Promise(task_uid=uid, node_name=task.node_name or ""))
+    if list(cycle.result.dropped_promises) != expected:
+        yield f"dropped_promises must list the promises that ended unused: {expected}"

@@ -86,6 +86,7 @@ def _grown(cycle: Cycle, queue: str) -> Iterator[str]:
                 continue
             allowed = (
                 task.uid in claimants
+                or before.status is TaskStatus.PIPELINED
                 or (had_reserved and after.status is not TaskStatus.PIPELINED)
                 or (after.is_backfill and "release" in strategies)
                 or "displace" in strategies

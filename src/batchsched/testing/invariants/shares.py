@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from batchsched.model.cluster import JobInfo
-from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, Number, add, total
-from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, Cycle
+from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, WAITING, Cycle
 
 __all__ = ["certainly_has_all", "certainly_has_less", "deserved", "may_be_charged"]
 
 _EPS = 0.1
-_WANTING = (TaskStatus.PENDING, TaskStatus.RESERVED)
 
 
 def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
@@ -22,7 +20,7 @@ def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
             wanted = total(
                 cycle.resreq[task.uid]
                 for task in job.tasks
-                if not task.is_backfill and (task.status in OCCUPYING or task.status in _WANTING)
+                if not task.is_backfill and (task.status in OCCUPYING or task.status in WAITING)
             )
             request[job.queue] = add(request.get(job.queue, {}), wanted)
     dimensions = sorted(

@@ -88,7 +88,9 @@ def place_conditionally(session: Session, task: TaskInfo, feasible: Iterable[Nod
     """Ladder step 3: Conditional on the best node where the task fits conditionally."""
     job = session.job_of(task)
     has_backfill = any(
-        session.state.is_backfill(other) and session.state.status(other).holds
+        session.state.is_backfill(other)
+        and session.state.status(other).holds
+        and session.state.node_name(other) is not None
         for other in job.tasks
     )
     if has_backfill or session.tiers.job_ready(job):

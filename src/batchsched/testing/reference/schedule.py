@@ -10,6 +10,12 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.testing.reference.allocate import allocate
 from batchsched.testing.reference.backfill import backfill
+from batchsched.testing.reference.carried_promises import (
+    end_promises,
+    keep_promises,
+    places_to_keep,
+    start_promised_jobs,
+)
 from batchsched.testing.reference.conf import ActionConf, read_conf
 from batchsched.testing.reference.preempt import preempt
 from batchsched.testing.reference.reclaim import reclaim
@@ -34,9 +40,12 @@ def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleR
     """
     read = read_conf(conf)
     session = Session(snapshot, read)
+    keep_promises(session)
+    start_promised_jobs(session)
     for action in read.actions:
         _run(session, action)
     drop_useless_reservations(session)
+    end_promises(session)
     return _result(session)
 
 
@@ -75,6 +84,15 @@ def _result(session: Session) -> CycleResult:
             for uid in sorted(session.state.dropped_reservations)
             if not _is_used_after_all(session.state.tasks[uid], outcomes[uid])
         ),
+        kept_promises=tuple(
+            Promise(task_uid=task.uid, node_name=outcomes[task.uid].node_name or "")
+            for task in sorted(places_to_keep(session), key=lambda task: task.uid)
+        ),
+        dropped_promises=tuple(
+            Promise(task_uid=uid, node_name=task.node_name or "")
+            for uid, task in sorted(session.state.tasks.items())
+            if task.status is TaskStatus.PIPELINED and not _is_used_after_all(task, outcomes[uid])
+        ),
         tasks={uid: outcome for uid, outcome in outcomes.items() if uid in in_session},
         jobs={job.uid: _job_outcome(session, job) for job in session.jobs},
         left_out=session.left_out,
@@ -82,8 +100,8 @@ def _result(session: Session) -> CycleResult:
 
 
 def _is_used_after_all(task: TaskInfo, outcome: TaskOutcome) -> bool:
-    """Return whether a task that lost its reservation was given the same place again."""
-    is_used = outcome.status in (TaskStatus.BINDING, TaskStatus.RESERVED)
+    """Return whether a task that had a place kept has the same place again, or still."""
+    is_used = outcome.status in (TaskStatus.BINDING, task.status)
     return is_used and outcome.node_name == task.node_name
 
 

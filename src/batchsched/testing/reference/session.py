@@ -58,7 +58,7 @@ class Session:
             reserved = self.reserved_on(node)
             fits = total_of(task.start_request for task in reserved).fits(self.room_for_jobs(node))
             for task in reserved:
-                if not fits or (_is_out_of_service(node) and not self.tiers.accepted(task, [node])):
+                if not fits or self.is_out_of_service(task, node):
                     self.state.take_off(task)
         kept = {job.uid for job in self.jobs if not self.tiers.job_ready(job)}
         names = {node.name for node in self.nodes}
@@ -66,6 +66,10 @@ class Session:
             for task in self.tasks_with(job, TaskStatus.RESERVED):
                 if job.uid not in kept or self.state.node_name(task) not in names:
                     self.state.take_off(task)
+
+    def is_out_of_service(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Return whether a node takes no tasks at all, this one included."""
+        return _takes_no_tasks(node) and not self.tiers.accepted(task, [node])
 
     # What there is.
 
@@ -172,7 +176,7 @@ class Session:
         return False
 
 
-def _is_out_of_service(node: NodeInfo) -> bool:
+def _takes_no_tasks(node: NodeInfo) -> bool:
     """Return whether a node takes no tasks at all."""
     return (
         node.unschedulable

@@ -112,8 +112,11 @@ class State:
             self.tasks[task.uid] = task
         self.places = {
             uid: Place(task.status, task.node_name, task.is_backfill)
+            if task.status is not TaskStatus.PIPELINED
+            else Place(TaskStatus.PENDING, None, task.is_backfill)
             for uid, task in self.tasks.items()
         }
+        """A promise of the last cycle is not in force until the session has looked at it."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.dropped_reservations: set[str] = set()
