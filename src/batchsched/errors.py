@@ -9,6 +9,7 @@ path of what is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -61,16 +62,27 @@ class FaultsError(BatchschedError, ValueError):
     The message has one line a fault.
     """
 
+    most_shown: ClassVar[int | None] = None
+    """How many faults the message shows before it says how many more there are; None: all."""
+
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
-        super().__init__("\n".join(str(fault) for fault in self.faults))
+        lines = [str(fault) for fault in self.faults[: self.most_shown]]
+        if len(self.faults) > len(lines):
+            lines.append(f"... and {len(self.faults) - len(lines)} more; see `faults`")
+        super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[type[FaultsError], tuple[tuple[Fault, ...]]]:
         return type(self), (self.faults,)
 
 
 class SnapshotError(FaultsError):
-    """A snapshot that contradicts itself or holds values that make no sense."""
+    """A snapshot that contradicts itself or holds values that make no sense.
+
+    The message shows the first 20 faults, and how many more there are.
+    """
+
+    most_shown = 20
 
 
 class ConfigError(FaultsError):
@@ -86,7 +98,12 @@ class FormatError(FaultsError):
 
 
 class KubernetesObjectError(FaultsError):
-    """Kubernetes objects that lack what is needed or cannot be read."""
+    """Kubernetes objects that lack what is needed or cannot be read.
+
+    The message shows the first 20 faults, and how many more there are.
+    """
+
+    most_shown = 20
 
 
 class QuantityError(BatchschedError, ValueError):

@@ -59,6 +59,7 @@ FULL = {
         "u7": PendingReason(WhyPending.NO_NODE, TALLY),
         "u6": PendingReason(WhyPending.NO_NODE, TALLY),
     },
+    "names": {"u1": "team/worker-1"},
     "planned": {"a/k": Plan(start=1410, nodes={"u8": "n1"}), "a/m": Plan(start=1400)},
     "late": ("a/k",),
 }
@@ -230,6 +231,7 @@ class TestToDict:
                 "a/m": {"start": 1400, "nodes": {}},
             },
             "late": ["a/k"],
+            "names": {"u1": "team/worker-1"},
         }
 
     def test_it_names_every_field(self) -> None:
@@ -256,7 +258,7 @@ class TestPrinting:
     def test_it_reads_as_a_summary_and_the_decisions(self) -> None:
         assert str(CycleResult(**FULL)).splitlines() == [
             "2 bound, 1 evicted, 1 pipelined, 1 conditional, 1 reserved, 3 pending",
-            "  bind: u1 -> n2",
+            "  bind: team/worker-1 -> n2",
             "  bind: u0 -> n1",
             "  evict: u9 from n3 (preempt for u2)",
             "  pipeline: u2 -> n3",

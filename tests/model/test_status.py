@@ -92,5 +92,5 @@ def test_an_unknown_status_is_a_value_error() -> None:
         TaskStatus("running")
 
 
-def test_the_phases_are_those_of_the_specification() -> None:
-    assert [phase.value for phase in JobPhase] == ["Pending", "Running", "Unknown"]
+def test_the_phases_are_those_of_volcanos_pod_groups() -> None:
+    assert [phase.value for phase in JobPhase] == ["Pending", "Running", "Unknown", "Completed"]

@@ -62,7 +62,9 @@ def with_statuses(name: str, minimum: int, *statuses: TaskStatus) -> Any:
         ([S.RUNNING, S.PENDING], 2, JobPhase.UNKNOWN),  # some run, and it is not ready
         ([S.BOUND, S.PENDING], 2, JobPhase.PENDING),  # none runs
         ([S.RUNNING, S.SUCCEEDED], 2, JobPhase.PENDING),  # ready, and 1 < 2 hold resources
-        ([S.SUCCEEDED, S.SUCCEEDED], 2, JobPhase.PENDING),
+        ([S.SUCCEEDED, S.SUCCEEDED], 2, JobPhase.COMPLETED),
+        ([S.SUCCEEDED], 0, JobPhase.COMPLETED),
+        ([S.SUCCEEDED, S.FAILED], 1, JobPhase.PENDING),
         ([S.RUNNING, S.FAILED, S.SUCCEEDED], 1, JobPhase.RUNNING),
         ([S.RELEASING, S.PENDING], 1, JobPhase.PENDING),
         ([S.UNKNOWN, S.PENDING], 1, JobPhase.PENDING),

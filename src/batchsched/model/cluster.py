@@ -137,6 +137,11 @@ class TaskInfo:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def display_name(self) -> str:
+        """What people call the task: ``namespace/name``, or its UID if that is its name."""
+        return self.uid if self.uid == self.name else self.full_name
+
     def counts_in_scores(self) -> ScoringRequest:
         """Return `scoring_request`, or its default."""
         if self.scoring_request is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from attrs import field, frozen
 
 from batchsched.errors import FormatError
+from batchsched.model.html import html_table
 from batchsched.model.immutable import EMPTY, kept_map
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.serialisation import Format, JsonValue
@@ -88,7 +89,11 @@ def _plans(content: Mapping[str, Plan], /) -> Mapping[str, Plan]:
     return kept_map(content)
 
 
-@frozen(kw_only=True)
+def _names(content: Mapping[str, str], /) -> Mapping[str, str]:
+    return kept_map(content)
+
+
+@frozen(kw_only=True, repr=False)
 class CycleResult:
     """Everything that one cycle decided.
 
@@ -126,6 +131,8 @@ class CycleResult:
     """Job UID to plan, for every job that the action plan expects to start later."""
     late: tuple[str, ...] = ()
     """UIDs of jobs that are planned to start when it is too late for their deadline or wait."""
+    names: Mapping[str, str] = field(default=EMPTY, converter=_names)
+    """Task UID to what people call the task, for tasks of decisions, where that differs."""
 
     @property
     def next_start(self) -> float | None:
@@ -162,27 +169,59 @@ class CycleResult:
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
-    def _lines(self) -> Iterator[str]:
-        yield (
+    def __repr__(self) -> str:
+        return f"<CycleResult: {self._counts()}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the decisions, for notebooks."""
+        count = sum(map(len, (self.binds, self.evictions, self.pipelined, self.conditional)))
+        count += len(self.reserved) + len(self.pending)
+        count += len(self.dropped_reservations) + len(self.dropped_promises)
+        header = ("decision", "task", "node", "why")
+        return html_table(self._counts(), header, self._rows(), count=count)
+
+    def _counts(self) -> str:
+        return (
             f"{len(self.binds)} bound, {len(self.evictions)} evicted, "
             f"{len(self.pipelined)} pipelined, {len(self.conditional)} conditional, "
             f"{len(self.reserved)} reserved, {len(self.pending)} pending"
         )
-        yield from _some("bind", [f"{b.task_uid} -> {b.node_name}" for b in self.binds])
+
+    def _name(self, uid: str) -> str:
+        return self.names.get(uid, uid)
+
+    def _promises(self) -> Iterator[tuple[str, tuple[Promise, ...]]]:
+        yield "pipeline", self.pipelined
+        yield "promise", self.conditional
+        yield "reserve", self.reserved
+        yield "give up", (*self.dropped_reservations, *self.dropped_promises)
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        for bind in self.binds:
+            why = "in resources that others wait for" if bind.is_backfill else ""
+            yield "bind", self._name(bind.task_uid), bind.node_name, why
+        for eviction in self.evictions:
+            why = f"{eviction.action} for {self._name(eviction.for_task_uid)}"
+            yield "evict", self._name(eviction.task_uid), eviction.node_name, why
+        for word, promises in self._promises():
+            for promise in promises:
+                yield word, self._name(promise.task_uid), promise.node_name, ""
+        for uid, reason in self.pending.items():
+            yield "pending", self._name(uid), "", reason.text
+
+    def _lines(self) -> Iterator[str]:
+        yield self._counts()
+        name = self._name
+        yield from _some("bind", [f"{name(b.task_uid)} -> {b.node_name}" for b in self.binds])
         yield from _some(
             "evict",
             [
-                f"{e.task_uid} from {e.node_name} ({e.action} for {e.for_task_uid})"
+                f"{name(e.task_uid)} from {e.node_name} ({e.action} for {name(e.for_task_uid)})"
                 for e in self.evictions
             ],
         )
-        for word, promises in (
-            ("pipeline", self.pipelined),
-            ("promise", self.conditional),
-            ("reserve", self.reserved),
-            ("give up", (*self.dropped_reservations, *self.dropped_promises)),
-        ):
-            yield from _some(word, [f"{p.task_uid} -> {p.node_name}" for p in promises])
+        for word, promises in self._promises():
+            yield from _some(word, [f"{name(p.task_uid)} -> {p.node_name}" for p in promises])
         plans = sorted(self.planned.items(), key=lambda item: (item[1].start, item[0]))
         yield from _some("plan", [f"{uid} at {plan.start:g}" for uid, plan in plans])
         counts = Counter(reason.text for reason in self.pending.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
 
@@ -9,8 +10,10 @@ from attrs import field, frozen
 
 from batchsched.errors import SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.html import html_table
 from batchsched.model.immutable import kept_in_order
 from batchsched.model.serialisation import Format, JsonValue
+from batchsched.model.snapshot_index import SnapshotIndex, found
 from batchsched.model.validation.snapshot import snapshot_faults
 
 __all__ = ["Snapshot", "snapshot_of_sound_parts"]
@@ -32,7 +35,7 @@ def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
     return kept_in_order(items, attrgetter("uid"))
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Snapshot:
     """The state of a cluster at the time `now`, for `batchsched.schedule` to decide on.
 
@@ -69,6 +72,7 @@ class Snapshot:
     """Tasks that are not this scheduler's business: they only occupy their nodes."""
     now: float = 0.0
     """Seconds, on the clock of all creation times."""
+    _index: SnapshotIndex | None = field(default=None, init=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         faults = snapshot_faults(
@@ -80,6 +84,85 @@ class Snapshot:
         )
         if faults:
             raise SnapshotError(faults)
+
+    def job(self, uid: str, /) -> JobInfo:
+        """Return a job by UID (``namespace/name``). O(1) after the first look-up of anything.
+
+        Raises:
+            UnknownNameError: there is no such job.
+
+        >>> Snapshot(jobs=[JobInfo(name="j", queue="q")]).job("default/j").queue
+        'q'
+
+        """
+        return found("job", self._by_name().jobs, uid)
+
+    def task(self, uid: str, /) -> TaskInfo:
+        """Return a task by UID, also one of no job. O(1) after the first look-up of anything.
+
+        Raises:
+            UnknownNameError: there is no such task.
+
+        """
+        return found("task", self._by_name().tasks, uid)
+
+    def node(self, name: str, /) -> NodeInfo:
+        """Return a node by name. O(1) after the first look-up of anything.
+
+        Raises:
+            UnknownNameError: there is no such node.
+
+        """
+        return found("node", self._by_name().nodes, name)
+
+    def queue(self, name: str, /) -> Queue:
+        """Return a queue by name. O(1) after the first look-up of anything.
+
+        Raises:
+            UnknownNameError: there is no such queue.
+
+        """
+        return found("queue", self._by_name().queues, name)
+
+    def _by_name(self) -> SnapshotIndex:
+        if self._index is None:
+            index = SnapshotIndex.of(
+                jobs=self.jobs, other_tasks=self.other_tasks, nodes=self.nodes, queues=self.queues
+            )
+            object.__setattr__(self, "_index", index)
+            return index
+        return self._index
+
+    def __getstate__(self) -> tuple[object, ...]:
+        # Without the index, which can be made again.
+        return (self.nodes, self.jobs, self.queues, self.other_tasks, self.now)
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        for name, part in zip((*_PARTS, "_index"), (*state, None), strict=True):
+            object.__setattr__(self, name, part)
+
+    def __repr__(self) -> str:
+        tasks = sum(len(job.tasks) for job in self.jobs)
+        return (
+            f"<Snapshot at {self.now}: {len(self.nodes)} nodes, {len(self.queues)} queues, "
+            f"{len(self.jobs)} jobs, {tasks} tasks, {len(self.other_tasks)} other tasks>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a table of the jobs, for notebooks."""
+        statuses = {job.uid: Counter(task.status.value for task in job.tasks) for job in self.jobs}
+        rows = (
+            (
+                job.uid,
+                job.queue,
+                job.priority,
+                job.min_available,
+                ", ".join(f"{n} {name}" for name, n in sorted(statuses[job.uid].items())),
+            )
+            for job in self.jobs
+        )
+        header = ("job", "queue", "priority", "min_available", "tasks")
+        return html_table(repr(self).strip("<>"), header, rows, count=len(self.jobs))
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the snapshot as dicts, lists, texts and numbers only, ready for JSON. O(size).
@@ -116,6 +199,7 @@ class Snapshot:
         return _FORMAT.json_schema()
 
 
+_PARTS = ("nodes", "jobs", "queues", "other_tasks", "now")
 _FORMAT = Format(Snapshot, version=1, error=SnapshotError)
 
 
@@ -132,12 +216,5 @@ def snapshot_of_sound_parts(
     O(1). What is not in order, or at fault, makes decisions wrong.
     """
     made = Snapshot.__new__(Snapshot)
-    for name, part in (
-        ("nodes", nodes),
-        ("jobs", jobs),
-        ("queues", queues),
-        ("other_tasks", other_tasks),
-        ("now", now),
-    ):
-        object.__setattr__(made, name, part)
+    made.__setstate__((nodes, jobs, queues, other_tasks, now))
     return made

@@ -88,6 +88,9 @@ class JobPhase(Enum):
     """Enough of its tasks hold resources."""
     UNKNOWN = "Unknown"
     """Some of its tasks run, but it could not be scheduled as a whole in this cycle."""
+    COMPLETED = "Completed"
+    """All of its tasks have Succeeded. Volcano's PodGroups know this phase; kube-batch's, which
+    lack it, stay Pending, or Running if they need no tasks."""
 
 
 class QueueStatus(Enum):

@@ -70,22 +70,43 @@ def close(session: Session) -> CycleResult:
             tasks[task.uid] = outcome
             if node is not None and not status.holds and status in promises:
                 promises[status].append(Promise(task_uid=task.uid, node_name=node.name))
+    pipelined = _in_order(promises[TaskStatus.PIPELINED])
+    conditional = _in_order(promises[TaskStatus.CONDITIONAL])
+    reserved = _in_order(promises[TaskStatus.RESERVED])
+    dropped = _in_order(_dropped(session.initial_reservations, TaskStatus.RESERVED))
+    broken = _in_order(
+        _dropped((task for task, _ in session.ledger.initial_promises), TaskStatus.PIPELINED)
+    )
+    mentioned = [bind.task_uid for bind in session.binds]
+    for eviction in session.evictions:
+        mentioned += (eviction.task_uid, eviction.for_task_uid)
+    for each in (*pipelined, *conditional, *reserved, *dropped, *broken):
+        mentioned.append(each.task_uid)
     return CycleResult(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
-        pipelined=_in_order(promises[TaskStatus.PIPELINED]),
-        conditional=_in_order(promises[TaskStatus.CONDITIONAL]),
-        reserved=_in_order(promises[TaskStatus.RESERVED]),
-        dropped_reservations=_in_order(_dropped(session.initial_reservations, TaskStatus.RESERVED)),
+        pipelined=pipelined,
+        conditional=conditional,
+        reserved=reserved,
+        dropped_reservations=dropped,
         kept_promises=_in_order(map(_place_of, places_of_claimants(session))),
-        dropped_promises=_in_order(
-            _dropped((task for task, _ in session.ledger.initial_promises), TaskStatus.PIPELINED)
-        ),
+        dropped_promises=broken,
         tasks=tasks,
         jobs=jobs,
         left_out=session.left_out,
         pending=reasons.of_all(),
+        names=_names(session, mentioned),
     )
+
+
+def _names(session: Session, uids: Iterable[str]) -> dict[str, str]:
+    """Return what people call these tasks, where that is not their UID."""
+    names: dict[str, str] = {}
+    for uid in uids:
+        task = session.ledger.tasks.get(uid)
+        if task is not None and task.info.display_name != uid:
+            names[uid] = task.info.display_name
+    return names
 
 
 def _in_order(promises: Iterable[Promise]) -> tuple[Promise, ...]:
@@ -114,6 +135,8 @@ def _dropped(tasks: Iterable[TaskState], status: TaskStatus) -> Iterator[Promise
 def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
     if condition is not None and job.count(TaskStatus.RUNNING):
         return JobPhase.UNKNOWN
+    if job.tasks and job.count(TaskStatus.SUCCEEDED) == len(job.tasks):
+        return JobPhase.COMPLETED
     occupying = job.ready_count - job.count(TaskStatus.SUCCEEDED)
     return JobPhase.RUNNING if occupying >= job.min_available else JobPhase.PENDING
 

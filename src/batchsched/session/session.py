@@ -94,6 +94,13 @@ class Session:
         self._remember_reservations()
         self._drop_stale_reservations()
 
+    def __repr__(self) -> str:
+        tasks = sum(len(job.tasks) for job in self.jobs.values())
+        return (
+            f"<Session: {len(self.nodes)} nodes, {len(self.queues)} queues, {len(self.jobs)} jobs, "
+            f"{tasks} tasks; {len(self.binds)} bound, {len(self.evictions)} evicted>"
+        )
+
     # Opening
 
     def _admit_jobs(self) -> None:

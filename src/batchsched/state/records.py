@@ -156,7 +156,7 @@ class TaskState:
 
     def __repr__(self) -> str:
         where = "" if self.node is None else f" on {self.node.name}"
-        return f"<task {self.uid} {self.status.value}{where}>"
+        return f"<task {self.info.display_name} {self.status.value}{where}>"
 
 
 class RunningTasks:

@@ -28,7 +28,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.config import options
-from batchsched.model import cluster, constraints, reasons, resources
+from batchsched.model import cluster, constraints, notice, reasons, resources
 from batchsched.model import result as result_module
 from batchsched.model import snapshot as snapshot_module
 from batchsched.model.serialisation import Format, shapes
@@ -142,7 +142,16 @@ def _kept(content: Mapping[str, Any]) -> dict[str, Any]:
     return {"format": "batchsched.Snapshot", "version": 1, **written}
 
 
-MODULES = (cluster, constraints, reasons, resources, result_module, snapshot_module, options)
+MODULES = (
+    cluster,
+    constraints,
+    reasons,
+    resources,
+    result_module,
+    snapshot_module,
+    options,
+    notice,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -107,7 +107,7 @@ def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
     >>> list(member_problems("phase", "Running", JobPhase))
     [('phase', "'Running' is no JobPhase; use JobPhase.RUNNING")]
     >>> list(member_problems("phase", 1, JobPhase))
-    [('phase', '1 is no JobPhase; it is one of Pending, Running, Unknown')]
+    [('phase', '1 is no JobPhase; it is one of Pending, Running, Unknown, Completed')]
     """
     if isinstance(value, kind):
         return

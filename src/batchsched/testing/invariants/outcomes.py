@@ -70,6 +70,8 @@ def _phase(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             yield f"{counts}, but {problem}"
     if unschedulable and cycle.count(job, TaskStatus.RUNNING):
         phase = JobPhase.UNKNOWN
+    elif job.tasks and cycle.count(job, TaskStatus.SUCCEEDED) == len(job.tasks):
+        phase = JobPhase.COMPLETED
     elif cycle.count(job, *OCCUPYING) >= job.min_available:
         phase = JobPhase.RUNNING
     else:

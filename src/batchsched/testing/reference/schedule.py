@@ -118,6 +118,8 @@ def _job_outcome(session: Session, job: JobInfo) -> JobOutcome:
     statuses = [session.state.status(task) for task in job.tasks]
     if condition is not None and TaskStatus.RUNNING in statuses:
         phase = JobPhase.UNKNOWN
+    elif statuses and all(status is TaskStatus.SUCCEEDED for status in statuses):
+        phase = JobPhase.COMPLETED
     elif sum(status in OCCUPYING for status in statuses) >= job.min_available:
         phase = JobPhase.RUNNING
     else:
