@@ -1,0 +1,340 @@
+"""The loop of events on a pool of equal processors.
+
+A policy's scheduler keeps the queue; the pool keeps what runs, and the clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from math import inf
+from typing import Final, Protocol
+
+from batchsched.errors import Fault
+from batchsched.simulation.outcome import Outcome
+from batchsched.simulation.predictors import Corrector, Prediction, Predictor
+from batchsched.simulation.problems import PolicyError, SimulationError
+from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.settings import Settings
+from batchsched.simulation.workload import Workload
+
+__all__ = ["Pool", "PoolScheduler", "run_on_pool"]
+
+_DUE: Final = -1
+_CORRECTION: Final = 0
+_ARRIVAL: Final = 1
+_END: Final = 2
+_PROMISE: Final = 3
+_KINDS: Final = {
+    "correction": _CORRECTION,
+    "arrival": _ARRIVAL,
+    "end": _END,
+    "promise": _PROMISE,
+}
+_REPORT_EVERY: Final = 1000
+"""How many jobs end between two calls of `progress`."""
+
+
+class PoolScheduler(Protocol):
+    """The part of a policy that lives during one simulation on a pool."""
+
+    def arrived(self, job: int) -> bool:
+        """Put a job into the queue; return whether to look for jobs to start."""
+        ...
+
+    def released(self, job: int) -> None:
+        """Hear that a job has given its processors back, before it is told to have ended."""
+
+    def corrected(self, job: int) -> None:
+        """Hear that a running job is now expected to end later."""
+
+    def decide(self) -> None:
+        """Start what should start now, with `Pool.start`."""
+
+    def why_waiting(self, job: int) -> str:
+        """Say why this job has not started, when nothing will ever happen again."""
+        ...
+
+
+class Pool:
+    """Processors, and the jobs that run on them. Jobs are indexes in the workload."""
+
+    __slots__ = (
+        "_corrections", "_corrector", "_due_first", "_order", "_rank", "_requested", "_sequence",
+        "ended_at", "estimate", "events", "expected", "first_estimate", "free", "ids", "now",
+        "processors", "running", "runs", "size", "started_at", "submit", "wakes_at",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        workload: Workload,
+        runs: Sequence[float],
+        settings: Settings,
+        corrector: Corrector | None,
+    ) -> None:
+        assert workload.machine is not None
+        count = len(workload)
+        self.processors = workload.machine.processors
+        self.free = self.processors
+        self.now: float = 0
+        self.wakes_at: float = inf
+        self.ids = workload.ids
+        self.submit = workload.submits
+        self.size = workload.processors
+        self.runs = runs
+        self.estimate: list[float] = [0] * count
+        """The prediction of each job's run time, from its arrival on."""
+        self.expected: list[float] = [0] * count
+        """When each job that runs is expected to end."""
+        self.started_at: list[float | None] = [None] * count
+        self.ended_at: list[float | None] = [None] * count
+        self.running: list[tuple[float, int]] = []
+        """When jobs are expected to end, and which; in this order."""
+        self.events: list[tuple[float, int, int, int, int]] = []
+        self._sequence = count
+        self._corrector = corrector
+        self._corrections = dict[int, int]()
+        self._requested = workload.requested if corrector is not None else ()
+        self.first_estimate = dict[int, float]()
+        self._due_first = settings.ties.due_first and settings.ties.seed is None
+        self._order = {_KINDS[kind]: place for place, kind in enumerate(settings.ties.order)}
+        self._order[_DUE] = -1
+        self._rank = None
+        if settings.ties.seed is not None:
+            self._rank = RandomNumbers(settings.ties.seed).bits
+
+    def push(self, time: float, kind: int, job: int, sequence: int | None = None) -> None:
+        """See that something happens to a job at this time."""
+        if sequence is None:
+            self._sequence = sequence = self._sequence + 1
+        rank = self._order[kind] if self._rank is None else self._rank()
+        heappush(self.events, (time, rank, sequence, kind, job))
+
+    def wake(self, time: float) -> None:
+        """See that `decide` is called at this time, instead of the one that was named before."""
+        if time != self.wakes_at:
+            self.wakes_at = time
+            if time < inf:
+                self.push(time, _PROMISE, -1)
+
+    def start(self, job: int) -> None:
+        """Start a job now; it must be waiting and fit."""
+        size = self.size[job]
+        if size > self.free or self.started_at[job] is not None:
+            raise PolicyError(
+                f"job {self.ids[job]!r} was started at {self.now} s and "
+                f"{'does not fit' if size > self.free else 'had been started before'}"
+            )
+        now = self.now
+        estimate, run = self.estimate[job], self.runs[job]
+        self.free -= size
+        self.started_at[job] = now
+        self.expected[job] = expected = now + estimate
+        insort(self.running, (expected, job))
+        self._sequence = sequence = self._sequence + 1
+        self.push(now + run, _END, job, sequence)
+        if self._corrector is not None and run > estimate:
+            self.push(expected, _CORRECTION, job)
+        elif run == estimate and self._due_first:
+            self.push(expected, _DUE, job, sequence)
+
+    def release(self, job: int) -> bool:
+        """Take a job's processors back; return whether it still had them."""
+        key = (self.expected[job], job)
+        place = bisect_left(self.running, key)
+        if place == len(self.running) or self.running[place] != key:
+            return False
+        del self.running[place]
+        self.free += self.size[job]
+        return True
+
+    def correct(self, job: int) -> None:
+        """Believe that a job runs for longer than was predicted."""
+        assert self._corrector is not None
+        started = self.started_at[job]
+        assert started is not None
+        first = self.first_estimate.setdefault(job, self.estimate[job])
+        last = self.estimate[job]
+        count = self._corrections.get(job, 0)
+        self._corrections[job] = count + 1
+        estimate = self._corrector.correct(first, last, count, self._requested[job] or 0)
+        if not estimate > last:
+            raise PolicyError(
+                f"the corrector {self._corrector} said {estimate!r} s of a job that has run for "
+                f"{last!r} s and goes on; expected a longer time"
+            )
+        del self.running[bisect_left(self.running, (self.expected[job], job))]
+        self.estimate[job] = estimate
+        self.expected[job] = expected = started + estimate
+        insort(self.running, (expected, job))
+        run = self.runs[job]
+        if run > estimate:
+            self.push(expected, _CORRECTION, job)
+        elif run == estimate and self._due_first:
+            self.push(expected, _DUE, job)
+
+
+def run_on_pool(
+    workload: Workload,
+    runs: Sequence[float],
+    make_scheduler: Callable[[Pool], PoolScheduler],
+    settings: Settings,
+    *,
+    predictor: Predictor | None,
+    corrector: Corrector | None = None,
+) -> Outcome:
+    """Simulate a workload on a pool of equal processors.
+
+    Cost: a constant number of operations on heaps and sorted lists for each event, and what the
+    scheduler does.
+
+    Args:
+        workload: The jobs, and the machine.
+        runs: For how long each job will run.
+        make_scheduler: Makes what decides.
+        settings: The order of ties, and when to decide.
+        predictor: What is believed of run times; None if nobody asks.
+        corrector: What is believed of jobs that run for longer. None: that they end at once.
+    """
+    pool = Pool(workload, runs, settings, corrector)
+    scheduler = make_scheduler(pool)
+    prediction = None if predictor is None else predictor.begin(workload, runs)
+    arrivals = _Arrivals(workload, pool)
+    once_an_instant = settings.passes == "instant"
+    progress = settings.progress
+    events = pool.events
+    estimate, ended_at = pool.estimate, pool.ended_at
+    decide, ended = False, 0
+    arrivals.push_next()
+    while events:
+        now, _, _, kind, job = heappop(events)
+        pool.now = now
+        if kind == _ARRIVAL:
+            if arrivals.is_last_known(job):
+                arrivals.push_next()
+            if prediction is not None:
+                estimate[job] = _checked(prediction, job, workload)
+            decide |= scheduler.arrived(job)
+        elif kind == _END:
+            if pool.release(job):
+                scheduler.released(job)
+            ended_at[job] = now
+            if prediction is not None:
+                prediction.ended(job, runs[job])
+            arrivals.push_followers(job, now)
+            decide = True
+            ended += 1
+            if progress is not None and ended % _REPORT_EVERY == 0:
+                progress(ended, len(workload))
+        elif kind == _DUE:
+            if pool.release(job):
+                scheduler.released(job)
+            if not once_an_instant:
+                continue
+        elif kind == _CORRECTION:
+            if ended_at[job] is None:
+                pool.correct(job)
+                scheduler.corrected(job)
+            if not once_an_instant:
+                continue
+        elif now == pool.wakes_at:
+            pool.wakes_at = inf
+            decide = True
+        if decide and not (once_an_instant and events and events[0][0] == now):
+            decide = False
+            scheduler.decide()
+    if progress is not None:
+        progress(ended, len(workload))
+    return _outcome_of(pool, scheduler, arrivals, predicted=prediction is not None)
+
+
+def _outcome_of(
+    pool: Pool, scheduler: PoolScheduler, arrivals: _Arrivals, *, predicted: bool
+) -> Outcome:
+    return Outcome(
+        starts=pool.started_at,
+        ends=pool.ended_at,
+        eligible=arrivals.eligible,
+        unfinished={
+            job: arrivals.why_never(job) or scheduler.why_waiting(job)
+            for job, started in enumerate(pool.started_at)
+            if started is None
+        },
+        predicted=_first_predictions(pool) if predicted else None,
+    )
+
+
+def _first_predictions(pool: Pool) -> list[float]:
+    predicted = list(pool.estimate)
+    for job, first in pool.first_estimate.items():
+        predicted[job] = first
+    return predicted
+
+
+def _checked(prediction: Prediction, job: int, workload: Workload) -> float:
+    seconds = prediction.predict(job)
+    if not seconds >= 0:
+        raise SimulationError(
+            [
+                Fault(
+                    f"jobs[{workload.ids[job]!r}]",
+                    f"expected a predicted run time of 0 s or more, got {seconds!r}",
+                )
+            ]
+        )
+    return seconds
+
+
+class _Arrivals:
+    """Which jobs arrive when: as the log says, and some not before others have ended."""
+
+    def __init__(self, workload: Workload, pool: Pool) -> None:
+        self._workload = workload
+        self._submit = workload.submits
+        self._pool = pool
+        self._next = 0
+        self._last = -1
+        self._followers = dict[int, list[int]]()
+        self._after = workload.after if workload.has_dependencies else None
+        self.eligible: list[float | None] | None = None
+        """When each job counted as submitted, if jobs wait for others."""
+        if self._after is not None:
+            self._think = workload.think
+            self.eligible = list(workload.submits)
+            places = {each: index for index, each in enumerate(workload.ids)}
+            for job, after in enumerate(self._after):
+                if after is not None:
+                    self._followers.setdefault(places[after], []).append(job)
+                    self.eligible[job] = None
+
+    def is_last_known(self, job: int) -> bool:
+        return job == self._last
+
+    def push_next(self) -> None:
+        """Make events of all arrivals of the next instant; the last of them brings the next."""
+        submit, after = self._submit, self._after
+        place = self._next
+        count = len(submit)
+        instant = None
+        while place < count and (instant is None or submit[place] == instant):
+            if after is None or after[place] is None:
+                instant = submit[place]
+                self._pool.push(instant, _ARRIVAL, place, place)
+                self._last = place
+            place += 1
+        self._next = place
+
+    def push_followers(self, job: int, now: float) -> None:
+        """Make events of the arrivals of the jobs that have waited for this one to end."""
+        if self.eligible is not None:
+            for follower in self._followers.get(job, ()):
+                time = max(self._submit[follower], now + self._think[follower])
+                self.eligible[follower] = time
+                self._pool.push(time, _ARRIVAL, follower, follower)
+
+    def why_never(self, job: int) -> str | None:
+        """Say why a job has never arrived, if it has not."""
+        if self.eligible is None or self.eligible[job] is not None:
+            return None
+        return f"it follows job {self._workload.after[job]!r}, which has not ended"

@@ -1,0 +1,273 @@
+"""What policies believe of the time that jobs will run, and how they correct it.
+
+Sources: Mu'alem and Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates
+in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001 (requested times, doubled ones);
+Tsafrir, Etsion, Feitelson, "Backfilling Using System-Generated Predictions Rather Than User Runtime
+Estimates", IEEE TPDS 18(6), 2007 (the last two jobs of a user, corrections); Gaussier, Glesser,
+Reis, Trystram, "Improving Backfilling by Using Machine Learning to Predict Running Times", SC 2015
+(the corrections compared).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from attrs import field, frozen
+
+from batchsched.errors import Fault
+from batchsched.simulation.problems import SimulationError
+from batchsched.simulation.workload import JobId, Workload
+
+__all__ = [
+    "Corrector",
+    "Doubling",
+    "Increments",
+    "LastTwo",
+    "Perfect",
+    "Prediction",
+    "Predictor",
+    "Requested",
+    "Scaled",
+    "ToRequest",
+]
+
+
+class Prediction(Protocol):
+    """The predictions of one simulation, which may learn from jobs that have ended.
+
+    Jobs are given by their index in the workload, which is in order of submission.
+    """
+
+    def predict(self, job: int) -> float:
+        """Return for how many seconds the job will run, as it is submitted; 0 or more."""
+        ...
+
+    def ended(self, job: int, run: float) -> None:
+        """Learn that a job has ended after this many seconds."""
+
+
+class Predictor(Protocol):
+    """A way to predict run times."""
+
+    def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:
+        """Return the predictions of a simulation that begins.
+
+        Args:
+            workload: The jobs.
+            runs: For how long each of them will run; who looks at them predicts too well.
+        """
+        ...
+
+
+class Corrector(Protocol):
+    """What to believe of a job that has run for as long as was predicted, and has not ended."""
+
+    def correct(self, first: float, last: float, count: int, requested: float) -> float:
+        """Return for how many seconds it will run in all; more than `last`.
+
+        Args:
+            first: The prediction as the job was submitted.
+            last: The prediction that has just turned out to be too short.
+            count: How often it was corrected before.
+            requested: The time that the job requested.
+        """
+        ...
+
+
+@frozen
+class Requested:
+    """The time that the user requested."""
+
+    def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:  # noqa: ARG002
+        """Return the requested times.
+
+        Raises:
+            SimulationError: Some jobs have none.
+        """
+        return _Fixed(_requests(workload, "Requested()"))
+
+    def __str__(self) -> str:
+        return "requested time"
+
+
+@frozen
+class Perfect:
+    """The time for which the job will really run, which nobody knows outside of simulations."""
+
+    def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:  # noqa: ARG002
+        """Return the true times."""
+        return _Fixed(runs)
+
+    def __str__(self) -> str:
+        return "true run time"
+
+
+@frozen
+class Scaled:
+    """Another prediction, times a factor.
+
+    Twice the requested time is better than once, for most logs: what ends early leaves holes.
+    """
+
+    factor: float = 2
+    of: Predictor = field(factory=Requested)
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 < self.factor < float("inf"):
+            raise SimulationError(
+                [Fault("Scaled.factor", f"expected a number above 0, got {self.factor!r}")]
+            )
+
+    def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:
+        """Return the other predictions, scaled.
+
+        Raises:
+            SimulationError: The other predictor cannot predict.
+        """
+        return _ScaledPrediction(self.factor, self.of.begin(workload, runs))
+
+    def __str__(self) -> str:
+        return f"{self.factor:g} x {self.of}"
+
+
+@frozen
+class LastTwo:
+    """The mean run time of the user's last two jobs that ended, at most what was requested.
+
+    In whole seconds, rounded down, and at least 1. The requested time for users of whom fewer
+    than two jobs have ended, and for jobs without a user. (EASY++ of Tsafrir, Etsion, Feitelson.)
+    """
+
+    def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:  # noqa: ARG002
+        """Return predictions that learn.
+
+        Raises:
+            SimulationError: Some jobs requested no time.
+        """
+        return _OfUsers(_requests(workload, "LastTwo()"), workload.users)
+
+    def __str__(self) -> str:
+        return "mean of the user's last two jobs"
+
+
+@frozen
+class Doubling:
+    """Twice what was believed, whatever was requested."""
+
+    def correct(self, first: float, last: float, count: int, requested: float) -> float:  # noqa: ARG002
+        """Return twice the last prediction."""
+        return 2 * last
+
+    def __str__(self) -> str:
+        return "doubling"
+
+
+@frozen
+class ToRequest:
+    """The requested time."""
+
+    def correct(self, first: float, last: float, count: int, requested: float) -> float:  # noqa: ARG002
+        """Return the requested time."""
+        return requested
+
+    def __str__(self) -> str:
+        return "requested time"
+
+
+@frozen
+class Increments:
+    """The first prediction and some more, at most the requested time.
+
+    The default is the list of Tsafrir, Etsion and Feitelson: a minute more, then 5, 15, 30, then
+    1 hour, 2, 5, 10, 20, 50 and 100, each counted from the first prediction.
+    """
+
+    seconds: tuple[float, ...] = field(
+        default=(60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000),
+        converter=tuple[float, ...],
+    )
+
+    def __attrs_post_init__(self) -> None:
+        rising = all(a < b for a, b in zip((0, *self.seconds), self.seconds, strict=False))
+        if not self.seconds or not rising:
+            raise SimulationError(
+                [
+                    Fault(
+                        "Increments.seconds", f"expected rising numbers above 0, got {self.seconds}"
+                    )
+                ]
+            )
+
+    def correct(self, first: float, last: float, count: int, requested: float) -> float:
+        """Return the first prediction and the next increment; after the last, the request."""
+        corrected = requested
+        if count < len(self.seconds):
+            corrected = min(first + self.seconds[count], requested)
+        return corrected if corrected > last else requested
+
+    def __str__(self) -> str:
+        return "increments"
+
+
+class _Fixed:
+    def __init__(self, times: Sequence[float]) -> None:
+        self._times = times
+
+    def predict(self, job: int) -> float:
+        return self._times[job]
+
+    def ended(self, job: int, run: float) -> None:
+        pass
+
+
+class _ScaledPrediction:
+    def __init__(self, factor: float, of: Prediction) -> None:
+        self._factor = factor
+        self._of = of
+        self.ended = of.ended
+
+    def predict(self, job: int) -> float:
+        return self._factor * self._of.predict(job)
+
+
+class _OfUsers:
+    def __init__(self, requests: Sequence[float], users: Sequence[JobId | None]) -> None:
+        self._requests = requests
+        self._users = users
+        self._runs = dict[JobId, tuple[float | None, float]]()
+
+    def predict(self, job: int) -> float:
+        request = self._requests[job]
+        user = self._users[job]
+        before, last = self._runs.get(user, (None, 0)) if user is not None else (None, 0)
+        if before is None:
+            return request
+        return min(request, max(1, (before + last) // 2))
+
+    def ended(self, job: int, run: float) -> None:
+        user = self._users[job]
+        if user is not None:
+            _, last = self._runs.get(user, (None, None))
+            self._runs[user] = (last, run)
+
+
+def _requests(workload: Workload, who: str) -> Sequence[float]:
+    requests = [time for time in workload.requested if time is not None]
+    if len(requests) < len(workload):
+        without = [
+            each
+            for each, time in zip(workload.ids, workload.requested, strict=True)
+            if time is None
+        ]
+        raise SimulationError(
+            [
+                Fault(
+                    "workload",
+                    f"{who} needs the requested time of each job; {len(without):,} of "
+                    f"{len(workload):,} jobs have none, the first is job {without[0]!r}. Use "
+                    "Perfect(), or workload.with_requests(...)",
+                )
+            ]
+        )
+    return requests

@@ -1,0 +1,303 @@
+"""Policies that preempt: at each event everything that runs may be stopped, and is placed anew."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from math import ceil, inf
+from operator import itemgetter
+
+from attrs import field, frozen
+
+from batchsched.errors import Fault
+from batchsched.simulation.costs import Cost, NoCost
+from batchsched.simulation.outcome import Interval, Outcome
+from batchsched.simulation.placement import FirstFit, Placement
+from batchsched.simulation.policy import Policy
+from batchsched.simulation.problems import SimulationError
+from batchsched.simulation.settings import Settings
+from batchsched.simulation.workload import Workload
+
+__all__ = ["LeastAttainedService", "Srsf", "Srtf"]
+
+
+@frozen(kw_only=True)
+class _Preemptive(Policy):
+    """Starts as many jobs as can be placed, in an order made at each event.
+
+    An event is an arrival, an end, or what the order needs. Whoever ran may be stopped without
+    having asked for it, and keeps its progress; but at each event every job that runs loses its
+    start cost, whether it goes on where it was or not (as in the simulator of Muri, SIGCOMM 2022).
+    All events of an instant are taken at once, whatever `passes` says, and `Ties` has no say.
+
+    Cost of an event: sorting the jobs that have not ended.
+    """
+
+    start_cost: Cost = field(factory=NoCost)
+    placement: Placement | None = field(factory=FirstFit)
+    """Which nodes a job gets. None: any processors will do, wherever they are."""
+
+    def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
+        """Simulate the policy on the workload's nodes."""
+        if workload.has_dependencies:
+            raise SimulationError(
+                [Fault("workload", f"{type(self).__name__} knows no jobs that follow others")]
+            )
+        return _Simulation(workload, runs, settings, self).run()
+
+    @abstractmethod
+    def order(self, workload: Workload, jobs: _Progress) -> _Order:
+        """Return the order in which jobs are placed."""
+
+
+@frozen(kw_only=True)
+class Srtf(_Preemptive):
+    """Shortest remaining time first."""
+
+    def order(self, workload: Workload, jobs: _Progress) -> _Order:  # noqa: ARG002
+        """Return the order by remaining time."""
+        return _ByKey(jobs.remaining)
+
+    def __str__(self) -> str:
+        return "SRTF"
+
+
+@frozen(kw_only=True)
+class Srsf(_Preemptive):
+    """Shortest remaining service first: remaining time times processors."""
+
+    def order(self, workload: Workload, jobs: _Progress) -> _Order:
+        """Return the order by remaining service."""
+        return _ByKey(jobs.remaining, workload.processors)
+
+    def __str__(self) -> str:
+        return "SRSF"
+
+
+@frozen(kw_only=True)
+class LeastAttainedService(_Preemptive):
+    """Least attained service first, in levels: Tiresias, which knows nothing of run times.
+
+    A job begins in the first level, and sinks to the next when its processor seconds reach that
+    level's limit. Within a level, jobs that run come before those that wait, else each in the order
+    in which it came to be there. It counts processors, wherever they are.
+
+    Source: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019.
+    """
+
+    placement: Placement | None = None
+    limits: tuple[float, ...] = field(default=(3250, 7200), converter=tuple[float, ...])
+    """Processor seconds that end each level but the last. (The default is that of Muri's
+    simulator.)"""
+
+    def order(self, workload: Workload, jobs: _Progress) -> _Order:
+        """Return the order by level."""
+        return _ByLevel(workload, jobs, self.limits)
+
+    def __str__(self) -> str:
+        return f"LAS (levels end at {', '.join(f'{limit:g}' for limit in self.limits)} s)"
+
+
+class _Progress:
+    """What jobs have done, and have left to do."""
+
+    def __init__(self, runs: Sequence[float]) -> None:
+        self.remaining = list(runs)
+        self.served: list[float] = [0] * len(runs)
+        """For how long each job has run, start costs included."""
+
+
+class _Order:
+    """The order in which jobs are placed."""
+
+    def arrived(self, job: int) -> None:
+        """Take in a job that waits."""
+        raise NotImplementedError
+
+    def ended(self, job: int) -> None:
+        """Forget a job."""
+        raise NotImplementedError
+
+    def served(self, job: int) -> None:
+        """Look at a job that has run."""
+
+    def jobs(self) -> Iterable[int]:
+        """Yield the jobs in the order in which they are placed."""
+        raise NotImplementedError
+
+    def placed(self, running: dict[int, None], now: float) -> float:  # noqa: ARG002
+        """Hear who runs; return when to look again."""
+        return inf
+
+
+class _ByKey(_Order):
+    def __init__(self, remaining: Sequence[float], sizes: Sequence[int] | None = None) -> None:
+        self._remaining = remaining
+        self._sizes = sizes
+        self._jobs: list[int] = []
+
+    def arrived(self, job: int) -> None:
+        self._jobs.append(job)
+
+    def ended(self, job: int) -> None:
+        self._jobs.remove(job)
+
+    def jobs(self) -> Iterable[int]:
+        remaining, sizes = self._remaining, self._sizes
+        # Equals stay in the order that they have, so it is the same list that is sorted.
+        if sizes is None:
+            self._jobs.sort(key=remaining.__getitem__)
+        else:
+            keyed = [(remaining[job] * sizes[job], job) for job in self._jobs]
+            keyed.sort(key=itemgetter(0))
+            self._jobs = [job for _, job in keyed]
+        return self._jobs
+
+
+class _ByLevel(_Order):
+    def __init__(self, workload: Workload, jobs: _Progress, limits: Sequence[float]) -> None:
+        self._sizes = workload.processors
+        self._served = jobs.served
+        self._limits = limits
+        self._level = dict[int, int]()
+        self._levels: list[list[int]] = [[] for _ in range(len(limits) + 1)]
+
+    def arrived(self, job: int) -> None:
+        self._level[job] = 0
+        self._levels[0].append(job)
+
+    def ended(self, job: int) -> None:
+        self._levels[self._level.pop(job)].remove(job)
+
+    def served(self, job: int) -> None:
+        level = self._level[job]
+        if (
+            level < len(self._limits)
+            and self._served[job] * self._sizes[job] >= self._limits[level]
+        ):
+            self._levels[level].remove(job)
+            self._levels[level + 1].append(job)
+            self._level[job] = level + 1
+
+    def jobs(self) -> Iterable[int]:
+        return (job for level in self._levels for job in level)
+
+    def placed(self, running: dict[int, None], now: float) -> float:
+        for jobs in self._levels:
+            jobs.sort(key=lambda job: job not in running)
+        sinks = inf
+        for job in running:
+            level = self._level[job]
+            if level < len(self._limits):
+                # In whole seconds of service.
+                limit = ceil(self._limits[level] / self._sizes[job])
+                sinks = min(sinks, now + max(limit - self._served[job], 0))
+        return sinks
+
+
+class _Simulation:
+    def __init__(
+        self, workload: Workload, runs: Sequence[float], settings: Settings, policy: _Preemptive
+    ) -> None:
+        assert workload.machine is not None
+        self._workload = workload
+        self._machine = workload.machine
+        self._settings = settings
+        self._placement = policy.placement
+        self._progress = _Progress(runs)
+        self._order = policy.order(workload, self._progress)
+        self._costs = [
+            policy.start_cost.seconds(size, workload.machine.per_node, labels)
+            for size, labels in zip(workload.processors, workload.labels, strict=True)
+        ]
+        count = len(workload)
+        self._starts: list[float | None] = [None] * count
+        self._ends: list[float | None] = [None] * count
+        self._preemptions = [0] * count
+        self._intervals: list[Interval] = []
+        # Which jobs run, in the order in which they were placed, and since when.
+        self._running = dict[int, None]()
+        self._since = dict[int, float]()
+
+    def run(self) -> Outcome:
+        submits = self._workload.submits
+        remaining = self._progress.remaining
+        arrived, now, looks_again = 0, 0.0, inf
+        ended = 0
+        while True:
+            first_end = min((now + remaining[job] for job in self._running), default=inf)
+            arrival = submits[arrived] if arrived < len(submits) else inf
+            time = min(first_end, arrival, looks_again)
+            if time == inf:
+                break
+            gone: list[int] = []
+            if first_end == time:
+                gone = [job for job in self._running if now + remaining[job] == time]
+            for job in gone:
+                self._end(job, time)
+                ended += 1
+                if self._settings.progress is not None and ended % 1000 == 0:
+                    self._settings.progress(ended, len(submits))
+            while arrived < len(submits) and submits[arrived] == time:
+                self._order.arrived(arrived)
+                arrived += 1
+            self._work(time - now)
+            now = time
+            self._place(now)
+            looks_again = self._order.placed(self._running, now)
+        if self._settings.progress is not None:
+            self._settings.progress(ended, len(submits))
+        return self._outcome()
+
+    def _end(self, job: int, now: float) -> None:
+        del self._running[job]
+        self._order.ended(job)
+        self._ends[job] = now
+        self._intervals.append((job, self._since.pop(job), now))
+
+    def _work(self, seconds: float) -> None:
+        for job in self._running:
+            self._progress.remaining[job] -= max(seconds - self._costs[job], 0)
+            self._progress.served[job] += seconds
+            self._order.served(job)
+
+    def _place(self, now: float) -> None:
+        sizes = self._workload.processors
+        nodes = None if self._placement is None else self._placement.begin(self._machine)
+        free = self._machine.processors
+        running = dict[int, None]()
+        for job in self._order.jobs():
+            if sizes[job] > free or (nodes is not None and nodes.take(sizes[job]) is None):
+                continue
+            free -= sizes[job]
+            running[job] = None
+            if not free:
+                break
+        for job in self._running:
+            if job not in running:
+                self._preemptions[job] += 1
+                self._intervals.append((job, self._since.pop(job), now))
+        for job in running:
+            if job not in self._since:
+                self._since[job] = now
+                if self._starts[job] is None:
+                    self._starts[job] = now
+        self._running = running
+
+    def _outcome(self) -> Outcome:
+        held: list[float] = [0] * len(self._starts)
+        for job, start, end in self._intervals:
+            held[job] += end - start
+        return Outcome(
+            starts=self._starts,
+            ends=self._ends,
+            held=held,
+            preemptions=self._preemptions,
+            intervals=sorted(self._intervals),
+            unfinished={
+                job: f"its {self._workload.processors[job]} processors cannot be had on "
+                f"{self._machine}, even when nothing else runs"
+                for job, end in enumerate(self._ends)
+                if end is None
+            },
+        )

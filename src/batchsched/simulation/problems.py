@@ -1,0 +1,40 @@
+"""What is wrong with a workload, or with what a simulation was asked to do."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from batchsched.errors import BatchschedError, FaultsError
+
+__all__ = ["PolicyError", "Problem", "SimulationError", "WorkloadError"]
+
+
+class WorkloadError(FaultsError):
+    """Jobs that no workload can have; `faults` lists everything wrong with them."""
+
+
+class SimulationError(FaultsError):
+    """A workload and a policy that cannot be simulated together; `faults` lists why."""
+
+
+class PolicyError(BatchschedError, ValueError):
+    """A policy decided what cannot be done: it started a job that does not wait or fit."""
+
+
+@frozen
+class Problem:
+    """A line of a workload's file that is not as its format says.
+
+    >>> print(Problem(line=7, message="submitted at -5 s: before the log begins", left_out=True))
+    line 7: submitted at -5 s: before the log begins (left out)
+    """
+
+    line: int
+    """The line, counted from 1."""
+    message: str
+    """What is wrong there."""
+    left_out: bool = False
+    """Whether the job on this line is not part of the workload because of it."""
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}{' (left out)' if self.left_out else ''}"

@@ -1,0 +1,86 @@
+"""Random numbers that are the same on every machine and in every version of Python.
+
+Source: the generator SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
+Generators", OOPSLA 2014); Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables",
+2000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import exp, log, sqrt
+from typing import TypeVar
+
+__all__ = ["RandomNumbers"]
+
+_MASK = (1 << 64) - 1
+
+Item = TypeVar("Item")
+
+
+class RandomNumbers:
+    """A stream of random numbers, decided by its seed alone.
+
+    >>> numbers = RandomNumbers(1)
+    >>> numbers.below(6), numbers.below(6)
+    (5, 1)
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed & _MASK
+
+    def bits(self) -> int:
+        """Return 64 random bits, as a number."""
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = self._state
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        return mixed ^ (mixed >> 31)
+
+    def uniform(self) -> float:
+        """Return a number from 0 to 1, 1 excluded, each equally likely."""
+        return (self.bits() >> 11) / (1 << 53)
+
+    def below(self, limit: int) -> int:
+        """Return a whole number from 0 to the limit, the limit excluded, each equally likely."""
+        # What is at the end of the range would be likelier for the numbers that it maps to.
+        fair = (1 << 64) - (1 << 64) % limit
+        while True:
+            drawn = self.bits()
+            if drawn < fair:
+                return drawn % limit
+
+    def exponential(self, mean: float) -> float:
+        """Return a number of the exponential distribution."""
+        return -mean * log(1 - self.uniform())
+
+    def normal(self) -> float:
+        """Return a number of the normal distribution of mean 0 and variance 1 (polar method)."""
+        while True:
+            x = 2 * self.uniform() - 1
+            y = 2 * self.uniform() - 1
+            square = x * x + y * y
+            if 0 < square < 1:
+                return x * sqrt(-2 * log(square) / square)
+
+    def gamma(self, shape: float, scale: float) -> float:
+        """Return a number of the gamma distribution; its mean is shape times scale."""
+        if shape < 1:
+            return self.gamma(shape + 1, scale) * exp(log(1 - self.uniform()) / shape)
+        d = shape - 1 / 3
+        c = 1 / sqrt(9 * d)
+        while True:
+            x = self.normal()
+            v = (1 + c * x) ** 3
+            if v > 0 and log(1 - self.uniform()) < x * x / 2 + d - d * v + d * log(v):
+                return d * v * scale
+
+    def shuffled(self, items: Iterable[Item]) -> list[Item]:
+        """Return the items in a random order, each order equally likely."""
+        mixed = list(items)
+        for last in range(len(mixed) - 1, 0, -1):
+            other = self.below(last + 1)
+            mixed[last], mixed[other] = mixed[other], mixed[last]
+        return mixed

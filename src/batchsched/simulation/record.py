@@ -1,0 +1,70 @@
+"""A simulation that has ended: what was asked, and what happened when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from attrs import field, frozen
+
+from batchsched.simulation.outcome import Interval, Outcome
+from batchsched.simulation.policy import Policy
+from batchsched.simulation.settings import Settings
+from batchsched.simulation.workload import JobId, Machine, Workload
+
+__all__ = ["Record"]
+
+
+@frozen(kw_only=True, slots=False, repr=False)
+class Record:
+    """What was asked of a simulation, and when each job started and ended."""
+
+    workload: Workload
+    policy: Policy
+    settings: Settings
+    runs: Sequence[float] = field(repr=False)
+    """For how long each job ran, or was to run; shorter than in the workload for those that ended
+    when their requested time was over."""
+    outcome: Outcome = field(repr=False)
+
+    @property
+    def machine(self) -> Machine:
+        """What the jobs ran on."""
+        assert self.workload.machine is not None
+        return self.workload.machine
+
+    @cached_property
+    def submitted(self) -> Sequence[float | None]:
+        """When each job counted as submitted; None for those that wait for others for ever."""
+        return self.outcome.eligible or self.workload.submits
+
+    @cached_property
+    def held(self) -> Sequence[float]:
+        """For how many seconds each job held its processors."""
+        if self.outcome.held is not None:
+            return self.outcome.held
+        return [
+            end - start if start is not None and end is not None else 0
+            for start, end in zip(self.outcome.starts, self.outcome.ends, strict=True)
+        ]
+
+    @cached_property
+    def intervals(self) -> Sequence[Interval]:
+        """When jobs held their processors: index of the job, from when, until when."""
+        if self.outcome.intervals is not None:
+            return self.outcome.intervals
+        return [
+            (job, start, end)
+            for job, (start, end) in enumerate(
+                zip(self.outcome.starts, self.outcome.ends, strict=True)
+            )
+            if start is not None and end is not None
+        ]
+
+    def starts_by_id(self) -> dict[JobId, float]:
+        """Return when each job started; those that never did are not in it."""
+        return {
+            each: start
+            for each, start in zip(self.workload.ids, self.outcome.starts, strict=True)
+            if start is not None
+        }

@@ -1,0 +1,157 @@
+"""What came of a simulation, and what can be said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Literal
+
+from attrs import frozen
+
+from batchsched.simulation.comparison import Comparison, compared
+from batchsched.simulation.explanation import explained
+from batchsched.simulation.metrics import Metrics, Part, metrics_of
+from batchsched.simulation.record import Record
+from batchsched.simulation.sensitivity import TieSensitivity, sensitivity_of
+from batchsched.simulation.series import series_of, shares_of
+from batchsched.simulation.summary import summary_of
+from batchsched.simulation.swf_output import swf_lines
+from batchsched.simulation.workload import JobId
+
+__all__ = ["Column", "Run"]
+
+Column = list[float | str | None]
+
+
+@frozen(kw_only=True, slots=False, repr=False, eq=False)
+class Run(Record):
+    """A simulation that has ended: when each job started and ended, and what that amounts to.
+
+    `print(run)` shows a table. Columns are lists of equal length, as pandas and polars take them:
+    `pandas.DataFrame(run.jobs)`.
+    """
+
+    @cached_property
+    def _jobs(self) -> dict[str, Column]:
+        outcome, workload = self.outcome, self.workload
+        columns: dict[str, Sequence[float | str | None]] = {
+            "id": workload.ids,
+            "submit": self.submitted,
+            "start": outcome.starts,
+            "end": outcome.ends,
+            "wait": [
+                None if start is None or submit is None else start - submit
+                for start, submit in zip(outcome.starts, self.submitted, strict=True)
+            ],
+            "run": self.runs,
+            "processors": workload.processors,
+            "requested": workload.requested,
+            "user": workload.users,
+            "queue": workload.queues,
+            "outcome": [
+                _outcome(start, end, ended_early=run < would)
+                for start, end, run, would in zip(
+                    outcome.starts, outcome.ends, self.runs, workload.runs, strict=True
+                )
+            ],
+        }
+        if outcome.predicted is not None:
+            columns["predicted"] = outcome.predicted
+        if outcome.preemptions is not None:
+            columns["preemptions"] = outcome.preemptions
+        return {name: list(column) for name, column in columns.items()}
+
+    @property
+    def jobs(self) -> dict[str, Column]:
+        """The jobs as columns, in order of submission; times in seconds.
+
+        `id`, `submit`, `start`, `end`, `wait`, `run`, `processors`, `requested`, `user`, `queue`,
+        `outcome`; `predicted` if the policy predicts, `preemptions` if it preempts.
+        """
+        return dict(self._jobs)
+
+    @property
+    def unfinished(self) -> dict[JobId, str]:
+        """Why, of each job that never started or never ended."""
+        return {self.workload.ids[job]: why for job, why in sorted(self.outcome.unfinished.items())}
+
+    def metrics(
+        self, tau: float = 10, *, warm_up: Part | None = None, cool_down: Part | None = None
+    ) -> Metrics:
+        """Return the figures of the run by name: `run.metrics()["bsld"]`.
+
+        Args:
+            tau: The run time in seconds below which slowdowns do not grow any more.
+            warm_up: Which jobs are left out because the machine was not yet busy: `Percent(1)`,
+                `Jobs(100)` or `Seconds(3600)`, of those that end first.
+            cool_down: The same for those that end last.
+
+        Raises:
+            SimulationError: tau is not a number above 0.
+        """
+        return metrics_of(self, tau, warm_up, cool_down)
+
+    def series(self, step: float | None = None) -> dict[str, list[float]]:
+        """Return over time what waits and what runs, as columns.
+
+        `time`, `queued` (jobs), `queued_processors` (what they need), `running` (jobs), `busy`
+        (processors), `utilisation` (their share). Each row holds from its time to that of the next.
+
+        Args:
+            step: Seconds from row to row, from the first submission on. None: a row for each time
+                at which something changes.
+        """
+        return series_of(self, step)
+
+    def shares(
+        self, by: Literal["user", "queue"] = "user", step: float = 86400
+    ) -> dict[str, list[float]]:
+        """Return, for each step of time, the share of the machine that each user or queue held.
+
+        Columns `time`, the beginning of each step, and one by name; jobs without a name are left
+        out.
+        """
+        return shares_of(self, by, step)
+
+    def compare(self, starts: Mapping[JobId, float] | Run) -> Comparison:
+        """Compare the starts with others: those of another run, or by the id of the job."""
+        return compared(self, starts.starts_by_id() if isinstance(starts, Run) else starts)
+
+    def why(self, job: JobId) -> str:
+        """Say why a job waited for as long as it did.
+
+        Raises:
+            KeyError: There is no such job.
+        """
+        return explained(self, job)
+
+    def tie_sensitivity(
+        self, orders: int = 20, seed: int = 1, metrics: Iterable[str] = ("bsld", "wait", "response")
+    ) -> TieSensitivity:
+        """Run again with random orders of ties, and tell how far figures move by that alone.
+
+        Cost: as many simulations as `orders` says.
+        """
+        return sensitivity_of(self, orders, seed, tuple(metrics))
+
+    def to_swf(self) -> Iterator[str]:
+        """Yield the lines of a log in the Standard Workload Format: what this run did.
+
+        Waits are those of the run. Jobs that never ended have status 5 (cancelled) and no run time.
+        Jobs whose ids are names get numbers, in order of submission.
+        """
+        return swf_lines(self)
+
+    def __repr__(self) -> str:
+        return f"<Run: {self.policy} on {self.workload!r}>"
+
+    def __str__(self) -> str:
+        return summary_of(self)
+
+
+def _outcome(start: float | None, end: float | None, *, ended_early: bool) -> str:
+    if start is None:
+        return "never started"
+    if end is None:
+        return "never ended"
+    return "ended at request" if ended_early else "ended"

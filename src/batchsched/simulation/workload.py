@@ -1,0 +1,376 @@
+"""Workloads: jobs as columns, in order of submission, and the machine that they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import cast, final
+
+from attrs import field, frozen
+
+from batchsched.errors import Fault
+from batchsched.simulation.checks import faults_of
+from batchsched.simulation.problems import WorkloadError
+
+__all__ = ["Job", "JobId", "Machine", "Workload"]
+
+JobId = int | str
+
+
+@frozen
+class Machine:
+    """Equal nodes with equally many processors each; for lists of GPU jobs, GPUs.
+
+    >>> Machine(nodes=32, per_node=8).processors
+    256
+    """
+
+    nodes: int
+    """How many nodes there are, 1 or more."""
+    per_node: int = 1
+    """How many processors each of them has, 1 or more."""
+
+    def __attrs_post_init__(self) -> None:
+        faults = [
+            Fault(name, f"expected a whole number, 1 or more, got {value!r}")
+            for name, value in (("nodes", self.nodes), ("per_node", self.per_node))
+            if type(value) is not int or value < 1
+        ]
+        if faults:
+            raise WorkloadError(faults)
+
+    @property
+    def processors(self) -> int:
+        """How many processors all nodes have together."""
+        return self.nodes * self.per_node
+
+    def __str__(self) -> str:
+        if self.per_node == 1:
+            return f"{self.nodes:,} processors"
+        return f"{self.nodes:,} nodes of {self.per_node:,} processors"
+
+
+@frozen(kw_only=True)
+class Job:
+    """A job of a workload: what it asks for, and what it will do.
+
+    All times are in seconds, on the clock of the workload.
+    """
+
+    id: JobId
+    """A number or a name; all jobs of a workload have numbers, or all have names."""
+    submit: float
+    """When it is submitted, 0 or later."""
+    run: float
+    """For how long it runs once started, 0 or more. Policies are not told."""
+    processors: int
+    """How many processors it needs, all at once, from start to end; 1 or more."""
+    requested: float | None = None
+    """The time limit that its user gave: more than 0, or None where nobody knows."""
+    user: JobId | None = None
+    group: JobId | None = None
+    queue: JobId | None = None
+    partition: JobId | None = None
+    application: JobId | None = None
+    status: int | None = None
+    """How it ended in the log: 1 well, 0 badly, 5 cancelled; other numbers as the log has it."""
+    after: JobId | None = None
+    """The job that must have ended before this one counts as submitted."""
+    think: float = 0
+    """The time from that end to the submission."""
+    labels: Mapping[str, str] = field(factory=dict[str, str])
+    """Whatever else is known, such as the model that a job trains."""
+
+
+REQUIRED = ("id", "submit", "run", "processors")
+OPTIONAL = (
+    "requested", "user", "group", "queue", "partition", "application", "status", "after", "labels"
+)  # fmt: skip
+"""Columns that are kept only where a job has a value; `think` goes with `after`."""
+
+
+@final
+class Workload:
+    """Jobs in order of submission (jobs of one instant by id), and their machine.
+
+    It never changes; what looks like a change returns another workload. The order in which jobs
+    are given does not matter.
+
+    >>> workload = Workload(
+    ...     [Job(id=2, submit=5, run=60, processors=1), Job(id=1, submit=0, run=30, processors=4)]
+    ... )
+    >>> workload
+    <Workload: 2 jobs, submitted from 0 to 5 s; no machine yet>
+    >>> workload.on(nodes=4).ids
+    (1, 2)
+    """
+
+    __slots__ = ("_columns", "_header", "_machine")
+
+    def __init__(
+        self,
+        jobs: Iterable[Job] = (),
+        *,
+        machine: Machine | None = None,
+        header: Mapping[str, str] | None = None,
+    ) -> None:
+        """Check jobs and sort them.
+
+        Raises:
+            WorkloadError: Jobs cannot be as given: negative or infinite times, fewer than one
+                processor, two jobs of one id, jobs that wait for each other. All faults at once.
+        """
+        listed = list(jobs)
+        columns: dict[str, Sequence[object]] = {
+            name: [getattr(job, name) for job in listed] for name in (*REQUIRED, *OPTIONAL, "think")
+        }
+        self._fill(columns, machine, header)
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: Mapping[str, Sequence[object]],
+        *,
+        machine: Machine | None = None,
+        header: Mapping[str, str] | None = None,
+    ) -> Workload:
+        """Make a workload of columns: sequences of one length, named as the fields of `Job`.
+
+        `id`, `submit`, `run` and `processors` must be there.
+
+        Raises:
+            WorkloadError: As for jobs one by one, and for columns that are missing, unknown or
+                of different lengths.
+
+        >>> Workload.from_columns(
+        ...     {"id": [1, 2], "submit": [0, 5], "run": [30, 60], "processors": [4, 1]}
+        ... )
+        <Workload: 2 jobs, submitted from 0 to 5 s; no machine yet>
+        """
+        workload = cls.__new__(cls)
+        workload._fill(columns, machine, header)
+        return workload
+
+    def _fill(
+        self,
+        columns: Mapping[str, Sequence[object]],
+        machine: Machine | None,
+        header: Mapping[str, str] | None,
+    ) -> None:
+        faults = list(faults_of(columns, REQUIRED, (*OPTIONAL, "think")))
+        if faults:
+            raise WorkloadError(faults)
+        self._machine = machine
+        self._header = dict(header or {})
+        keys = list(zip(columns["submit"], columns["id"], strict=True))
+        in_order = all(one < other for one, other in pairwise(keys))
+        order = range(len(keys)) if in_order else sorted(range(len(keys)), key=keys.__getitem__)
+        kept = {
+            name: column
+            for name, column in columns.items()
+            if name in REQUIRED or any(value is not None and value != {} for value in column)
+        }
+        if "after" not in kept:
+            kept.pop("think", None)
+        self._columns = {
+            name: tuple(column) if in_order else tuple(column[i] for i in order)
+            for name, column in kept.items()
+        }
+
+    def _selected(self, indexes: Sequence[int], **changed: Sequence[object]) -> Workload:
+        columns: dict[str, Sequence[object]] = {
+            name: [column[i] for i in indexes] for name, column in self._columns.items()
+        }
+        if "after" in columns:
+            known = set(columns["id"])
+            columns["after"] = [after if after in known else None for after in columns["after"]]
+        columns.update(changed)
+        return Workload.from_columns(columns, machine=self.machine, header=self.header)
+
+    def _column(self, name: str) -> tuple[object, ...]:
+        return self._columns.get(name) or (None,) * len(self)
+
+    @property
+    def machine(self) -> Machine | None:
+        """What the jobs run on, if it is known; see `on`."""
+        return self._machine
+
+    @property
+    def header(self) -> Mapping[str, str]:
+        """What the head of the file said, if the workload comes from one that has a head."""
+        return dict(self._header)
+
+    # Columns
+
+    @property
+    def ids(self) -> tuple[JobId, ...]:
+        """The ids, in order of submission."""
+        return cast("tuple[JobId, ...]", self._columns["id"])
+
+    @property
+    def submits(self) -> tuple[float, ...]:
+        """When each job is submitted."""
+        return cast("tuple[float, ...]", self._columns["submit"])
+
+    @property
+    def runs(self) -> tuple[float, ...]:
+        """For how long each job runs."""
+        return cast("tuple[float, ...]", self._columns["run"])
+
+    @property
+    def processors(self) -> tuple[int, ...]:
+        """How many processors each job needs."""
+        return cast("tuple[int, ...]", self._columns["processors"])
+
+    @property
+    def requested(self) -> tuple[float | None, ...]:
+        """The time limit of each job, None where nobody knows."""
+        return cast("tuple[float | None, ...]", self._column("requested"))
+
+    @property
+    def users(self) -> tuple[JobId | None, ...]:
+        """The user of each job."""
+        return cast("tuple[JobId | None, ...]", self._column("user"))
+
+    @property
+    def queues(self) -> tuple[JobId | None, ...]:
+        """The queue of each job."""
+        return cast("tuple[JobId | None, ...]", self._column("queue"))
+
+    @property
+    def after(self) -> tuple[JobId | None, ...]:
+        """The job that each job waits for before it counts as submitted."""
+        return cast("tuple[JobId | None, ...]", self._column("after"))
+
+    @property
+    def has_dependencies(self) -> bool:
+        """Whether a job waits for another."""
+        return "after" in self._columns
+
+    @property
+    def think(self) -> tuple[float, ...]:
+        """For how long each job is thought about once the job that it is after has ended."""
+        thought = self._columns.get("think")
+        return cast("tuple[float, ...]", thought) if thought else (0,) * len(self)
+
+    @property
+    def labels(self) -> tuple[Mapping[str, str], ...]:
+        """What else is known of each job."""
+        return tuple(
+            cast("Mapping[str, str]", labels) if labels is not None else {}
+            for labels in self._column("labels")
+        )
+
+    def column(self, name: str) -> tuple[object, ...]:
+        """Return a column by the name of a field of `Job`.
+
+        Raises:
+            KeyError: No column has this name.
+        """
+        if name not in (*REQUIRED, *OPTIONAL, "think"):
+            raise KeyError(f"no column {name!r}; there are {', '.join((*REQUIRED, *OPTIONAL))}")
+        return self.think if name == "think" else self._column(name)
+
+    def __len__(self) -> int:
+        return len(self._columns["id"])
+
+    def __iter__(self) -> Iterator[Job]:
+        names = [name for name in self._columns if name != "think"]
+        for index, think in enumerate(self.think):
+            given = {name: self._columns[name][index] for name in names}
+            if given.get("labels", {}) is None:
+                del given["labels"]
+            yield Job(**given, think=think)  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Workload):
+            return NotImplemented
+        return self._columns == other._columns and self.machine == other.machine
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        jobs = f"{len(self):,} job{'s' if len(self) != 1 else ''}"
+        when = ""
+        if len(self):
+            when = f", submitted from {self.submits[0]:,} to {self.submits[-1]:,} s"
+        where = f"on {self.machine}" if self.machine else "no machine yet"
+        return f"<Workload: {jobs}{when}; {where}>"
+
+    # Other workloads made of this one
+
+    def on(self, *, nodes: int, per_node: int = 1) -> Workload:
+        """Return the same jobs on another machine.
+
+        Raises:
+            WorkloadError: There is not at least one node with one processor.
+        """
+        changed = Workload.__new__(Workload)
+        changed._machine = Machine(nodes, per_node)
+        changed._header = self._header
+        changed._columns = self._columns
+        return changed
+
+    def where(self, keeps: Callable[[Job], bool]) -> Workload:
+        """Return the workload of those jobs for which `keeps` is true.
+
+        Jobs that were to wait for a job which is left out wait for none.
+
+        >>> jobs = [Job(id=n, submit=n, run=n, processors=1) for n in range(4)]
+        >>> Workload(jobs).where(lambda job: job.run > 0).ids
+        (1, 2, 3)
+        """
+        return self._selected([index for index, job in enumerate(self) if keeps(job)])
+
+    def between(self, start: float, end: float) -> Workload:
+        """Return the workload of the jobs submitted at `start` or later and before `end`."""
+        return self._selected(
+            [index for index, submit in enumerate(self.submits) if start <= submit < end]
+        )
+
+    def first(self, count: int) -> Workload:
+        """Return the workload of the jobs submitted first."""
+        return self._selected(range(min(count, len(self))))
+
+    def with_load(self, factor: float) -> Workload:
+        """Return the same jobs, submitted `factor` times as densely: 1.1 is 10 % more load.
+
+        Times between submissions are divided by the factor, all else stays. (Which is the usual
+        way, and makes days and nights shorter, too.)
+
+        Raises:
+            WorkloadError: The factor is not a number above 0.
+        """
+        if not 0 < factor < float("inf"):
+            raise WorkloadError([Fault("factor", f"expected a number above 0, got {factor!r}")])
+        first = self.submits[0] if len(self) else 0
+        return self._selected(
+            range(len(self)), submit=[first + (at - first) / factor for at in self.submits]
+        )
+
+    def with_requests(self, request: Callable[[Job], float]) -> Workload:
+        """Return the same jobs with other time limits.
+
+        Raises:
+            WorkloadError: A limit is not a number above 0.
+        """
+        return self._selected(range(len(self)), requested=[request(job) for job in self])
+
+    @property
+    def load(self) -> float:
+        """The share of the machine that the jobs would keep busy while they are submitted.
+
+        Processor seconds of all jobs, by the processors times the time from the first submission
+        to the last. 0 where there is no such time.
+
+        Raises:
+            WorkloadError: The workload has no machine.
+        """
+        if self.machine is None:
+            raise WorkloadError([NO_MACHINE])
+        time = self.submits[-1] - self.submits[0] if len(self) else 0
+        work = sum(run * size for run, size in zip(self.runs, self.processors, strict=True))
+        return work / (self.machine.processors * time) if time else 0.0
+
+
+NO_MACHINE = Fault("workload", "it has no machine; give it one: workload.on(nodes=100)")

@@ -1,0 +1,319 @@
+"""What is refused, what is said, and that simulations end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from batchsched.simulation import (
+    Consolidated,
+    DecidingPolicy,
+    Easy,
+    Fcfs,
+    Increments,
+    Job,
+    JobId,
+    Jobs,
+    LastTwo,
+    Percent,
+    Perfect,
+    PolicyError,
+    Requested,
+    Scaled,
+    Seconds,
+    SimulationError,
+    Ties,
+    View,
+    Workload,
+    WorkloadError,
+    simulate,
+)
+
+
+def job(number: int, **changed: object) -> Job:
+    given = {"submit": 0, "run": 10, "processors": 1, "requested": 10} | changed
+    return Job(id=number, **given)  # type: ignore[arg-type]
+
+
+def started(workload: Workload, **given: object) -> list[object]:
+    return list(simulate(workload, Easy(), **given).jobs["start"])  # type: ignore[arg-type]
+
+
+# Workloads
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"submit": -1}, r"jobs\[1\].submit: expected a time in seconds, 0 or later, got -1"),
+        ({"submit": float("inf")}, r"jobs\[1\].submit: .*got inf"),
+        ({"run": -5}, r"jobs\[1\].run: expected a time in seconds, 0 or more, got -5"),
+        ({"run": float("nan")}, r"jobs\[1\].run: .*got nan"),
+        ({"processors": 0}, r"jobs\[1\].processors: expected a whole number, 1 or more, got 0"),
+        ({"processors": 1.0}, r"jobs\[1\].processors: .*got 1.0"),
+        ({"processors": True}, r"jobs\[1\].processors: .*got True"),
+        ({"requested": 0}, r"jobs\[1\].requested: .*above 0, or None, got 0"),
+        ({"after": 7}, r"jobs\[1\].after: there is no job 7 in this workload"),
+        ({"after": 1}, r"jobs\[1\].after: jobs wait for each other: 1 after 1"),
+        ({"after": 2}, r"jobs wait for each other: 1 after 2 after 1"),
+    ],
+)
+def test_jobs_that_cannot_be_are_refused(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(WorkloadError, match=said):
+        Workload([job(1, **changed), job(2, after=1)])
+
+
+def test_all_faults_are_said_at_once() -> None:
+    with pytest.raises(WorkloadError) as caught:
+        Workload([job(1, submit=-1, run=-1), job(2, processors=0)])
+    assert len(caught.value.faults) == 3
+
+
+def test_ids_are_of_one_kind_and_each_its_own() -> None:
+    with pytest.raises(WorkloadError, match="two jobs have this id"):
+        Workload([job(1), job(1)])
+    with pytest.raises(WorkloadError, match="all whole numbers or all text, got int, str"):
+        Workload([job(1), Job(id="a", submit=0, run=1, processors=1)])
+
+
+def test_columns_must_fit_together() -> None:
+    with pytest.raises(WorkloadError, match="processors: is missing"):
+        Workload.from_columns({"id": [1], "submit": [0], "run": [1]})
+    with pytest.raises(WorkloadError, match="runtime: no column has this name"):
+        Workload.from_columns({"id": [], "submit": [], "run": [], "processors": [], "runtime": []})
+    with pytest.raises(WorkloadError, match="columns of one length"):
+        Workload.from_columns({"id": [1], "submit": [], "run": [], "processors": []})
+
+
+def test_a_workload_can_be_cut_scaled_and_put_on_another_machine() -> None:
+    workload = Workload([job(n, submit=10 * n) for n in range(1, 5)]).on(nodes=2)
+    assert workload.between(20, 40).ids == (2, 3)
+    assert workload.first(2).ids == (1, 2)
+    assert workload.with_load(2).submits == (10, 15, 20, 25)
+    assert workload.load == pytest.approx(40 / 60)
+    assert workload.with_requests(lambda job: job.run * 3).requested == (30, 30, 30, 30)
+    assert workload.on(nodes=3, per_node=2).machine is not None
+    assert Workload([]).on(nodes=1).load == 0
+    with pytest.raises(WorkloadError, match="nodes: expected a whole number, 1 or more, got 0"):
+        workload.on(nodes=0)
+    with pytest.raises(WorkloadError, match="factor: expected a number above 0"):
+        workload.with_load(0)
+
+
+def test_jobs_left_without_the_one_they_follow_follow_none() -> None:
+    workload = Workload([job(1), job(2, after=1, think=5)])
+    assert workload.where(lambda job: job.id == 2).after == (None,)
+    assert list(workload) == [job(1), job(2, after=1, think=5)]
+
+
+# What simulate refuses
+
+
+def test_a_workload_without_a_machine_is_refused() -> None:
+    with pytest.raises(SimulationError, match=r"it has no machine; give it one: workload.on"):
+        simulate(Workload([job(1)]), Easy())
+
+
+def test_jobs_larger_than_the_machine_are_refused_all_at_once() -> None:
+    workload = Workload([job(n, processors=5) for n in range(30)]).on(nodes=4)
+    with pytest.raises(SimulationError) as caught:
+        simulate(workload, Easy())
+    assert len(caught.value.faults) == 21
+    assert "jobs[0].processors: 5 is more than the machine has, which is 4" in str(caught.value)
+    assert "10 more are larger than the machine" in str(caught.value)
+
+
+def test_predictions_need_what_they_are_made_of() -> None:
+    workload = Workload([job(1, requested=None), job(2)]).on(nodes=1)
+    for predictor in (Requested(), Scaled(2), LastTwo()):
+        with pytest.raises(SimulationError, match="1 of 2 jobs have none, the first is job 1"):
+            simulate(workload, Easy(predictor=predictor))
+    assert simulate(workload, Easy(predictor=Perfect())).unfinished == {}
+    assert simulate(workload, Fcfs()).unfinished == {}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Ties(order=("end",)), "Ties.order: expected each of"),
+        (lambda: Ties(seed=1.5), "Ties.seed: expected a whole number or None, got 1.5"),
+        (lambda: Easy(backfill="longest"), "Easy.backfill: expected 'arrival' or 'shortest'"),
+        (lambda: Scaled(0), "Scaled.factor: expected a number above 0, got 0"),
+        (lambda: Increments((5, 3)), "Increments.seconds: expected rising numbers"),
+        (lambda: Percent(-1), "Percent.share: expected a number, 0 or more, got -1"),
+        (lambda: simulate(Workload(), "easy"), "policy: expected a policy such as Easy()"),
+        (
+            lambda: simulate(Workload().on(nodes=1), Easy(), passes="second"),
+            "passes: expected 'event' or 'instant', got 'second'",
+        ),
+        (
+            lambda: simulate(Workload().on(nodes=1), Easy()).metrics(tau=0),
+            "tau: expected a number of seconds above 0, got 0",
+        ),
+        (
+            lambda: simulate(Workload().on(nodes=1), Easy()).series(step=-1),
+            "step: expected seconds above 0, got -1",
+        ),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(make: object, said: str) -> None:
+    with pytest.raises(SimulationError) as caught:
+        make()  # type: ignore[operator]
+    assert said in str(caught.value)
+
+
+# That simulations end
+
+
+class Lazy(DecidingPolicy):
+    """Starts jobs of one processor only."""
+
+    def decide(self, view: View) -> Iterable[JobId]:
+        return [each.id for each in view.waiting[: view.free] if each.processors == 1 and view.free]
+
+
+def test_a_run_in_which_nothing_can_start_any_more_ends_and_says_why() -> None:
+    workload = Workload([job(1), job(2, processors=2), job(3, after=2)]).on(nodes=2)
+    run = simulate(workload, Lazy())
+    assert run.jobs["start"] == [0, None, None]
+    assert run.unfinished == {
+        2: "Lazy did not start it, with 2 processors free for its 2, and nothing else will happen",
+        3: "it follows job 2, which has not ended",
+    }
+    assert run.jobs["outcome"] == ["ended", "never started", "never started"]
+    assert "2 jobs never ended" in str(run)
+    assert run.metrics()["jobs"] == 1
+    assert "never started: it follows" in run.why(3)
+    assert "0 -1 -1 -1 -1 -1 2 10 -1 5" in list(run.to_swf())[-2]
+
+
+def test_a_gang_that_no_nodes_can_hold_ends_the_run() -> None:
+    # Three nodes of 2: five processors are two whole nodes and one more; no single node has 3.
+    workload = Workload([job(1, processors=5), job(2)]).on(nodes=3, per_node=2)
+    run = simulate(workload, Fcfs(placement=Consolidated()))
+    assert run.unfinished == {}
+    run = simulate(workload.on(nodes=2, per_node=3), Fcfs(placement=Consolidated()))
+    assert run.unfinished == {}
+
+
+class Wrong(DecidingPolicy):
+    def __init__(self, decided: list[JobId]) -> None:
+        self.decided = decided
+
+    def decide(self, view: View) -> Iterable[JobId]:
+        return self.decided
+
+
+@pytest.mark.parametrize(
+    ("decided", "said"),
+    [
+        ([9], "Wrong started 9 at 0 s; expected the id of a job that waits"),
+        ([1, 1], "Wrong started 1 at 0 s; expected the id of a job that waits"),
+        ([1, 2], "job 2 was started at 0 s and does not fit"),
+    ],
+)
+def test_policies_that_decide_what_cannot_be_are_named(decided: list[JobId], said: str) -> None:
+    workload = Workload([job(1, processors=2), job(2, processors=2)]).on(nodes=3)
+    with pytest.raises(PolicyError, match=said):
+        simulate(workload, Wrong(decided), passes="instant")
+
+
+def test_correctors_must_say_more_than_what_has_passed() -> None:
+    class Stubborn:
+        def correct(self, first: float, last: float, count: int, requested: float) -> float:
+            return last
+
+    workload = Workload([job(1, requested=20)]).on(nodes=1)
+    policy = Easy(predictor=Scaled(0.1), corrector=Stubborn())
+    with pytest.raises(PolicyError, match=r"said 2\.0 s of a job that has run for 2\.0 s"):
+        simulate(workload, policy)
+
+
+# What is said of a run
+
+
+def test_the_queue_of_an_example() -> None:
+    # Four processors: 1 leaves one free, 2 waits for all, 3 fits beside 1 and ends in time.
+    workload = Workload(
+        [
+            job(1, processors=3, run=100, requested=120),
+            job(2, submit=1, processors=4, run=100, requested=100),
+            job(3, submit=2, run=50, requested=60),
+            job(4, submit=3, run=200, requested=300),
+        ]
+    ).on(nodes=4)
+    run = simulate(workload, Easy())
+    assert run.jobs["start"] == [0, 100, 2, 200]
+    assert run.why(2) == (
+        "job 2 (4 processors, submitted at 1 s) waited for 99 s, until 100 s.\n"
+        "As it was submitted, 1 of 4 processors were free, and 0 jobs were ahead of it.\n"
+        "While it waited, jobs that were ahead started on 0 processors in all, and 1 later jobs "
+        "started before it (job 3).\n"
+        "As it started, job 1 had just ended."
+    )
+    assert run.why(3).endswith("started as it was submitted.")
+    with pytest.raises(KeyError, match="there is no job 9"):
+        run.why(9)
+    comparison = run.compare({1: 0, 2: 100, 3: 200, 4: 3, 5: 0})
+    assert (comparison.equal, comparison.compared) == (2, 4)
+    assert (comparison.only_here, comparison.only_there) == (0, 1)
+    assert comparison.first is not None
+    assert comparison.first.job == 3
+    assert comparison.first.state.free == 1
+    assert "starts here at 2 s, there at 200 s" in str(comparison)
+    assert run.series()["queued"][:5] == [0, 1, 1, 2, 2]
+    assert run.series(step=100)["busy"] == [3, 4, 1, 1, 0]
+    assert run.shares("user", step=100) == {"time": [0, 100, 200, 300, 400]}
+
+
+def test_warm_up_and_cool_down_leave_out_those_that_end_first_and_last() -> None:
+    workload = Workload([job(n, submit=10 * n) for n in range(10)]).on(nodes=1)
+    run = simulate(workload, Easy())
+    for warm_up, left in ((Jobs(3), 7), (Percent(25), 8), (Seconds(31), 7), (Jobs(99), 0)):
+        assert run.metrics(warm_up=warm_up)["jobs"] == left
+    for cool_down, left in ((Jobs(3), 7), (Percent(25), 8), (Seconds(30), 7)):
+        assert run.metrics(cool_down=cool_down)["jobs"] == left
+
+
+def test_jobs_end_at_their_request_unless_told_otherwise() -> None:
+    workload = Workload([job(1, run=50, requested=30)]).on(nodes=1)
+    run = simulate(workload, Easy())
+    assert (run.jobs["end"], run.jobs["outcome"]) == ([30], ["ended at request"])
+    run = simulate(workload, Easy(), end_at_request=False)
+    assert (run.jobs["end"], run.jobs["outcome"]) == ([50], ["ended"])
+
+
+def test_ties_decide_and_are_named() -> None:
+    # At 10 a job ends early and a wide one comes: who is first decides whether 3 gets by.
+    workload = Workload(
+        [
+            job(1, processors=2, requested=30),
+            job(2, submit=1, processors=2, run=5, requested=5),
+            job(3, submit=10, run=50, requested=50),
+        ]
+    ).on(nodes=2)
+    assert "one pass after each event" in str(simulate(workload, Easy()))
+    sensitivity = simulate(workload, Easy()).tie_sensitivity(orders=8, seed=3)
+    assert sensitivity.orders == 8
+    assert sensitivity["wait"].least <= sensitivity["wait"].here <= sensitivity["wait"].greatest
+    assert str(sensitivity).startswith("8 random orders of ties")
+    with pytest.raises(SimulationError, match="orders: expected 1 or more, got 0"):
+        simulate(workload, Easy()).tie_sensitivity(orders=0)
+    with pytest.raises(SimulationError, match="no figure 'waits'"):
+        simulate(workload, Easy()).tie_sensitivity(metrics=["waits"])
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    workload = Workload([job(n, submit=n, run=1) for n in range(2500)]).on(nodes=2)
+    simulate(workload, Easy(), progress=lambda ended, jobs: told.append((ended, jobs)))
+    assert told == [(1000, 2500), (2000, 2500), (2500, 2500)]
+
+
+def test_an_empty_workload_gives_an_empty_run() -> None:
+    run = simulate(Workload().on(nodes=3), Easy())
+    assert run.metrics()["jobs"] == 0
+    assert run.series()["time"] == []
+    assert run.jobs["id"] == []
+    assert "0 jobs on 3 processors" in str(run)
