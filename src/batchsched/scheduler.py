@@ -19,6 +19,7 @@ from batchsched.errors import (
 )
 from batchsched.live.attached import AttachedScheduler
 from batchsched.live.cluster import Cluster
+from batchsched.live.keeper import Keeper
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
@@ -27,6 +28,7 @@ from batchsched.session.outcomes import close
 from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import PlacementFactory, Session
+from batchsched.transition.content import Content
 
 __all__ = ["Scheduler", "schedule"]
 
@@ -100,7 +102,16 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             ActionError: an action raised.
 
         """
-        session = self.open(snapshot)
+        return self.run(self.open(snapshot))
+
+    def run(self, session: Session, /) -> CycleResult:
+        """Run all actions in a session that was opened, close it, and return what was decided.
+
+        Raises:
+            PluginError: a plugin raised, or answered what it must not.
+            ActionError: an action raised.
+
+        """
         for name, action in self._actions:
             session.action_name = name
             try:
@@ -145,6 +156,10 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             message = f"expected a batchsched.live.Cluster, got {shown(cluster)}"
             raise SnapshotError([Fault("cluster", message)])
         return AttachedScheduler(self, cluster)
+
+    def keep(self, content: Content, /) -> Keeper:
+        """Return books of this configuration that follow what a living cluster consists of."""
+        return Keeper(content, self._plugins, self._placement)
 
 
 def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> CycleResult:

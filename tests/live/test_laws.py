@@ -39,6 +39,7 @@ def go_on(life: Life, cluster: Cluster, scheduler: Scheduler, live: Any) -> None
     assert result == cycle
     assert cluster.snapshot() == before
     assert live.schedule() == result
+    live._keeper._ledger.check()
     bound = [
         task.uid
         for job in before.jobs

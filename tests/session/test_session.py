@@ -81,7 +81,7 @@ def test_validity_is_asked_after_all_plugins_are_open() -> None:
 def test_queues_overused_at_open_are_known() -> None:
     full = cluster(
         [node("n1", "2C2G")],
-        job("a", "1C1G@n1", "1C1G@n1", minimum=1),
+        job("a", "1C1G@n1", "1C1G@n1", "1C1G", minimum=1),
         job("b", "1C1G", queue="r"),
         queues=("q", "r"),
     )

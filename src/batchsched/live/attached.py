@@ -5,28 +5,35 @@ from __future__ import annotations
 from typing import Protocol
 
 from batchsched.live.cluster import Cluster
+from batchsched.live.keeper import Keeper
 from batchsched.model.result import CycleResult
-from batchsched.model.snapshot import Snapshot
+from batchsched.session.session import Session
+from batchsched.transition.content import Content
 
 __all__ = ["AttachedScheduler", "Policy"]
 
 
 class Policy(Protocol):
-    """What decides on snapshots: a `batchsched.Scheduler`."""
+    """What decides in a session: a `batchsched.Scheduler`."""
 
-    def schedule(self, snapshot: Snapshot, /) -> CycleResult:
-        """Run one cycle."""
+    def run(self, session: Session, /) -> CycleResult:
+        """Run all actions in a session, close it, and return what was decided."""
+        ...
+
+    def keep(self, content: Content, /) -> Keeper:
+        """Return books that follow a cluster."""
         ...
 
 
 class AttachedScheduler:
     """A scheduler that keeps what it remembers of one cluster; see `Scheduler.attach`."""
 
-    __slots__ = ("_cluster", "_policy")
+    __slots__ = ("_cluster", "_keeper", "_policy")
 
     def __init__(self, policy: Policy, cluster: Cluster) -> None:
         self._policy = policy
         self._cluster = cluster
+        self._keeper: Keeper | None = None
 
     @property
     def cluster(self) -> Cluster:
@@ -37,11 +44,20 @@ class AttachedScheduler:
         """Run one cycle on the cluster as it is, and return what it decided.
 
         The cluster is not changed; `Cluster.carry_out` lets the decisions take effect. The result
-        is that of ``scheduler.schedule(cluster.snapshot())``.
+        is that of ``scheduler.schedule(cluster.snapshot())``. The first cycle costs what that
+        costs; a later one costs what has changed since the last, and what waits.
 
         Raises:
-            PluginError: a plugin raised, or answered what it must not.
-            ActionError: an action raised.
+            PluginError: a plugin raised, or answered what it must not. What was remembered of the
+                cluster is forgotten, and found out again by the next cycle.
+            ActionError: an action raised; the same applies.
 
         """
-        return self._policy.schedule(self._cluster.snapshot())
+        # Whatever is raised, nothing that half a cycle has left is used again.
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            keeper = self._policy.keep(self._cluster.content)
+        result = self._policy.run(keeper.session())
+        keeper.end()
+        self._keeper = keeper
+        return result

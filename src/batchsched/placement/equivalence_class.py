@@ -12,6 +12,7 @@ from batchsched.model.resources import EPSILON
 from batchsched.placement.evaluator import CLOSED, Evaluator, checked_scores, checked_unfit
 from batchsched.placement.score_index import Raw, Scored
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 from batchsched.state.watch import Watch
@@ -190,8 +191,11 @@ class EquivalenceClass:
 class EquivalenceClassMaker:
     """Finds the kind of each task, and makes it when it is seen first."""
 
-    def __init__(self, nodes: Sequence[NodeState], evaluator: Evaluator) -> None:
-        self._nodes = nodes
+    def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
+        self._ledger = ledger
+        self._begin = ledger.classes_end
+        """The number of the first class; lower ones were given by an earlier engine."""
+        self._nodes: Sequence[NodeState] = ledger.nodes
         self._judgement = evaluator
         self._task_keys: dict[Callable[[TaskState], Hashable], tuple[str, str]] = {}
         for name, predicate in evaluator.predicates:
@@ -205,13 +209,16 @@ class EquivalenceClassMaker:
 
     def class_of(self, task: TaskState) -> EquivalenceClass:
         """Return the kind of a task. O(1) after the first time."""
-        if task.kind < 0:
+        begin = self._begin
+        if task.kind < begin:
             key, number = self._number(task)
             if number is None:
-                number = self._numbers[key] = len(self._kinds)
-                self._kinds.append(self._make(key, task))
+                made = self._make(key, task)
+                number = self._numbers[key] = begin + len(self._kinds)
+                self._kinds.append(made)
+                self._ledger.classes_end = number + 1
             task.kind = number
-        return self._kinds[task.kind]
+        return self._kinds[task.kind - begin]
 
     def _number(self, task: TaskState) -> tuple[Hashable, int | None]:
         try:

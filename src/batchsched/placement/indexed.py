@@ -44,7 +44,7 @@ class IndexedPlacement:
         self._changes: Sequence[int] = ledger.changes
         self._dimensions = ledger.dimensions
         self._judgement = evaluator
-        self._kinds = EquivalenceClassMaker(self._nodes, evaluator)
+        self._kinds = EquivalenceClassMaker(ledger, evaluator)
         self._plain = LinearScanPlacement(ledger, evaluator)
         self._columns_or_none: IdleColumns | None = None
         self._asked: set[int] = set()

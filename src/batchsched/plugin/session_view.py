@@ -24,7 +24,7 @@ class SessionView:
     @property
     def now(self) -> float:
         """The time of the snapshot, in seconds."""
-        return self._ledger.snapshot.now
+        return self._ledger.now
 
     @property
     def nodes(self) -> Sequence[NodeState]:
@@ -40,6 +40,14 @@ class SessionView:
     def jobs(self) -> Mapping[str, JobState]:
         """All jobs by UID, in order of UID; those of unknown queues included."""
         return self._ledger.jobs
+
+    @property
+    def jobs_short(self) -> Sequence[JobState]:
+        """The jobs with fewer ready tasks than must start together, in order of UID.
+
+        O(n log n) for n such jobs, however many jobs there are.
+        """
+        return [job for _, job in sorted(self._ledger.jobs_short.items())]
 
     @property
     def tasks(self) -> Mapping[str, TaskState]:
@@ -62,4 +70,9 @@ class SessionView:
         if self._pod_affinity is None:
             self._pod_affinity = PodAffinityIndex(self._ledger.tasks.values(), self._ledger.nodes)
             self._ledger.on_occupy = self._pod_affinity.occupy
+        return self._pod_affinity
+
+    @property
+    def pod_affinity_if_any(self) -> PodAffinityIndex | None:
+        """The same, if anybody has asked for it."""
         return self._pod_affinity

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.extension_points import ClaimantKey, Plugin, Shield
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.point_names import points_of
@@ -64,6 +65,17 @@ class _Opened:
     """The extension points that it has and that are on, by method name."""
 
 
+def _opened(configured: ConfiguredPlugin, view: SessionView) -> _Opened:
+    try:
+        opened = configured.plugin.open(view)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise plugin_error(configured.name, "open", error) from error
+    enabled = points_of(configured.name, opened) - configured.disabled
+    return _Opened(configured.name, configured.tier, opened, enabled)
+
+
 class PluginSet:
     """The extension points of all plugins of one cycle.
 
@@ -74,16 +86,39 @@ class PluginSet:
     """
 
     def __init__(self, plugins: Sequence[ConfiguredPlugin], view: SessionView) -> None:
-        self._opened: list[_Opened] = []
-        for configured in plugins:
+        self._configured = plugins
+        self._keyed: list[TaskState] = []
+        """The tasks whose keys under `task_order` were made, if they are to be made anew."""
+        self._opened = [_opened(configured, view) for configured in plugins]
+        self._compile()
+
+    def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
+        """Let each plugin catch up, or open it anew; return what is answered by others now.
+
+        That is, the extension points of the plugins that were opened anew.
+        """
+        anew: set[str] = set()
+        for position, configured in enumerate(self._configured):
+            known = self._opened[position]
+            resume = getattr(known.object, "resume", None)
             try:
-                opened = configured.plugin.open(view)
+                if resume is not None and resume(changes) is True:
+                    continue
             except PluginError:
                 raise
             except Exception as error:
-                raise plugin_error(configured.name, "open", error) from error
-            enabled = points_of(configured.name, opened) - configured.disabled
-            self._opened.append(_Opened(configured.name, configured.tier, opened, enabled))
+                raise plugin_error(configured.name, "resume", error) from error
+            opened = self._opened[position] = _opened(configured, view)
+            anew |= known.points | opened.points
+        if "task_order_key" in anew:
+            for task in self._keyed:
+                task.order_key = None
+            self._keyed.clear()
+        if anew:
+            self._compile()
+        return frozenset(anew)
+
+    def _compile(self) -> None:
         self._job_orders: _Functions[[JobState], object] = self._on("job_order_key")
         self._queue_orders: _Functions[[QueueState, Need | None], object] = []
         self.orders_by_need = False
@@ -94,6 +129,10 @@ class PluginSet:
             self._queue_orders.append((name, function if by_need else without_need(function)))
         self._allocatable: _Functions[[QueueState, Need], Unfit | None] = self._on("allocatable")
         self._task_orders: _Functions[[TaskState], object] = self._on("task_order_key")
+        self._forgets_keys = any(
+            "task_order_key" in opened.points and not hasattr(opened.object, "resume")
+            for opened in self._opened
+        )
         self._overused: _Functions[[QueueState], bool] = self._on("overused")
         self._may_give: _Functions[[QueueState], bool] = self._on("may_give", "reclaimable")
         self._valid: _Functions[[JobState], JobCondition | None] = self._on("job_valid")
@@ -202,6 +241,8 @@ class PluginSet:
             key.append(task.info.creation_time)
             key.append(task.uid)
             task.order_key = tuple(key)
+            if self._forgets_keys:
+                self._keyed.append(task)
         return task.order_key
 
     # Readiness and validity

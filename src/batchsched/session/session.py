@@ -6,7 +6,7 @@ the placement engine; actions act on the cluster through it alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from batchsched.errors import StatementError, UnknownNameError
@@ -15,11 +15,9 @@ from batchsched.model.reasons import ConditionReason, JobCondition, Unfit
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
-from batchsched.placement import Placement
-from batchsched.placement.evaluator import Evaluator
-from batchsched.plugin.session_view import SessionView
+from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.memo import Memo
-from batchsched.session.plugin_set import ConfiguredPlugin, PluginSet
+from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.statement import Statement
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import LiveQueue, SortKey
@@ -32,9 +30,6 @@ __all__ = ["PlacementFactory", "Session"]
 
 QueueTurns = LiveQueue[QueueState] | QueueWalk
 """Queues waiting for their turn."""
-
-PlacementFactory = Callable[[Ledger, Evaluator], Placement]
-"""Makes the placement engine of a session."""
 
 
 class Session:
@@ -50,20 +45,27 @@ class Session:
         plugins: Sequence[ConfiguredPlugin],
         placement: PlacementFactory,
     ) -> None:
-        self.ledger = Ledger(snapshot)
-        self.view = SessionView(self.ledger)
-        self.plugin_set = PluginSet(plugins, self.view)
-        evaluator = Evaluator(
-            self.plugin_set.predicates, self.plugin_set.node_scores, self.ledger.dimensions
-        )
-        self.placement = placement(self.ledger, evaluator)
+        self._begin(Books(Ledger(snapshot), plugins, placement))
+
+    @classmethod
+    def on(cls, books: Books) -> Session:
+        """Open a session on books that live on; see `Books.resume`. O(what is to be looked at)."""
+        session = cls.__new__(cls)
+        session._begin(books)
+        return session
+
+    def _begin(self, books: Books) -> None:
+        self.ledger = books.ledger
+        self.view = books.view
+        self.plugin_set = books.plugin_set
+        self.placement = books.placement
         self.action_name = ""
         """The action that runs now."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.initial_reservations: list[TaskState] = []
         """The tasks that the snapshot has as Reserved, those on nodes that are gone included."""
-        self.left_out: dict[str, JobCondition] = {}
+        self.left_out = books.left_out
         self._unplaced: dict[str, TaskState] = {}
         self.unplaced: Mapping[str, TaskState] = MappingProxyType(self._unplaced)
         """For the reasons: tasks that an action tried to place and could not, by UID."""
@@ -76,20 +78,19 @@ class Session:
         """For the reasons: why queues could not take tasks, by UID, when last asked."""
         self.queues_overused: set[str] = set()
         """Queues that an action passed over because they were overused, by name."""
-        self.jobs: dict[str, JobState] = {}
+        self.jobs = books.jobs
         """The jobs of the session by UID, in order of UID."""
         self.memo = Memo()
         """What actions remember for the rest of this cycle."""
-        self._large_enough: dict[Vector, frozenset[int]] = {}
+        self._books = books
         self._statement: Statement | None = None
-        self._room_for_jobs: dict[str, Vector] | None = None
         self.ledger.on_charge = self.plugin_set.allocate_listeners()
         self.ledger.on_refund = self.plugin_set.deallocate_listeners()
         self.overused_at_open = {
-            name for name, queue in self.ledger.queues.items() if self.plugin_set.overused(queue)
+            queue.name for queue in self._waiting_queues() if self.plugin_set.overused(queue)
         }
-        """Queues that were overused when the session was opened, by name."""
-        self._admit_jobs()
+        """Queues with jobs that wait that were overused when the session was opened, by name."""
+        self._admit_jobs(books.to_admit)
         self.plugin_set.jobs_admitted()
         self._remember_reservations()
         self._drop_stale_reservations()
@@ -103,26 +104,57 @@ class Session:
 
     # Opening
 
-    def _admit_jobs(self) -> None:
-        for job in self.ledger.jobs.values():
+    def _waiting_queues(self) -> set[QueueState]:
+        having = self.ledger.jobs_having
+        waiting = (TaskStatus.PENDING, TaskStatus.RESERVED)
+        return {
+            job.queue
+            for status in waiting
+            for job in having[status.index].values()
+            if job.queue is not None
+        }
+
+    def _admit_jobs(self, jobs: Iterable[JobState]) -> None:
+        for job in jobs:
+            refusal = None
             if job.queue is None:
-                self.left_out[job.uid] = _without_queue(job, self.ledger.queues)
-                continue
-            refusal = self.plugin_set.job_valid(job)
-            if refusal is not None:
-                self.left_out[job.uid] = refusal[1]
-                continue
-            job.in_session = True
-            self.jobs[job.uid] = job
+                refusal = _without_queue(job, self.ledger.queues)
+            else:
+                refused = self.plugin_set.job_valid(job)
+                refusal = None if refused is None else refused[1]
+            if job.in_session is not (refusal is None):
+                job.in_session = refusal is None
+                for task in job.tasks:
+                    if task.node is not None:
+                        task.node.running = None
+            if refusal is None:
+                self.jobs[job.uid] = job
+                self.left_out.pop(job.uid, None)
+            else:
+                self.left_out[job.uid] = refusal
+                self.jobs.pop(job.uid, None)
+
+    def jobs_having(self, *statuses: TaskStatus) -> list[JobState]:
+        """Return the jobs of the session that have tasks with a status, in order of UID.
+
+        O(n log n) for n such jobs, however many jobs there are.
+        """
+        found: dict[str, JobState] = {}
+        for status in statuses:
+            found.update(self.ledger.jobs_having[status.index])
+        return [job for _, job in sorted(found.items()) if job.in_session]
 
     def _remember_reservations(self) -> None:
         self.initial_reservations += [task for task, _ in self.ledger.lost_reservations]
-        for job in self.ledger.jobs.values():
-            if job.count(TaskStatus.RESERVED):
-                self.initial_reservations += job.having(TaskStatus.RESERVED)
+        for job in self._jobs_reserving():
+            self.initial_reservations += job.having(TaskStatus.RESERVED)
+
+    def _jobs_reserving(self) -> list[JobState]:
+        reserving = self.ledger.jobs_having[TaskStatus.RESERVED.index]
+        return [job for _, job in sorted(reserving.items())]
 
     def _drop_stale_reservations(self) -> None:
-        for node in self.ledger.nodes:
+        for _, node in sorted(self.ledger.reserved_nodes.items()):
             if node.reserved_tasks and not fits(node.reserved, self.room_for_jobs(node)):
                 for task in sorted(node.reserved_tasks.values(), key=_uid):
                     self._drop_reservation(task)
@@ -131,8 +163,8 @@ class Session:
                 for task in sorted(node.reserved_tasks.values(), key=_uid):
                     if self.is_out_of_service(task, node):
                         self._drop_reservation(task)
-        for job in self.ledger.jobs.values():
-            if job.count(TaskStatus.RESERVED) and (not job.in_session or self.job_ready(job)):
+        for job in self._jobs_reserving():
+            if not job.in_session or self.job_ready(job):
                 self.drop_reservations(job)
 
     def drop_reservations(self, job: JobState) -> None:
@@ -152,7 +184,7 @@ class Session:
     @property
     def now(self) -> float:
         """The time of the snapshot, in seconds."""
-        return self.ledger.snapshot.now
+        return self.ledger.now
 
     @property
     def nodes(self) -> Sequence[NodeState]:
@@ -169,15 +201,14 @@ class Session:
 
         Nothing makes those leave, and they may stay for ever.
         """
-        if self._room_for_jobs is None:
-            self._room_for_jobs = {}
-            for info in self.ledger.snapshot.other_tasks:
-                task = self.ledger.tasks[info.uid]
+        known = self._books.room_for_jobs
+        if known is None:
+            known = self._books.room_for_jobs = {}
+            for task in self.ledger.other_tasks.values():
                 on = task.node
                 if on is not None and task.status.holds and task.status is not TaskStatus.RELEASING:
-                    room = self._room_for_jobs.get(on.name, on.allocatable)
-                    self._room_for_jobs[on.name] = minus(room, task.resreq)
-        return self._room_for_jobs.get(node.name, node.allocatable)
+                    known[on.name] = minus(known.get(on.name, on.allocatable), task.resreq)
+        return known.get(node.name, node.allocatable)
 
     def task(self, uid: str) -> TaskState:
         """Return a task by UID.
@@ -356,9 +387,10 @@ class Session:
 
         O(nodes) for a request that is new, else O(1).
         """
-        known = self._large_enough.get(request)
+        large_enough = self._books.large_enough
+        known = large_enough.get(request)
         if known is None:
-            known = self._large_enough[request] = frozenset(
+            known = large_enough[request] = frozenset(
                 node.index for node in self.nodes if fits(request, node.allocatable)
             )
         return known

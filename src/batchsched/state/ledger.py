@@ -21,7 +21,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Dimensions, Vector, plus
 
-__all__ = ["Ledger", "Position", "TaskListener"]
+__all__ = ["Ledger", "Origin", "Position", "TaskListener"]
 
 TaskListener = Callable[[TaskState], None]
 """Called after a task was charged, or given back what it was charged."""
@@ -30,6 +30,9 @@ _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
 
+
+Origin = tuple[TaskStatus, NodeState | None, bool]
+"""Status, node and mark of a task."""
 
 Position = tuple[int, int, int]
 """A position in the records of changes: of nodes, of jobs, of jobs that were charged."""
@@ -64,6 +67,20 @@ class Ledger:
         self.jobs: dict[str, JobState] = {}
         self.tasks: dict[str, TaskState] = {}
         """All tasks by UID, those of no job included."""
+        self.now = snapshot.now
+        """The time of the cycle, in seconds."""
+        self.other_tasks: dict[str, TaskState] = {}
+        """The tasks of no job, by UID."""
+        self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)
+        """For each `TaskStatus.index`, the jobs that have tasks with it, by UID, in no order."""
+        self.jobs_short: dict[str, JobState] = {}
+        """The jobs with fewer ready tasks than must start together, by UID, in no order."""
+        self.reserved_nodes: dict[str, NodeState] = {}
+        """The nodes that are reserved for a task, by name, in no order."""
+        self.classes_end = 0
+        """The number after the last that placement engines have given to a class of tasks."""
+        self.origins: dict[TaskState, Origin] | None = None
+        """Where tasks stood before they were first moved, if that is to be noted."""
         self.lost_reservations: list[tuple[TaskState, str]] = []
         """Tasks that were Reserved on a node that is gone, with the node's name."""
         self.initial_promises: list[tuple[TaskState, str]] = []
@@ -84,6 +101,13 @@ class Ledger:
         self.on_occupy: Callable[[TaskState, NodeState, int], None] | None = None
         """Told of every task that begins (1) or ends (-1) to occupy a node."""
 
+        self._enter_all(snapshot)
+        self.cluster: Vector = zero
+        """The sum of what all nodes have."""
+        for node in self.nodes:
+            self.cluster = plus(self.cluster, node.allocatable)
+
+    def _enter_all(self, snapshot: Snapshot) -> None:
         for info in snapshot.jobs:
             named = self.queues.get(info.queue)
             leaf = None if named is None or named.children else named
@@ -92,12 +116,18 @@ class Ledger:
                 leaf.jobs.append(job)
             for task_info in info.tasks:
                 job.tasks.append(self._enter(task_info, job))
+            self._register(job)
         for task_info in snapshot.other_tasks:
-            self._enter(task_info, None)
-        self.cluster: Vector = zero
-        """The sum of what all nodes have."""
-        for node in self.nodes:
-            self.cluster = plus(self.cluster, node.allocatable)
+            self.other_tasks[task_info.uid] = self._enter(task_info, None)
+
+    def _register(self, job: JobState) -> None:
+        """Let a job be found by the statuses of its tasks."""
+        uid = job.uid
+        for count, having in zip(job.counts, self.jobs_having, strict=True):
+            if count:
+                having[uid] = job
+        if job.ready_count < job.min_available:
+            self.jobs_short[uid] = job
 
     def _enter(self, info: TaskInfo, job: JobState | None) -> TaskState:
         vector = self.dimensions.vector
@@ -142,6 +172,8 @@ class Ledger:
             raise InvariantError(self.broken)
         old = task.status
         old_node = task.node
+        if self.origins is not None and task not in self.origins:
+            self.origins[task] = (old, old_node, task.is_backfill)
         same_accounts = (
             old_node is node
             and old.occupies
@@ -157,10 +189,9 @@ class Ledger:
             if is_backfill and status.holds:
                 job.backfilling += 1
             if old is not status:
-                counts = job.counts
-                counts[old.index] -= 1
-                counts[status.index] += 1
-                job.ready_count += status.ready - old.ready
+                self._recount(job, old.index, status.index)
+                if status.ready != old.ready:
+                    self._add_ready(job, status.ready - old.ready)
                 job.waiting_count += status.waiting - old.waiting
                 job.conditionally_ready_count += (
                     status.conditionally_ready - old.conditionally_ready
@@ -194,6 +225,23 @@ class Ledger:
             if queue is not None and queue.waits_in is not None:
                 queue.waits_in.touch(queue)
 
+    def _add_ready(self, job: JobState, more: int) -> None:
+        job.ready_count += more
+        if job.ready_count < job.min_available:
+            self.jobs_short[job.uid] = job
+        else:
+            self.jobs_short.pop(job.uid, None)
+
+    def _recount(self, job: JobState, old: int, new: int) -> None:
+        """Count a task of a job under another status."""
+        counts, having = job.counts, self.jobs_having
+        counts[old] -= 1
+        if not counts[old]:
+            del having[old][job.uid]
+        if not counts[new]:
+            having[new][job.uid] = job
+        counts[new] += 1
+
     def position(self) -> Position:
         """Return where the records of changes end now."""
         return len(self.changes), len(self.job_changes), len(self.charged_jobs)
@@ -223,6 +271,10 @@ class Ledger:
             position = end
         return nodes, jobs, charged
 
+    def forget_rollbacks(self) -> None:
+        """Forget what was undone, when no position in the records is of use any more."""
+        self._undone.clear()
+
     def bind(self, task: TaskState) -> None:
         """Let an Allocated task be Binding from now on; no account and no charge changes."""
         if task.status is not _ALLOCATED:
@@ -230,9 +282,7 @@ class Ledger:
         task.status = _BINDING
         job = task.job
         assert job is not None
-        counts = job.counts
-        counts[_ALLOCATED.index] -= 1
-        counts[_BINDING.index] += 1
+        self._recount(job, _ALLOCATED.index, _BINDING.index)
         del job.allocated[task.uid]
         self.job_changes.append(job)
         node = task.node
@@ -248,6 +298,7 @@ class Ledger:
         self.changes.append(node.index)
         if status is _RESERVED:
             node.reserved_tasks[task.uid] = task
+            self.reserved_nodes[node.name] = node
             node.reserved = tuple(map(add, node.reserved, task.init_resreq))
             return
         node.tasks[task.uid] = task
@@ -278,6 +329,8 @@ class Ledger:
         self.changes.append(node.index)
         if status is _RESERVED:
             del node.reserved_tasks[task.uid]
+            if not node.reserved_tasks:
+                del self.reserved_nodes[node.name]
             node.reserved = tuple(map(sub, node.reserved, task.init_resreq))
             return
         del node.tasks[task.uid]
@@ -337,6 +390,7 @@ class Ledger:
     def _node_faults(self) -> Iterator[str]:
         fresh = Ledger.__new__(Ledger)
         fresh.changes = []
+        fresh.reserved_nodes = {}
         fresh.on_occupy = None
         zero = self.dimensions.zero
         accounts = (
@@ -380,6 +434,12 @@ class Ledger:
                 booked, real = getattr(job, name), getattr(counted, name)
                 if booked != real:
                     yield f"{job!r}.{name} is booked as {booked}, and is {real}"
+            for status, having in zip(TaskStatus, self.jobs_having, strict=True):
+                if (having.get(job.uid) is job) != bool(counted.counts[status.index]):
+                    yield f"{job!r} is not listed as it should be among those with {status.value}"
+            is_short = counted.ready_count < job.min_available
+            if (self.jobs_short.get(job.uid) is job) != is_short:
+                yield f"{job!r} is not listed as it should be among those that are short"
 
 
 def _requests(snapshot: Snapshot) -> Iterator[Resource]:

@@ -210,8 +210,16 @@ class PodAffinityIndex:
     @staticmethod
     def signature(task: TaskState) -> Hashable:
         """Return what inter-pod affinity reads of a task."""
-        info = task.info
-        return info.namespace, info.labels, info.pod_affinity, info.pod_anti_affinity
+        return _read_of(task.info)
+
+    def knows(self, info: TaskInfo) -> bool:
+        """Return whether a task like this one can come without the index being made anew.
+
+        That is, if there was one when it was made, or nothing is counted.
+        """
+        if not self.is_active:
+            return info.pod_affinity is None and info.pod_anti_affinity is None
+        return _read_of(info) in self._profiles
 
     def profile(self, task: TaskState) -> AffinityProfile:
         """Return what the index knows of tasks like this one."""
@@ -306,6 +314,10 @@ class PodAffinityIndex:
                     profile.repelling.append(term.count)
                 else:
                     profile.attracting.append((term.count, 1))
+
+
+def _read_of(info: TaskInfo) -> Hashable:
+    return info.namespace, info.labels, info.pod_affinity, info.pod_anti_affinity
 
 
 @frozen

@@ -31,6 +31,9 @@ Ten times such a number is exact in a binary float, and so is the whole part of 
 quotient of two of them, if it is below 16.
 """
 
+MOST_KEPT = 100_000
+"""The vectors of so many different amounts are kept at most."""
+
 Vector = tuple[int, ...]
 """Amounts by dimension, in the order of `Dimensions.names`."""
 
@@ -119,13 +122,13 @@ class Dimensions:
         self.are_small = True
         """Whether all vectors made so far are of whole numbers below `LARGEST_IN_ARRAYS`."""
         self._positions = {name: position for position, name in enumerate(scalars, start=2)}
-        self._cache: dict[int, tuple[Resource, Vector]] = {}
+        self._cache: dict[Resource, Vector] = {}
 
     def vector(self, resource: Resource, /) -> Vector:
-        """Return the amounts of `resource` by dimension; remembered by identity."""
-        known = self._cache.get(id(resource))
+        """Return the amounts of `resource` by dimension. O(1) for an amount met before."""
+        known = self._cache.get(resource)
         if known is not None:
-            return known[1]
+            return known
         amounts = [0] * len(self.names)
         amounts[0] = exact(resource.milli_cpu)
         amounts[1] = exact(resource.memory)
@@ -136,8 +139,9 @@ class Dimensions:
         for amount in vector:
             if amount >= LARGEST_IN_ARRAYS or type(amount) is not int:
                 self.are_small = False
-        # The resource is kept with its vector, so that its identity stays taken.
-        self._cache[id(resource)] = (resource, vector)
+        if len(self._cache) >= MOST_KEPT:
+            self._cache.clear()
+        self._cache[resource] = vector
         return vector
 
     def resource(self, vector: Iterable[float], /) -> Resource:

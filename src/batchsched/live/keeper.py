@@ -1,0 +1,235 @@
+"""What one scheduler keeps of a cluster between cycles, and how it catches up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from batchsched.model.cluster import TaskInfo
+from batchsched.plugin.changes import Changes
+from batchsched.session.books import Books, PlacementFactory
+from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.session import Session
+from batchsched.state.live_ledger import LiveLedger
+from batchsched.state.records import JobState, TaskState
+from batchsched.transition.content import Content, Table, Value
+
+__all__ = ["Keeper"]
+
+
+class Keeper:
+    """Books that follow the content of a cluster. Whatever they cannot follow, they begin anew."""
+
+    def __init__(
+        self, content: Content, plugins: Sequence[ConfiguredPlugin], placement: PlacementFactory
+    ) -> None:
+        self._content = content
+        self._plugins = plugins
+        self._placement = placement
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        content = self._content
+        self._version = content.version
+        self._ledger = LiveLedger(content.snapshot())
+        self._books = Books(self._ledger, self._plugins, self._placement)
+        self._books.live_on()
+        self._undone: list[JobState] = []
+        """The jobs that the last cycle changed."""
+
+    def session(self) -> Session:
+        """Open a session on the cluster as it is now. O(what changed since the last)."""
+        if self._version is not self._content.version or self._undone:
+            before = self._content.changed_since(self._version)
+            self._version = self._content.version
+            if not _Following(self._content, self._ledger, self._books).follow(
+                before, self._undone
+            ):
+                self._begin_anew()
+        self._ledger.begin_cycle(self._content.now)
+        return Session.on(self._books)
+
+    def end(self) -> None:
+        """Undo what the session did. O(what it did)."""
+        self._undone = self._ledger.undo_cycle()
+        self._books.to_admit = ()
+
+
+class _Following:
+    """Enters into books what changed in the content of a cluster."""
+
+    def __init__(self, content: Content, ledger: LiveLedger, books: Books) -> None:
+        self._content = content
+        self._ledger = ledger
+        self._books = books
+        self._came: list[JobState] = []
+        self._gone: list[JobState] = []
+        self._new_tasks: list[TaskState] = []
+        self._moved: list[TaskState] = []
+        self._others_changed = False
+
+    def follow(self, before: dict[tuple[Table, str], Value], undone: list[JobState]) -> bool:
+        """Catch up; return False if that cannot be done, and the books are of no use any more."""
+        content, ledger = self._content, self._ledger
+        nodes: list[str] = []
+        leaving: dict[str, None] = {}
+        """The jobs that are taken out, to be entered anew if they are there still."""
+        tasks: dict[str, None] = {}
+        for table, key in before:
+            if table == "queues":
+                return False
+            if table == "nodes":
+                nodes.append(key)
+            elif table in {"jobs", "members"}:
+                leaving[key] = None
+            elif table == "tasks":
+                tasks[key] = None
+        if not all(ledger.may_change(name, content.nodes.get(name)) for name in nodes):
+            return False
+        others = self._sort_tasks(tasks, leaving)
+        if others is None:
+            return False
+        if nodes:
+            # What had no place may have one now, and the other way round.
+            for task in (*ledger.diverging(), *self._promised_on(nodes)):
+                if task.job is not None:
+                    leaving[task.job.uid] = None
+        if not all(self._knows(uid) for uid in leaving):
+            return False
+        coming = [
+            *(content.tasks[uid] for job in leaving for uid in content.members.get(job, ())),
+            *(content.tasks[uid] for uid in others if uid in content.tasks),
+            *(task.info for task in self._new_tasks),
+        ]
+        needs_new_view = self._needs_new_view(coming, nodes=bool(nodes))
+        if needs_new_view:
+            ledger.on_occupy = None
+        for uid in leaving:
+            if uid in ledger.jobs:
+                self._gone.append(ledger.leave_job(uid))
+        for uid in others:
+            if uid in ledger.other_tasks:
+                ledger.leave_other(uid)
+        moved = [task for task in self._moved if task.job is None or task.job.uid not in leaving]
+        self._change_nodes(nodes, moved)
+        for uid in leaving:
+            if uid in content.jobs:
+                job = ledger.enter_job(content.job(uid))
+                self._came.append(job)
+                self._new_tasks += job.tasks
+        for uid in others:
+            if uid in content.others:
+                ledger.enter_other(content.tasks[uid])
+                self._new_tasks.append(ledger.other_tasks[uid])
+        gone = set(self._gone)
+        jobs = dict.fromkeys(
+            [
+                *self._came,
+                *(task.job for task in moved if task.job is not None),
+                *(job for job in undone if job not in gone),
+            ]
+        )
+        changes = Changes(
+            jobs=jobs,
+            jobs_gone=self._gone,
+            tasks=self._new_tasks,
+            nodes=bool(nodes),
+        )
+        self._books.resume(
+            changes,
+            other_tasks_changed=bool(others),
+            needs_new_view=needs_new_view,
+        )
+        return True
+
+    def _sort_tasks(self, tasks: dict[str, None], leaving: dict[str, None]) -> list[str] | None:
+        """Find out what is to be done about each task; return those of no job. None: too much."""
+        content, ledger = self._content, self._ledger
+        others: list[str] = []
+        for uid in tasks:
+            info = content.tasks.get(uid)
+            task = ledger.tasks.get(uid)
+            owner = content.owner.get(uid)
+            if task is not None and (task.job is None or owner is None):
+                if task.job is not None:
+                    leaving[task.job.uid] = None
+                others.append(uid)
+            elif info is not None and owner is None:
+                others.append(uid)
+            elif task is None or info is None or task.job is None or task.job.uid != owner:
+                for job in (owner, None if task is None or task.job is None else task.job.uid):
+                    if job is not None:
+                        leaving[job] = None
+            elif info is not task.info:
+                if _is_same_to_the_books(task.info, info):
+                    if not _is_same_but_for_its_place(task.info, info):
+                        task.kind = -1
+                        task.order_key = None
+                        self._new_tasks.append(task)
+                    task.info = info
+                    self._moved.append(task)
+                else:
+                    leaving[task.job.uid] = None
+            if uid in others and info is not None and not self._knows_task(info):
+                return None
+        return others
+
+    def _knows_task(self, info: TaskInfo) -> bool:
+        ledger = self._ledger
+        return ledger.knows(info.resreq) and ledger.knows(info.init_resreq)
+
+    def _knows(self, uid: str) -> bool:
+        content = self._content
+        return all(self._knows_task(content.tasks[task]) for task in content.members.get(uid, ()))
+
+    def _promised_on(self, names: list[str]) -> list[TaskState]:
+        """Return the tasks that have a place on nodes without holding anything there."""
+        found: list[TaskState] = []
+        for name in names:
+            node = self._ledger.node_named.get(name)
+            if node is not None:
+                found += node.reserved_tasks.values()
+                found += [task for task in node.tasks.values() if not task.status.holds]
+        return found
+
+    def _change_nodes(self, names: list[str], moved: list[TaskState]) -> None:
+        content, ledger = self._content, self._ledger
+        for name in names:
+            if name in content.nodes:
+                ledger.put_node(content.nodes[name])
+        ledger.settle(moved)
+        for name in names:
+            if name not in content.nodes and name in ledger.node_named:
+                ledger.remove_node(name)
+
+    def _needs_new_view(self, coming: Iterable[TaskInfo], *, nodes: bool) -> bool:
+        """Return whether the index of inter-pod affinity will not know what there is then."""
+        index = self._books.view.pod_affinity_if_any
+        if index is None:
+            return False
+        if nodes and index.is_active:
+            return True
+        return not all(map(index.knows, coming))
+
+
+def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:
+    """Return whether the accounts and indices of the ledger cannot tell two descriptions apart."""
+    return (
+        one.resreq is other.resreq
+        and one.init_resreq is other.init_resreq
+        and one.scoring_request is other.scoring_request
+        and one.host_ports is other.host_ports
+        and one.labels is other.labels
+        and one.namespace == other.namespace
+        and one.pod_affinity is other.pod_affinity
+        and one.pod_anti_affinity is other.pod_anti_affinity
+    )
+
+
+_PLACE = ("status", "node_name", "is_backfill")
+_OTHERS = tuple(
+    name for name in (field.name for field in TaskInfo.__attrs_attrs__) if name not in _PLACE
+)
+
+
+def _is_same_but_for_its_place(one: TaskInfo, other: TaskInfo) -> bool:
+    return all(getattr(one, name) is getattr(other, name) for name in _OTHERS)

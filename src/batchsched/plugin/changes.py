@@ -1,0 +1,46 @@
+"""What changed between two cycles on a living cluster, for plugins that keep their state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol, runtime_checkable
+
+from attrs import frozen
+
+from batchsched.state.records import JobState, TaskState
+
+__all__ = ["Changes", "Resumes"]
+
+
+@frozen(kw_only=True)
+class Changes:
+    """What may differ from what it was when a plugin's object was opened or resumed last."""
+
+    jobs: Collection[JobState]
+    """The jobs that came, are described anew, or have tasks that stand elsewhere.
+
+    The last cycle's own moves count too: they have been undone since, without telling anybody.
+    """
+    jobs_gone: Collection[JobState]
+    """The jobs that are there no more. A job that was entered anew is in both."""
+    tasks: Collection[TaskState]
+    """The tasks that came or are described anew, those of no job included."""
+    nodes: bool
+    """Whether any node came, went or is described anew."""
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """Keeps what it knows from one cycle to the next, for speed.
+
+    The object that a plugin opened may have this; without it, the plugin is opened anew in each
+    cycle of a living cluster. Queues, dimensions and the configuration are what they were.
+    """
+
+    def resume(self, changes: Changes, /) -> bool:
+        """Catch up with what changed, or return False to be opened anew.
+
+        What it answers then must be what a freshly opened object would answer. Predicates and
+        scores are not asked for again: those that it gave must still do.
+        """
+        ...

@@ -1,0 +1,93 @@
+"""What a session stands on: the books, what plugins know, and the placement engine.
+
+A session from a snapshot makes all of it anew. On a living cluster it lives on: what changed
+since the last cycle is told to it, and what a cycle did is undone when it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import cast
+
+from sortedcontainers import SortedDict
+
+from batchsched.model.reasons import JobCondition
+from batchsched.placement import Placement
+from batchsched.placement.evaluator import Evaluator
+from batchsched.plugin.changes import Changes
+from batchsched.plugin.session_view import SessionView
+from batchsched.session.plugin_set import ConfiguredPlugin, PluginSet
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import JobState
+from batchsched.state.vectors import Vector
+
+__all__ = ["Books", "PlacementFactory"]
+
+PlacementFactory = Callable[[Ledger, Evaluator], Placement]
+"""Makes the placement engine of a session."""
+
+_NODE_FUNCTIONS = frozenset({"predicates", "node_scores"})
+
+
+class Books:
+    """What one configuration knows of one cluster."""
+
+    def __init__(
+        self, ledger: Ledger, plugins: Sequence[ConfiguredPlugin], placement: PlacementFactory
+    ) -> None:
+        self.ledger = ledger
+        self.view = SessionView(ledger)
+        self._configured = plugins
+        self._placement = placement
+        self.plugin_set = PluginSet(plugins, self.view)
+        self.placement = self._make_engine()
+        self.jobs: MutableMapping[str, JobState] = {}
+        """The jobs of the session by UID, in order of UID."""
+        self.left_out: dict[str, JobCondition] = {}
+        """Why jobs are not in the session, by UID."""
+        self.large_enough: dict[Vector, frozenset[int]] = {}
+        """What tasks request to the indices of the nodes where it fits when nothing is there."""
+        self.room_for_jobs: dict[str, Vector] | None = None
+        """What nodes have besides what tasks of no job hold there, where any do; None: unknown."""
+        self.to_admit: Iterable[JobState] = ledger.jobs.values()
+        """The jobs of which it is to be said whether they are in the session."""
+
+    def _make_engine(self) -> Placement:
+        plugins = self.plugin_set
+        ledger = self.ledger
+        return self._placement(
+            ledger, Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
+        )
+
+    def live_on(self) -> None:
+        """Be ready to be changed between cycles."""
+        self.jobs = cast("MutableMapping[str, JobState]", SortedDict(self.jobs))
+
+    def resume(
+        self,
+        changes: Changes,
+        *,
+        other_tasks_changed: bool = False,
+        needs_new_view: bool = False,
+    ) -> None:
+        """Let plugins and engine catch up with what changed in the ledger.
+
+        What cannot catch up is made anew, which costs what it costs in a cycle from scratch.
+        """
+        for job in changes.jobs_gone:
+            self.jobs.pop(job.uid, None)
+            self.left_out.pop(job.uid, None)
+        if changes.nodes or other_tasks_changed:
+            self.room_for_jobs = None
+        if needs_new_view:
+            self.view = SessionView(self.ledger)
+            self.ledger.on_occupy = None
+            self.plugin_set = PluginSet(self._configured, self.view)
+            anew = frozenset({"job_valid", *_NODE_FUNCTIONS})
+        else:
+            anew = self.plugin_set.resume(self.view, changes)
+        if changes.nodes:
+            self.large_enough.clear()
+        if changes.nodes or anew & _NODE_FUNCTIONS:
+            self.placement = self._make_engine()
+        self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs

@@ -1,0 +1,245 @@
+"""Books that outlive a cycle: what came, went or changed is entered, O(what changed).
+
+Between cycles the books say what the cluster's content says. What a cycle does to them is noted,
+and undone at its end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable
+from typing import cast
+
+from sortedcontainers import SortedDict
+
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.resources import Resource
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.state.ledger import Ledger, Origin
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import minus, plus
+
+__all__ = ["LiveLedger"]
+
+
+class LiveLedger(Ledger):
+    """A ledger whose cluster changes between cycles. O(size of the snapshot) to open."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self.jobs = cast("dict[str, JobState]", SortedDict(self.jobs))
+        self.origins = {}
+        self._diverging: dict[str, TaskState] = {}
+        """Tasks that are entered otherwise than they are described, by UID.
+
+        That is, as Pending and on no node: their places are to be given to them by sessions.
+        """
+        self._scalars = Counter(
+            name
+            for node in snapshot.nodes
+            for name, amount in node.allocatable.scalars.items()
+            if amount
+        )
+        """How many nodes have some of each scalar."""
+        for task in self.tasks.values():
+            self._note_divergence(task)
+
+    # A cycle
+
+    def begin_cycle(self, now: float) -> None:
+        """Forget what earlier cycles changed and undid; list what awaits the session."""
+        self.now = now
+        self.job_changes.clear()
+        self.charged_jobs.clear()
+        self.forget_rollbacks()
+        assert not self.origins
+        self.lost_reservations.clear()
+        diverging = sorted(self._diverging.values(), key=_job_and_uid)
+        for task in diverging:
+            if task.info.status is TaskStatus.RESERVED:
+                assert task.info.node_name is not None
+                self.lost_reservations.append((task, task.info.node_name))
+
+    def moved(self) -> dict[TaskState, Origin]:
+        """Return the tasks that were moved in this cycle, with where they stood before."""
+        assert self.origins is not None
+        return self.origins
+
+    def diverging(self) -> Iterable[TaskState]:
+        """Return the tasks that are entered otherwise than they are described."""
+        return self._diverging.values()
+
+    def undo_cycle(self) -> list[JobState]:
+        """Let everything be as it was before the cycle; return the jobs that it changed.
+
+        Nobody is told. O(what the cycle moved).
+        """
+        assert self.origins is not None
+        origins, self.origins = self.origins, None
+        self.on_charge = self.on_refund = ()
+        for task, (status, node, is_backfill) in origins.items():
+            # What has come first goes, so that there is room for what comes back.
+            if task.node is not None and (task.node is not node or not status.holds):
+                self.move(task, TaskStatus.PENDING, None, is_backfill=is_backfill)
+        jobs: dict[JobState, None] = {}
+        for task, (status, node, is_backfill) in origins.items():
+            self._let_be(task, status, node, is_backfill=is_backfill)
+            if task.job is not None:
+                jobs[task.job] = None
+        for job in jobs:
+            job.has_bind = False
+        self.origins = {}
+        return list(jobs)
+
+    def _let_be(
+        self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
+    ) -> None:
+        if (task.status, task.node, task.is_backfill) == (status, node, is_backfill):
+            return
+        self.move(task, status, node, is_backfill=is_backfill)
+        if node is not None:
+            # A move within the node's accounts is not noted there, but plugins may read it.
+            node.running = None
+            self.changes.append(node.index)
+
+    # Between cycles
+
+    def knows(self, resource: Resource | None) -> bool:
+        """Return whether the books have a dimension for all that a resource has."""
+        if resource is None or not resource.scalars:
+            return True
+        names = self.dimensions.names
+        return all(name in names for name in resource.scalars)
+
+    def enter_job(self, info: JobInfo) -> JobState:
+        """Enter a job that is not there. O(log jobs, tasks of the job)."""
+        named = self.queues.get(info.queue)
+        leaf = None if named is None or named.children else named
+        job = self.jobs[info.uid] = JobState(info, leaf)
+        if leaf is not None:
+            insort(leaf.jobs, job, key=_uid_of_job)
+        for task_info in info.tasks:
+            task = self._enter(task_info, job)
+            job.tasks.append(task)
+            self._note_divergence(task)
+        self._register(job)
+        return job
+
+    def leave_job(self, uid: str) -> JobState:
+        """Take out a job. O(log jobs, tasks of the job, jobs of the queue)."""
+        job = self.jobs.pop(uid)
+        for task in job.tasks:
+            self._leave(task)
+        for having in self.jobs_having:
+            having.pop(uid, None)
+        self.jobs_short.pop(uid, None)
+        if job.queue is not None:
+            jobs = job.queue.jobs
+            del jobs[bisect_left(jobs, uid, key=_uid_of_job)]
+        return job
+
+    def enter_other(self, info: TaskInfo) -> None:
+        """Enter a task of no job."""
+        self.other_tasks[info.uid] = self._enter(info, None)
+
+    def leave_other(self, uid: str) -> None:
+        """Take out a task of no job."""
+        self._leave(self.other_tasks.pop(uid))
+
+    def _leave(self, task: TaskState) -> None:
+        if task.node is not None:
+            self._take_off(task, task.node)
+        del self.tasks[task.uid]
+        self._diverging.pop(task.uid, None)
+
+    def describe(self, task: TaskState, info: TaskInfo) -> None:
+        """Let a task be described anew, where that changes no request. It is moved by `settle`."""
+        if task.info.priority != info.priority or task.info.creation_time != info.creation_time:
+            task.order_key = None
+        task.info = info
+
+    def settle(self, tasks: Iterable[TaskState]) -> None:
+        """Let tasks stand where their descriptions say. Nobody is told."""
+        assert self.origins is not None
+        self.origins = None
+        self.on_charge = self.on_refund = ()
+        tasks = list(tasks)
+        for task in tasks:
+            node_name = task.info.node_name
+            if task.node is not None and task.node.name != node_name:
+                self.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+        for task in tasks:
+            info = task.info
+            node = None if info.node_name is None else self.node_named.get(info.node_name)
+            status = info.status
+            if info.node_name is not None and node is None:
+                status = TaskStatus.PENDING
+            self._let_be(task, status, node, is_backfill=info.is_backfill)
+            self._note_divergence(task)
+        self.origins = {}
+
+    def _note_divergence(self, task: TaskState) -> None:
+        if task.node is None and task.info.node_name is not None:
+            self._diverging[task.uid] = task
+        else:
+            self._diverging.pop(task.uid, None)
+
+    def may_change(self, name: str, info: NodeInfo | None) -> bool:
+        """Return whether a node may come, go or change without changing the dimensions."""
+        if info is not None and not self.knows(info.allocatable):
+            return False
+        before = self.node_named.get(name)
+        scalars = set[str]()
+        for described, sign in ((None if before is None else before.info, -1), (info, 1)):
+            if described is not None:
+                for scalar, amount in described.allocatable.scalars.items():
+                    if amount:
+                        self._scalars[scalar] += sign
+                        scalars.add(scalar)
+        there = self.dimensions.names[2 : self.dimensions.in_cluster]
+        return all((self._scalars[scalar] > 0) == (scalar in there) for scalar in scalars)
+
+    def put_node(self, info: NodeInfo) -> None:
+        """Enter a node, or describe it anew. O(nodes) for one that is not there."""
+        node = self.node_named.get(info.name)
+        allocatable = self.dimensions.vector(info.allocatable)
+        if node is None:
+            place = bisect_left(self.nodes, info.name, key=_name_of_node)
+            node = NodeState(info, place, allocatable, self.dimensions.zero)
+            self.nodes.insert(place, node)
+            self.node_named[info.name] = node
+            self._number(place)
+            self.cluster = plus(self.cluster, allocatable)
+            return
+        more = minus(allocatable, node.allocatable)
+        node.info = info
+        node.allocatable = allocatable
+        node.idle = plus(node.idle, more)
+        self.cluster = plus(self.cluster, more)
+
+    def remove_node(self, name: str) -> None:
+        """Take out a node that nothing is on. O(nodes)."""
+        node = self.node_named.pop(name)
+        assert not node.tasks
+        assert not node.reserved_tasks
+        del self.nodes[node.index]
+        self._number(node.index)
+        self.cluster = minus(self.cluster, node.allocatable)
+
+    def _number(self, first: int) -> None:
+        for index in range(first, len(self.nodes)):
+            self.nodes[index].index = index
+
+
+def _uid_of_job(job: JobState) -> str:
+    return job.uid
+
+
+def _name_of_node(node: NodeState) -> str:
+    return node.name
+
+
+def _job_and_uid(task: TaskState) -> tuple[str, str]:
+    return ("" if task.job is None else task.job.uid, task.uid)
