@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import TaskState
@@ -32,6 +33,9 @@ class ConformancePlugin:
 
 
 class _Conformance:
+    def resume(self, _changes: Changes, /) -> bool:
+        return True  # it keeps nothing
+
     def claimant_key(self, _claimant: TaskState, /) -> None:
         return None
 

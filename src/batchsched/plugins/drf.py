@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
@@ -38,16 +39,26 @@ class DrfPlugin:
 
 class _Drf:
     def __init__(self, view: SessionView) -> None:
+        self._view = view
         self._total = view.cluster[: view.dimensions.in_cluster]
-        self._allocated: dict[str, Vector] = {}
-        zero = self._zero = view.dimensions.zero
-        for job in view.jobs.values():
-            allocated = zero
-            if job.ready_count:
-                for task in job.tasks:
-                    if task.status.occupies:
-                        allocated = plus(allocated, task.resreq)
-            self._allocated[job.uid] = allocated
+        self._zero = view.dimensions.zero
+        self._allocated = {job.uid: self._count(job) for job in view.jobs.values()}
+
+    def resume(self, changes: Changes, /) -> bool:
+        self._total = self._view.cluster[: self._view.dimensions.in_cluster]
+        for job in changes.jobs_gone:
+            del self._allocated[job.uid]
+        for job in changes.jobs:
+            self._allocated[job.uid] = self._count(job)
+        return True
+
+    def _count(self, job: JobState) -> Vector:
+        allocated = self._zero
+        if job.ready_count:
+            for task in job.tasks:
+                if task.status.occupies:
+                    allocated = plus(allocated, task.resreq)
+        return allocated
 
     def job_order_key(self, job: JobState, /) -> float:
         # Asked for once a turn; kept on every placement it would be made fifty times as often.

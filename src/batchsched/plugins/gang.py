@@ -8,6 +8,7 @@ from attrs import frozen
 
 from batchsched.model.reasons import ConditionReason, JobCondition
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
@@ -32,6 +33,9 @@ class GangPlugin:
 class _Gang:
     def __init__(self, view: SessionView) -> None:
         self._view = view
+
+    def resume(self, _changes: Changes, /) -> bool:
+        return True  # it keeps nothing
 
     def job_valid(self, job: JobState, /) -> JobCondition | None:
         if job.valid_count >= job.min_available:
@@ -79,8 +83,8 @@ class _Gang:
     reclaimable = preemptable
 
     def close(self) -> Iterable[tuple[JobState, JobCondition]]:
-        for job in self._view.jobs.values():
-            if job.in_session and job.ready_count < job.min_available:
+        for job in self._view.jobs_short:
+            if job.in_session:
                 message = (
                     f"{job.ready_count} of the {job.min_available} tasks that must start "
                     "together are ready"

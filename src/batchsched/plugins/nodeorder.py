@@ -12,6 +12,7 @@ from functools import partial
 from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.plugin.node_functions import NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
@@ -60,6 +61,11 @@ class _NodeOrder:
     def __init__(self, weights: NodeOrderPlugin, view: SessionView) -> None:
         self._weights = weights
         self._view = view
+        self._has_preferences = any(map(_has_preferences, view.tasks.values()))
+
+    def resume(self, changes: Changes, /) -> bool:
+        # Where nobody prefers any node any more, the score is 0 everywhere.
+        return self._has_preferences or not any(map(_has_preferences, changes.tasks))
 
     def node_scores(self) -> Iterable[NodeScore]:
         weights = self._weights
@@ -78,7 +84,7 @@ class _NodeOrder:
                     else None
                 ),
             )
-        if any(_has_preferences(task) for task in self._view.tasks.values()):
+        if self._has_preferences:
             yield NodeScore(
                 name="node affinity",
                 score=_node_affinity,

@@ -13,6 +13,7 @@ from attrs import frozen
 from batchsched.model.constraints.taints import untolerated
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity_index import PodAffinityIndex
@@ -74,9 +75,18 @@ class _Predicates:
     def __init__(self, switches: PredicatesPlugin, view: SessionView) -> None:
         self._switches = switches
         self._view = view
+        self._has_limits = any(node.info.max_tasks is not None for node in view.nodes)
+        self._has_taints = any(node.info.taints for node in view.nodes)
+
+    def resume(self, changes: Changes, /) -> bool:
+        # What stands in no node's way any more may be asked for all the same.
+        return not changes.nodes or not (
+            (not self._has_limits and any(n.info.max_tasks is not None for n in self._view.nodes))
+            or (not self._has_taints and any(n.info.taints for n in self._view.nodes))
+        )
 
     def predicates(self) -> Iterable[Predicate]:
-        if any(node.info.max_tasks is not None for node in self._view.nodes):
+        if self._has_limits:
             yield Predicate(
                 check=_task_limit,
                 reads=Reads.ACCOUNTS,
@@ -97,7 +107,7 @@ class _Predicates:
             signature=_host_ports,
             specialise=lambda task: partial(_ports, task) if task.info.host_ports else None,
         )
-        if any(node.info.taints for node in self._view.nodes):
+        if self._has_taints:
             yield Predicate(check=_taints, reads=Reads.DESCRIPTION, signature=_tolerations)
         for is_on, condition, unfit, concerns in (
             (self._switches.memory_pressure, "MemoryPressure", _MEMORY_PRESSURE, _needs_little),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
@@ -29,6 +30,9 @@ class PriorityPlugin:
 
 
 class _Priority:
+    def resume(self, _changes: Changes, /) -> bool:
+        return True  # it keeps nothing
+
     def task_order_key(self, task: TaskState, /) -> int:
         return -task.info.priority
 

@@ -7,15 +7,17 @@ again to the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import Factory, define, frozen
 
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
-from batchsched.state.records import QueueState, TaskState
+from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, is_empty, minus, plus
 
 __all__ = ["ProportionPlugin", "water_fill"]
@@ -109,24 +111,78 @@ class _Account:
         self.keeps.clear()
 
 
+@frozen
+class _Use:
+    """What jobs use of the cluster, and would."""
+
+    held: Vector
+    wanted: Vector
+    backfilling: int
+    """How many of their tasks are marked as backfill and hold resources."""
+
+    def plus(self, other: _Use) -> _Use:
+        return _Use(
+            plus(self.held, other.held),
+            plus(self.wanted, other.wanted),
+            self.backfilling + other.backfilling,
+        )
+
+    def minus(self, other: _Use) -> _Use:
+        return _Use(
+            minus(self.held, other.held),
+            minus(self.wanted, other.wanted),
+            self.backfilling - other.backfilling,
+        )
+
+
+_ToDeal = tuple[Vector, dict[str, int], dict[str, Vector]]
+"""What there is, and the weights and requests of queues: what water-filling depends on."""
+
+
 class _Proportion:
     def __init__(self, view: SessionView) -> None:
-        dimensions = view.dimensions
-        self._in_cluster = dimensions.in_cluster
-        weights: dict[str, int] = {}
-        requests: dict[str, Vector] = {}
-        allocated: dict[str, Vector] = {}
+        self._view = view
+        self._in_cluster = view.dimensions.in_cluster
+        self._uses: _UsesOfJobs | None = None
+        """What each job uses; None until it is to be kept from cycle to cycle."""
+        uses: dict[str, _Use] = {}
         for queue in view.queues.values():
             if queue.jobs:
-                weights[queue.name] = queue.info.weight
-                held, wanted = _use_of(queue, dimensions.zero)
-                allocated[queue.name] = held
-                requests[queue.name] = plus(held, wanted)
-        deserved = water_fill(view.cluster, weights, requests)
+                held, wanted = _use_of(queue.jobs, view.dimensions.zero)
+                backfilling = sum(job.backfilling for job in queue.jobs)
+                uses[queue.name] = _Use(held, wanted, backfilling)
+        self._dealt = self._to_deal(uses)
         self._accounts: dict[str, _Account] = {}
-        for name, amounts in deserved.items():
-            backfilling = sum(job.backfilling for job in view.queues[name].jobs)
-            self._accounts[name] = _Account(amounts, allocated[name], backfilling)
+        for name, amounts in water_fill(*self._dealt).items():
+            self._accounts[name] = _Account(amounts, uses[name].held, uses[name].backfilling)
+
+    def resume(self, changes: Changes, /) -> bool:
+        if self._uses is None:
+            self._uses = _UsesOfJobs(self._view)
+            touched = set(self._uses.of_queue)
+        else:
+            touched = self._uses.catch_up(changes)
+        uses = self._uses.of_queue
+        to_deal = self._to_deal(uses)
+        if to_deal != self._dealt:
+            self._dealt = to_deal
+            touched = set(uses)
+            deserved = water_fill(*to_deal)
+        else:
+            deserved = {name: self._accounts[name].deserved for name in touched & uses.keys()}
+        for name in touched:
+            if name in uses:
+                use = uses[name]
+                self._accounts[name] = _Account(deserved[name], use.held, use.backfilling)
+        for name in self._accounts.keys() - uses.keys():
+            del self._accounts[name]
+        return True
+
+    def _to_deal(self, uses: Mapping[str, _Use]) -> _ToDeal:
+        queues = self._view.queues
+        weights = {name: queues[name].info.weight for name in uses}
+        requests = {name: plus(use.held, use.wanted) for name, use in uses.items()}
+        return self._view.cluster, weights, requests
 
     def queue_order_key(self, queue: QueueState, /) -> float:
         account = self._accounts.get(queue.name)
@@ -211,10 +267,59 @@ class _Proportion:
         return verdicts
 
 
-def _use_of(queue: QueueState, zero: Vector) -> tuple[Vector, Vector]:
+class _UsesOfJobs:
+    """What each job uses, and so what each queue does, brought up to date job by job."""
+
+    def __init__(self, view: SessionView) -> None:
+        self._zero = view.dimensions.zero
+        self._of_job: dict[str, tuple[str, _Use]] = {}
+        self._jobs: Counter[str] = Counter()
+        """How many jobs each queue has."""
+        self.of_queue: dict[str, _Use] = {}
+        """By name, of the queues that have jobs."""
+        for job in view.jobs.values():
+            self._enter(job)
+
+    def catch_up(self, changes: Changes) -> set[str]:
+        """Count again what changed; return the names of the queues that it is in."""
+        touched: set[str] = set()
+        for job in changes.jobs_gone:
+            self._leave(job.uid, touched)
+        for job in changes.jobs:
+            self._leave(job.uid, touched)
+            self._enter(job)
+            if job.queue is not None:
+                touched.add(job.queue.name)
+        return touched
+
+    def _enter(self, job: JobState) -> None:
+        if job.queue is None:
+            return
+        name = job.queue.name
+        use = _Use(*_use_of([job], self._zero), job.backfilling)
+        self._of_job[job.uid] = name, use
+        self._jobs[name] += 1
+        known = self.of_queue.get(name)
+        self.of_queue[name] = use if known is None else known.plus(use)
+
+    def _leave(self, uid: str, touched: set[str]) -> None:
+        known = self._of_job.pop(uid, None)
+        if known is None:
+            return
+        name, use = known
+        touched.add(name)
+        self._jobs[name] -= 1
+        if self._jobs[name]:
+            self.of_queue[name] = self.of_queue[name].minus(use)
+        else:
+            del self._jobs[name], self.of_queue[name]
+
+
+def _use_of(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
+    """Return what jobs hold, and what they want besides."""
     held: dict[Vector, int] = {}
     wanted: dict[Vector, int] = {}
-    for job in queue.jobs:
+    for job in jobs:
         for task in job.tasks:
             if task.is_backfill:
                 continue

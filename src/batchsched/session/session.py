@@ -6,7 +6,7 @@ the placement engine; actions act on the cluster through it alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from batchsched.errors import StatementError, UnknownNameError
@@ -86,12 +86,12 @@ class Session:
         self._statement: Statement | None = None
         self.ledger.on_charge = self.plugin_set.allocate_listeners()
         self.ledger.on_refund = self.plugin_set.deallocate_listeners()
+        self._admit_jobs(books.to_admit)
+        self.plugin_set.jobs_admitted()
         self.overused_at_open = {
             queue.name for queue in self._waiting_queues() if self.plugin_set.overused(queue)
         }
         """Queues with jobs that wait that were overused when the session was opened, by name."""
-        self._admit_jobs(books.to_admit)
-        self.plugin_set.jobs_admitted()
         self._remember_reservations()
         self._drop_stale_reservations()
 
