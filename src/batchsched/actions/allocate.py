@@ -52,7 +52,9 @@ class AllocateAction:
         start_reserved_jobs(session)
         jobs = {
             queue: session.live_jobs(jobs)
-            for queue, jobs in jobs_by_queue(session.jobs.values()).items()
+            for queue, jobs in jobs_by_queue(
+                session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
+            ).items()
         }
         left: dict[str, deque[TaskState]] = {}
 

@@ -9,6 +9,7 @@ from attrs import frozen
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.search import EvictionScope, make_room_among
 from batchsched.actions.placing import place_now_or_later
+from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
@@ -29,7 +30,7 @@ class PreemptAction:
     def execute(self, session: Session, /) -> None:
         """Serve each queue that has something to place, the next queue first."""
         collected = sorted(
-            (job for job in session.jobs.values() if has_task_to_place(job)),
+            filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)),
             key=session.job_order_key,
         )
         jobs = jobs_by_queue(collected)

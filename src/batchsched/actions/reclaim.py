@@ -9,6 +9,7 @@ from attrs import frozen
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.search import EvictionScope, make_room_among
 from batchsched.actions.placing import place_now_or_later
+from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
@@ -28,7 +29,7 @@ class ReclaimAction:
 
     def execute(self, session: Session, /) -> None:
         """Serve queue after queue, the next queue and its next job first."""
-        collected = [job for job in session.jobs.values() if has_task_to_place(job)]
+        collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
         jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
         left: dict[str, deque[TaskState]] = {}
         queues = session.live_queues(jobs)

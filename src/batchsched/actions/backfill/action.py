@@ -50,7 +50,7 @@ class BackfillAction:
     def _place_best_effort(self, session: Session) -> None:
         placement = session.placement
         pending: dict[JobState, list[TaskState]] = {}
-        for job in session.jobs.values():
+        for job in session.jobs_having(TaskStatus.PENDING):
             tasks = [t for t in job.having(TaskStatus.PENDING) if t.is_best_effort]
             if tasks:
                 pending[job] = tasks

@@ -12,6 +12,7 @@ from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.victims import FreedResources, take_until
+from batchsched.model.status import TaskStatus
 from batchsched.placement import Fit
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
@@ -26,7 +27,7 @@ MOST_KINDS = 64
 
 def displace(session: Session) -> None:
     """Start jobs in what unready jobs of their own queue hold."""
-    collected = [job for job in session.jobs.values() if has_task_to_place(job)]
+    collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
     jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
     queues = session.live_queues(jobs)
     turns = _Turns(session)
@@ -71,9 +72,8 @@ class _Turns:
         """The jobs that have Allocated tasks; not all of those may be unready."""
         self._tried: dict[int, _Tried] = {}
         """What was tried, by kind of task."""
-        for job in session.jobs.values():
-            if job.allocated:
-                self._holders.setdefault(job.queue, {})[job] = None
+        for job in session.jobs_having(TaskStatus.ALLOCATED):
+            self._holders.setdefault(job.queue, {})[job] = None
 
     def take(self, job: JobState) -> bool:
         """Give a job its turn; return whether it is to come back."""

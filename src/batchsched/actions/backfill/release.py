@@ -19,10 +19,10 @@ def release(session: Session, starvation_threshold: float | None) -> None:
     """Take back what unready jobs hold, and start whole jobs in it, marked as backfill."""
     candidates = [
         job
-        for job in session.jobs.values()
-        if job.tasks and job.count(TaskStatus.PENDING) == len(job.tasks)
+        for job in session.jobs_having(TaskStatus.PENDING)
+        if job.count(TaskStatus.PENDING) == len(job.tasks)
     ]
-    for job in session.jobs.values():
+    for job in session.jobs_having(TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
         if _gives_back(session, job, starvation_threshold):
             for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
                 for task in job.having(status):
@@ -30,7 +30,7 @@ def release(session: Session, starvation_threshold: float | None) -> None:
                     session.record_rollback([task])
     promised = {
         task.node
-        for job in session.jobs.values()
+        for job in session.jobs_having(TaskStatus.CONDITIONAL)
         for task in job.having(TaskStatus.CONDITIONAL)
         if task.node is not None
     }

@@ -21,9 +21,7 @@ __all__ = [
 
 def start_reserved_jobs(session: Session) -> None:
     """Give each job with Reserved tasks one turn to start on its nodes, or elsewhere."""
-    waiting = session.live_jobs(
-        job for job in session.jobs.values() if job.count(TaskStatus.RESERVED)
-    )
+    waiting = session.live_jobs(session.jobs_having(TaskStatus.RESERVED))
     while waiting:
         job = waiting.pop()
         reserved = [

@@ -65,7 +65,9 @@ class ReserveAction:
     def execute(self, session: Session, /) -> None:
         """Go through all jobs that wait, in job order; reserve for those that starve."""
         limit = ceil(self.reserved_node_percent * len(session.nodes) / 100)
-        waiting = session.live_jobs(job for job in session.jobs.values() if has_task_to_place(job))
+        waiting = session.live_jobs(
+            filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
+        )
         reservable = ReservableNodes(session)
         while waiting:
             job = waiting.pop()
@@ -99,7 +101,7 @@ class ReserveAction:
     ) -> bool:
         """Return whether the job could be reserved for if no other job had reservations."""
         with session.statement(is_trial=True) as statement:
-            for other in session.jobs.values():
+            for other in session.jobs_having(TaskStatus.RESERVED):
                 if other is not job:
                     for task in other.having(TaskStatus.RESERVED):
                         statement.unallocate(task)
