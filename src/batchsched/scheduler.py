@@ -24,7 +24,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.session.outcomes import close
+from batchsched.session.outcomes import Unchanged, close
 from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import PlacementFactory, Session
@@ -94,17 +94,24 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             (option.name, action) for option, action in zip(options, made.actions, strict=True)
         ]
 
-    def schedule(self, snapshot: Snapshot, /) -> CycleResult:
+    def schedule(self, snapshot: Snapshot, /, *, reasons: bool = True) -> CycleResult:
         """Run one cycle and return what it decided. The snapshot is not changed.
+
+        Args:
+            snapshot: what to decide on.
+            reasons: whether it is to be found out why tasks are pending. If not,
+                `CycleResult.pending` is empty, and conditions do not say what nodes lack.
 
         Raises:
             PluginError: a plugin raised, or answered what it must not.
             ActionError: an action raised.
 
         """
-        return self.run(self.open(snapshot))
+        return self.run(self.open(snapshot), reasons=reasons)
 
-    def run(self, session: Session, /) -> CycleResult:
+    def run(
+        self, session: Session, /, *, reasons: bool = True, unchanged: Unchanged | None = None
+    ) -> CycleResult:
         """Run all actions in a session that was opened, close it, and return what was decided.
 
         Raises:
@@ -125,7 +132,7 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
                 raise ActionError(name, problem_of(error)) from error
             if session.has_open_statement:
                 raise ActionError(name, "it left a statement open; commit or discard it")
-        return close(session)
+        return close(session, reasons=reasons, unchanged=unchanged)
 
     def open(self, snapshot: Snapshot, /) -> Session:
         """Open a session on a snapshot without running any action, to look around or to test.

@@ -60,10 +60,14 @@ def go_on(life: Life, cluster: Cluster, scheduler: Scheduler, live: Any) -> None
         "keep_reservations": life.random.random() < 0.9,
     }
     after = next_snapshot(before, result, now=before.now, **named)
+    late = live.schedule()
     cluster.carry_out(cycle, **named)
     assert cluster.snapshot() == after
     events = life.events(after)
     cluster.apply(*events)
+    some = life.some(list(result.tasks), 0.5)
+    assert {uid: late.outcome(uid) for uid in some} == {uid: result.tasks[uid] for uid in some}
+    assert late.full() == result == late
     for event in events:
         after = apply_plainly(after, event)
     assert cluster.snapshot() == after

@@ -6,7 +6,9 @@ from typing import Protocol
 
 from batchsched.live.cluster import Cluster
 from batchsched.live.keeper import Keeper
+from batchsched.live.past import Past
 from batchsched.model.result import CycleResult
+from batchsched.session.outcomes import Unchanged
 from batchsched.session.session import Session
 from batchsched.transition.content import Content
 
@@ -16,7 +18,9 @@ __all__ = ["AttachedScheduler", "Policy"]
 class Policy(Protocol):
     """What decides in a session: a `batchsched.Scheduler`."""
 
-    def run(self, session: Session, /) -> CycleResult:
+    def run(
+        self, session: Session, /, *, reasons: bool = True, unchanged: Unchanged | None = None
+    ) -> CycleResult:
         """Run all actions in a session, close it, and return what was decided."""
         ...
 
@@ -40,12 +44,19 @@ class AttachedScheduler:
         """The cluster that it decides on."""
         return self._cluster
 
-    def schedule(self) -> CycleResult:
+    def schedule(self, *, reasons: bool = True) -> CycleResult:
         """Run one cycle on the cluster as it is, and return what it decided.
 
         The cluster is not changed; `Cluster.carry_out` lets the decisions take effect. The result
         is that of ``scheduler.schedule(cluster.snapshot())``. The first cycle costs what that
         costs; a later one costs what has changed since the last, and what waits.
+
+        Outcomes of tasks and jobs that the cycle has left as they were are made when they are
+        asked for, from what was true in the cycle, however the cluster has changed since.
+
+        Args:
+            reasons: whether it is to be found out why tasks are pending. If not,
+                `CycleResult.pending` is empty, and conditions do not say what nodes lack.
 
         Raises:
             PluginError: a plugin raised, or answered what it must not. What was remembered of the
@@ -57,7 +68,9 @@ class AttachedScheduler:
         keeper, self._keeper = self._keeper, None
         if keeper is None:
             keeper = self._policy.keep(self._cluster.content)
-        result = self._policy.run(keeper.session())
+        result = self._policy.run(
+            keeper.session(), reasons=reasons, unchanged=Past(self._cluster.content)
+        )
         keeper.end()
         self._keeper = keeper
         return result

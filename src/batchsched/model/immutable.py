@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn, TypeVar, cast
 
 __all__ = [
     "EMPTY",
     "FrozenMap",
+    "LazyMap",
     "frozen_map",
     "kept_in_order",
     "kept_map",
@@ -63,6 +64,64 @@ class FrozenMap(dict[K, V]):
         return self
 
 
+class LazyMap(Mapping[K, V]):
+    """A mapping that cannot be changed and that is made whole only when all of it is read.
+
+    What is in `changed` is at hand; every other item is made when it is asked for.
+
+    >>> squares = LazyMap({2: 4}, lambda n: n * n if n < 4 else None, lambda: {0: 0, 1: 1, 3: 9})
+    >>> squares[3], sorted(squares), squares == {0: 0, 1: 1, 2: 4, 3: 9}
+    (9, [0, 1, 2, 3], True)
+    """
+
+    __slots__ = ("_one", "_others", "_whole", "changed")
+
+    def __init__(
+        self,
+        changed: Mapping[K, V],
+        one: Callable[[K], V | None],
+        others: Callable[[], Mapping[K, V]],
+    ) -> None:
+        self.changed = frozen_map(changed)
+        """The items that are at hand."""
+        self._one: Callable[[K], V | None] | None = one
+        self._others: Callable[[], Mapping[K, V]] | None = others
+        self._whole: FrozenMap[K, V] | None = None
+
+    def whole(self) -> FrozenMap[K, V]:
+        """Return all of it. O(size), and O(1) after the first time."""
+        if self._whole is None:
+            assert self._others is not None
+            self._whole = FrozenMap({**self._others(), **self.changed})
+            self._one = self._others = None  # what they hold on to is needed no more
+        return self._whole
+
+    def __getitem__(self, key: K) -> V:
+        if self._one is None:
+            return self.whole()[key]
+        found = self.changed.get(key)
+        if found is None:
+            found = self._one(key)
+            if found is None:
+                raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.whole())
+
+    def __len__(self) -> int:
+        return len(self.whole())
+
+    def __hash__(self) -> int:
+        return hash(self.whole())
+
+    def __repr__(self) -> str:
+        return repr(self.whole())
+
+    def __reduce__(self) -> tuple[type[FrozenMap[K, V]], tuple[dict[K, V]]]:
+        return FrozenMap, (dict(self.whole()),)
+
+
 EMPTY: FrozenMap[str, NoReturn] = FrozenMap()
 """The one empty map: values that have nothing share it."""
 
@@ -99,7 +158,7 @@ def _is_mapping(value: object) -> bool:
 
 def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
     """Return `content` frozen, or as it is if it is no mapping. O(n)."""
-    if isinstance(content, FrozenMap):
+    if isinstance(content, (FrozenMap, LazyMap)):
         return content
     if isinstance(content, dict) or _is_mapping(content):
         return FrozenMap(content) if content else cast("FrozenMap[K, V]", EMPTY)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from batchsched.errors import FormatError
+from batchsched.errors import FormatError, UnknownNameError
 from batchsched.model.html import html_table
-from batchsched.model.immutable import EMPTY, kept_map
+from batchsched.model.immutable import EMPTY, FrozenMap, LazyMap, kept_map
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.status import JobPhase, TaskStatus
@@ -138,6 +138,46 @@ class CycleResult:
     def next_start(self) -> float | None:
         """The earliest planned start in seconds, when another cycle is due; None without plans."""
         return min((plan.start for plan in self.planned.values()), default=None)
+
+    def outcome(self, task_uid: str, /) -> TaskOutcome:
+        """Return where a task stands at the end of the cycle. O(1), also on a living cluster.
+
+        Raises:
+            UnknownNameError: no job of the session has such a task.
+
+        """
+        try:
+            return self.tasks[task_uid]
+        except KeyError:
+            message = f"{task_uid!r} is the UID of no task of a job in the session"
+            raise UnknownNameError(message) from None
+
+    def why(self, task_uid: str, /) -> PendingReason | None:
+        """Return why a task was left pending; None if it was not. O(1)."""
+        return self.pending.get(task_uid)
+
+    @property
+    def changed_tasks(self) -> Mapping[str, TaskOutcome]:
+        """Those of `tasks` that may stand elsewhere than before the cycle.
+
+        On a living cluster these are the tasks of the jobs that the cycle has touched, in a
+        result from scratch all of them.
+        """
+        return self.tasks.changed if isinstance(self.tasks, LazyMap) else self.tasks
+
+    @property
+    def changed_jobs(self) -> Mapping[str, JobOutcome]:
+        """Those of `jobs` that the cycle may have changed, and all that have a condition.
+
+        In a result from scratch, all of them.
+        """
+        return self.jobs.changed if isinstance(self.jobs, LazyMap) else self.jobs
+
+    def full(self) -> CycleResult:
+        """Return the same result with all outcomes made, in need of nothing else. O(size)."""
+        if not isinstance(self.tasks, LazyMap) and not isinstance(self.jobs, LazyMap):
+            return self
+        return evolve(self, tasks=FrozenMap(self.tasks), jobs=FrozenMap(self.jobs))
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the result as dicts, lists, texts and numbers only, ready for JSON. O(size).

@@ -18,13 +18,20 @@ from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.plugin_set import ConfiguredPlugin, PluginSet
 from batchsched.state.ledger import Ledger
-from batchsched.state.records import JobState
+from batchsched.state.live_ledger import LiveLedger
+from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector
 
 __all__ = ["Books", "PlacementFactory"]
 
 PlacementFactory = Callable[[Ledger, Evaluator], Placement]
 """Makes the placement engine of a session."""
+
+MOST_CHANGES = 10_000
+CHANGES_PER_NODE = 8
+"""How many changes of nodes are kept on record, before the engine is made anew without them."""
+MOST_CLASSES = 2_000
+"""For so many classes of tasks an engine is used, before it is made anew without them."""
 
 _NODE_FUNCTIONS = frozenset({"predicates", "node_scores"})
 
@@ -55,13 +62,27 @@ class Books:
     def _make_engine(self) -> Placement:
         plugins = self.plugin_set
         ledger = self.ledger
+        self._classes_begin = ledger.classes_end
         return self._placement(
             ledger, Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
         )
 
+    def diverging(self) -> Iterable[TaskState]:
+        """Return the tasks that are entered otherwise than they are described."""
+        return self.ledger.diverging() if isinstance(self.ledger, LiveLedger) else ()
+
     def live_on(self) -> None:
         """Be ready to be changed between cycles."""
         self.jobs = cast("MutableMapping[str, JobState]", SortedDict(self.jobs))
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether so much has been recorded that to begin the records anew costs little by it."""
+        ledger = self.ledger
+        return (
+            len(ledger.changes) > MOST_CHANGES + CHANGES_PER_NODE * len(ledger.nodes)
+            or ledger.classes_end - self._classes_begin > MOST_CLASSES
+        )
 
     def resume(
         self,
@@ -79,15 +100,19 @@ class Books:
             self.left_out.pop(job.uid, None)
         if changes.nodes or other_tasks_changed:
             self.room_for_jobs = None
-        if needs_new_view:
+        is_worn = self.is_worn
+        if is_worn:
+            self.ledger.changes.clear()
+        index = self.view.pod_affinity_if_any
+        if needs_new_view or (is_worn and index is not None and index.is_active):
             self.view = SessionView(self.ledger)
             self.ledger.on_occupy = None
             self.plugin_set = PluginSet(self._configured, self.view)
             anew = frozenset({"job_valid", *_NODE_FUNCTIONS})
         else:
             anew = self.plugin_set.resume(self.view, changes)
-        if changes.nodes:
+        if changes.nodes or len(self.large_enough) > MOST_CLASSES:
             self.large_enough.clear()
-        if changes.nodes or anew & _NODE_FUNCTIONS:
+        if is_worn or changes.nodes or anew & _NODE_FUNCTIONS:
             self.placement = self._make_engine()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs

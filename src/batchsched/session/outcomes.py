@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 from attrs import evolve
 
 from batchsched.errors import InvariantError
+from batchsched.model.cluster import JobInfo
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -19,60 +21,69 @@ from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcom
 from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.session.promises import end_promises, places_of_claimants
 from batchsched.session.session import Session
+from batchsched.state.ledger import counted_job
 from batchsched.state.records import JobState, NodeState, TaskState
 
-__all__ = ["close"]
+__all__ = ["Unchanged", "close", "unchanged_outcome"]
 
 
-def close(session: Session) -> CycleResult:
-    """Close the plugins, end reservations and promises that came to nothing, tell the outcome."""
+class Unchanged(Protocol):
+    """Knows the outcomes of all that a cycle has left as it was."""
+
+    def tasks(
+        self, changed: Mapping[str, TaskOutcome], left_out: Mapping[str, JobCondition], /
+    ) -> Mapping[str, TaskOutcome]:
+        """Return the outcomes of all tasks of jobs in the session, given those that changed."""
+        ...
+
+    def jobs(
+        self, changed: Mapping[str, JobOutcome], left_out: Mapping[str, JobCondition], /
+    ) -> Mapping[str, JobOutcome]:
+        """Return the outcomes of all jobs in the session, given those that changed."""
+        ...
+
+
+def close(
+    session: Session, *, reasons: bool = True, unchanged: Unchanged | None = None
+) -> CycleResult:
+    """Close the plugins, end reservations and promises that came to nothing, tell the outcome.
+
+    Args:
+        session: what is to be closed.
+        reasons: whether it is to be found out why tasks are pending.
+        unchanged: what knows the outcomes of what the cycle did not change; None: nothing does,
+            and all jobs and tasks are looked at.
+
+    """
     if session.ledger.broken:
         # Somebody caught the error; nothing that the books say may become a decision.
         raise InvariantError(session.ledger.broken)
-    for job in session.jobs.values():
-        if job.count(TaskStatus.RESERVED) and not (
-            session.job_ready(job) or session.job_condition_ready(job)
-        ):
+    for job in session.jobs_having(TaskStatus.RESERVED):
+        if not (session.job_ready(job) or session.job_condition_ready(job)):
             if any(task.uid in session.unplaced for task in job.tasks):
                 # It was tried: what it lacks is company, not an action.
                 session.record_rollback(job.having(TaskStatus.RESERVED))
             session.drop_reservations(job)
     end_promises(session)
     conditions = session.plugin_set.close()
-    reasons = _Reasons(session)
-    jobs: dict[str, JobOutcome] = {}
-    tasks: dict[str, TaskOutcome] = {}
-    promises: dict[TaskStatus, list[Promise]] = {
-        TaskStatus.PIPELINED: [],
-        TaskStatus.CONDITIONAL: [],
-        TaskStatus.RESERVED: [],
-    }
-    # Equal outcomes are one object: there are a hundred thousand tasks, and few nodes.
-    known_jobs = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}
-    known_tasks: dict[tuple[int, NodeState | None, bool], TaskOutcome] = {}
-    for uid, job in session.jobs.items():
-        condition = conditions.get(uid)
-        if condition is None:
-            jobs[uid] = known_jobs[_phase(job, None)]
-        else:
-            condition = reasons.explain(job, condition)
-            jobs[uid] = JobOutcome(phase=_phase(job, condition), condition=condition)
-        for task in job.tasks:
-            status, node = task.status, task.node
-            key = (status.index, node, task.is_backfill)
-            outcome = known_tasks.get(key)
-            if outcome is None:
-                outcome = known_tasks[key] = TaskOutcome(
-                    status=status,
-                    node_name=None if node is None else node.name,
-                    is_backfill=task.is_backfill,
-                )
-            tasks[task.uid] = outcome
-            if node is not None and not status.holds and status in promises:
-                promises[status].append(Promise(task_uid=task.uid, node_name=node.name))
-    pipelined = _in_order(promises[TaskStatus.PIPELINED])
-    conditional = _in_order(promises[TaskStatus.CONDITIONAL])
-    reserved = _in_order(promises[TaskStatus.RESERVED])
+    why = _Reasons(session)
+    outcomes = _Outcomes()
+    looked_at: Iterable[JobState] = session.jobs.values()
+    if unchanged is not None:
+        looked_at = session.jobs_changed(conditions)
+    for job in looked_at:
+        condition = conditions.get(job.uid)
+        if condition is not None and reasons:
+            condition = why.explain(job, condition)
+        outcomes.add(job, condition)
+    tasks: Mapping[str, TaskOutcome] = outcomes.tasks
+    jobs: Mapping[str, JobOutcome] = outcomes.jobs
+    left_out = dict(session.left_out)
+    if unchanged is not None:
+        tasks, jobs = unchanged.tasks(tasks, left_out), unchanged.jobs(jobs, left_out)
+    pipelined = _promised(session, TaskStatus.PIPELINED)
+    conditional = _promised(session, TaskStatus.CONDITIONAL)
+    reserved = _promised(session, TaskStatus.RESERVED)
     dropped = _in_order(_dropped(session.initial_reservations, TaskStatus.RESERVED))
     broken = _in_order(
         _dropped((task for task, _ in session.ledger.initial_promises), TaskStatus.PIPELINED)
@@ -93,9 +104,52 @@ def close(session: Session) -> CycleResult:
         dropped_promises=broken,
         tasks=tasks,
         jobs=jobs,
-        left_out=session.left_out,
-        pending=reasons.of_all(),
+        left_out=left_out,
+        pending=why.of_all() if reasons else {},
         names=_names(session, mentioned),
+    )
+
+
+class _Outcomes:
+    """The outcomes of jobs and their tasks. Equal ones are one object: most are."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobOutcome] = {}
+        self.tasks: dict[str, TaskOutcome] = {}
+        self._jobs = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}
+        self._tasks: dict[tuple[int, NodeState | None, bool], TaskOutcome] = {}
+
+    def add(self, job: JobState, condition: JobCondition | None) -> None:
+        phase = _phase(job, condition)
+        if condition is None:
+            self.jobs[job.uid] = self._jobs[phase]
+        else:
+            self.jobs[job.uid] = JobOutcome(phase=phase, condition=condition)
+        tasks, known = self.tasks, self._tasks
+        for task in job.tasks:
+            status, node = task.status, task.node
+            key = (status.index, node, task.is_backfill)
+            outcome = known.get(key)
+            if outcome is None:
+                outcome = known[key] = TaskOutcome(
+                    status=status,
+                    node_name=None if node is None else node.name,
+                    is_backfill=task.is_backfill,
+                )
+            tasks[task.uid] = outcome
+
+
+def unchanged_outcome(info: JobInfo) -> JobOutcome:
+    """Return the outcome of a job that is as it was described, and lacks nothing."""
+    return JobOutcome(phase=_phase(counted_job(info), None), condition=None)
+
+
+def _promised(session: Session, status: TaskStatus) -> tuple[Promise, ...]:
+    return _in_order(
+        Promise(task_uid=task.uid, node_name=task.node.name)
+        for job in session.jobs_having(status)
+        for task in job.having(status)
+        if task.node is not None
     )
 
 
@@ -179,9 +233,8 @@ class _Reasons:
     def of_all(self) -> dict[str, PendingReason]:
         """Return the reason of every pending task by UID."""
         reasons: dict[str, PendingReason] = {}
-        for job in self._session.ledger.jobs.values():
-            if not job.count(TaskStatus.PENDING):
-                continue
+        pending = self._session.ledger.jobs_having[TaskStatus.PENDING.index]
+        for _, job in sorted(pending.items()):
             if not job.in_session:
                 reason = self._left_out(job)
                 for task in job.having(TaskStatus.PENDING):

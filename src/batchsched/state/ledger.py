@@ -14,14 +14,14 @@ from operator import add, itemgetter, sub
 from typing import NoReturn
 
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Dimensions, Vector, plus
 
-__all__ = ["Ledger", "Origin", "Position", "TaskListener"]
+__all__ = ["Ledger", "Origin", "Position", "TaskListener", "counted_job"]
 
 TaskListener = Callable[[TaskState], None]
 """Called after a task was charged, or given back what it was charged."""
@@ -463,6 +463,16 @@ def _count(job: JobState, task: TaskState) -> None:
     job.valid_count += status.valid
     if status is _ALLOCATED:
         job.allocated[task.uid] = task
+
+
+def counted_job(info: JobInfo) -> JobState:
+    """Return a job by itself, in no books: its tasks have their statuses, and are counted."""
+    job = JobState(info, None)
+    for task_info in info.tasks:
+        task = TaskState(task_info, job, (0, 0), (0, 0))
+        job.tasks.append(task)
+        _count(job, task)
+    return job
 
 
 def _is_nowhere(task: TaskState) -> bool:
