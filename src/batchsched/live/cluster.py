@@ -251,7 +251,7 @@ def _concerned(
     """Note which tasks and nodes a cycle names; return it with the outcomes of their jobs alone."""
     for decided in (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional):
         _note(decided, named, nodes)
-    for decided in (cycle.reserved, cycle.dropped_reservations):
+    for decided in (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises):
         _note(decided, named, nodes)
     outcomes = cycle.tasks
     if is_mapping(outcomes):

@@ -8,6 +8,7 @@ from batchsched.model.cluster import TaskInfo
 from batchsched.plugin.changes import Changes
 from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import Session
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
@@ -46,7 +47,10 @@ class Keeper:
             ):
                 self._begin_anew()
         self._ledger.begin_cycle(self._content.now)
-        return Session.on(self._books)
+        session = Session.on(self._books)
+        keep_promises(session)
+        start_promised_jobs(session)
+        return session
 
     def end(self) -> None:
         """Undo what the session did. O(what it did)."""

@@ -56,11 +56,11 @@ class LiveLedger(Ledger):
         self.forget_rollbacks()
         assert not self.origins
         self.lost_reservations.clear()
-        diverging = sorted(self._diverging.values(), key=_job_and_uid)
-        for task in diverging:
-            if task.info.status is TaskStatus.RESERVED:
-                assert task.info.node_name is not None
-                self.lost_reservations.append((task, task.info.node_name))
+        self.initial_promises.clear()
+        for task in sorted(self._diverging.values(), key=_job_and_uid):
+            is_promise = task.info.status is TaskStatus.PIPELINED
+            awaits = self.initial_promises if is_promise else self.lost_reservations
+            awaits.append((task, task.info.node_name or ""))
 
     def moved(self) -> dict[TaskState, Origin]:
         """Return the tasks that were moved in this cycle, with where they stood before."""
@@ -174,8 +174,8 @@ class LiveLedger(Ledger):
             info = task.info
             node = None if info.node_name is None else self.node_named.get(info.node_name)
             status = info.status
-            if info.node_name is not None and node is None:
-                status = TaskStatus.PENDING
+            if status is TaskStatus.PIPELINED or (info.node_name is not None and node is None):
+                status, node = TaskStatus.PENDING, None  # see `Ledger._enter`
             self._let_be(task, status, node, is_backfill=info.is_backfill)
             self._note_divergence(task)
         self.origins = {}
