@@ -8,13 +8,13 @@ back. It decides nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import add, itemgetter, sub
 from typing import NoReturn
 
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
@@ -59,11 +59,7 @@ class Ledger:
         ]
         """In node order."""
         self.node_named = {node.name: node for node in self.nodes}
-        self.queues: dict[str, QueueState] = {q.name: QueueState(q) for q in snapshot.queues}
-        for queue in self.queues.values():
-            if queue.info.parent is not None:
-                queue.parent = self.queues[queue.info.parent]
-                queue.parent.children.append(queue)
+        self.queues = _tree_of_queues(snapshot.queues)
         self.jobs: dict[str, JobState] = {}
         self.tasks: dict[str, TaskState] = {}
         """All tasks by UID, those of no job included."""
@@ -440,6 +436,15 @@ class Ledger:
             is_short = counted.ready_count < job.min_available
             if (self.jobs_short.get(job.uid) is job) != is_short:
                 yield f"{job!r} is not listed as it should be among those that are short"
+
+
+def _tree_of_queues(infos: Iterable[Queue]) -> dict[str, QueueState]:
+    queues = {info.name: QueueState(info) for info in infos}
+    for queue in queues.values():
+        if queue.info.parent is not None:
+            queue.parent = queues[queue.info.parent]
+            queue.parent.children.append(queue)
+    return queues
 
 
 def _requests(snapshot: Snapshot) -> Iterator[Resource]:
