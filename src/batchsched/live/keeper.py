@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from attrs import fields_dict
+
 from batchsched.model.cluster import TaskInfo
 from batchsched.plugin.changes import Changes
 from batchsched.session.books import Books, PlacementFactory
@@ -230,9 +232,7 @@ def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:
 
 
 _PLACE = ("status", "node_name", "is_backfill")
-_OTHERS = tuple(
-    name for name in (field.name for field in TaskInfo.__attrs_attrs__) if name not in _PLACE
-)
+_OTHERS = tuple(name for name in fields_dict(TaskInfo) if name not in _PLACE)
 
 
 def _is_same_but_for_its_place(one: TaskInfo, other: TaskInfo) -> bool:
