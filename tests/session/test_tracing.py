@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 
 from batchsched import (
@@ -119,7 +120,8 @@ def test_it_tells_verdicts_by_plugin_and_why_a_statement_was_committed() -> None
 
 
 def test_it_tells_of_queues_that_are_passed_over() -> None:
-    events = traced(CLAIM, "allocate")
+    more = JobInfo(name="x", queue="a", tasks=[TaskInfo(uid="x0", name="x0", resreq=CPU)])
+    events = traced(evolve(CLAIM, jobs=[*CLAIM.jobs, more]), "allocate")
     assert QueuePassedOver(action="allocate", queue="a") in events
 
 
