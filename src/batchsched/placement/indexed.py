@@ -19,6 +19,7 @@ from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.first_fit import FirstFit
 from batchsched.placement.idle_columns import IdleColumns
 from batchsched.placement.interface import Fit
+from batchsched.placement.kept_tally import KeptTally
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.node_index import Evaluate, EvaluateOne, NodeIndex
 from batchsched.placement.score_index import Entry, Order, Raw, Scored, ScoreIndex
@@ -53,6 +54,7 @@ class IndexedPlacement:
         self._firsts: OrderedDict[int, FirstFit] = OrderedDict()
         self._most_tables = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
         self._tallies: dict[int, tuple[int, NodeTally]] = {}
+        self._kept_tallies: OrderedDict[int, KeptTally] = OrderedDict()
 
     # What is asked
 
@@ -142,9 +144,16 @@ class IndexedPlacement:
         if not kind.is_watched:
             return self._plain.tally(task)
         known = self._tallies.get(task.kind)
-        if known is None or known[0] != len(self._changes):
-            known = self._tallies[task.kind] = (len(self._changes), self._count(kind))
-        return known[1]
+        now = len(self._changes)
+        if known is not None and known[0] == now:
+            return known[1]
+        if known is None or kind.watches:
+            # Most kinds are asked about once.
+            tally = self._count(kind)
+        else:
+            tally = self._kept_tally(task.kind, kind).tally()
+        self._tallies[task.kind] = now, tally
+        return tally
 
     # Choosing
 
@@ -339,6 +348,17 @@ class IndexedPlacement:
         return kind.score_of(looked_at)
 
     # Reasons
+
+    def _kept_tally(self, number: int, kind: EquivalenceClass) -> KeptTally:
+        kept = self._kept_tallies.get(number)
+        if kept is None:
+            kept = KeptTally(kind, self._judgement, self._nodes, self._changes)
+            self._kept_tallies[number] = kept
+            if len(self._kept_tallies) > self._most_tables:
+                self._kept_tallies.popitem(last=False)
+        else:
+            self._kept_tallies.move_to_end(number)
+        return kept
 
     def _count(self, kind: EquivalenceClass) -> NodeTally:
         nodes = self._nodes

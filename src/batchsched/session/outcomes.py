@@ -68,14 +68,15 @@ def close(
     conditions = session.plugin_set.close()
     why = _Reasons(session)
     outcomes = _Outcomes()
-    looked_at: Iterable[JobState] = session.jobs.values()
-    if unchanged is not None:
-        looked_at = session.jobs_changed(conditions)
-    for job in looked_at:
-        condition = conditions.get(job.uid)
+    changed = session.jobs if unchanged is None else session.jobs_changed()
+    for job in changed.values():
+        outcomes.add_tasks(job)
+    concerned = {**changed, **{uid: session.jobs[uid] for uid in conditions if uid in session.jobs}}
+    for uid, job in concerned.items():
+        condition = conditions.get(uid)
         if condition is not None and reasons:
             condition = why.explain(job, condition)
-        outcomes.add(job, condition)
+        outcomes.add_job(job, condition)
     tasks: Mapping[str, TaskOutcome] = outcomes.tasks
     jobs: Mapping[str, JobOutcome] = outcomes.jobs
     left_out = dict(session.left_out)
@@ -119,12 +120,14 @@ class _Outcomes:
         self._jobs = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}
         self._tasks: dict[tuple[int, NodeState | None, bool], TaskOutcome] = {}
 
-    def add(self, job: JobState, condition: JobCondition | None) -> None:
+    def add_job(self, job: JobState, condition: JobCondition | None) -> None:
         phase = _phase(job, condition)
         if condition is None:
             self.jobs[job.uid] = self._jobs[phase]
         else:
             self.jobs[job.uid] = JobOutcome(phase=phase, condition=condition)
+
+    def add_tasks(self, job: JobState) -> None:
         tasks, known = self.tasks, self._tasks
         for task in job.tasks:
             status, node = task.status, task.node
@@ -219,6 +222,7 @@ class _Reasons:
         self._session = session
         # By identity: the tally is kept with its reason, so that its identity stays taken.
         self._of_tally: dict[int, tuple[NodeTally, PendingReason]] = {}
+        self._texts: dict[int, tuple[NodeTally, str]] = {}
 
     def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
         """Add to a gang's condition what the nodes had to say of its first unplaced task."""
@@ -227,7 +231,10 @@ class _Reasons:
         for task in job.tasks:
             if task.status is TaskStatus.PENDING and task.uid in self._session.unplaced:
                 tally = self._session.placement.tally(task)
-                return evolve(condition, message=f"{condition.message}; {tally.text}")
+                known = self._texts.get(id(tally))
+                if known is None:
+                    known = self._texts[id(tally)] = tally, tally.text
+                return evolve(condition, message=f"{condition.message}; {known[1]}")
         return condition
 
     def of_all(self) -> dict[str, PendingReason]:

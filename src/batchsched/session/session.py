@@ -148,15 +148,16 @@ class Session:
             found.update(self.ledger.jobs_having[status.index])
         return [job for _, job in sorted(found.items()) if job.in_session]
 
-    def jobs_changed(self, others: Iterable[str]) -> list[JobState]:
-        """Return the jobs of the session that it has changed, and others by UID, in order of UID.
+    def jobs_changed(self) -> dict[str, JobState]:
+        """Return the jobs of the session that it has changed by UID, in order of UID.
 
         O(n log n) for n such jobs. For sessions on books that live on.
         """
-        uids = {uid for uid in others if uid in self.jobs}
-        uids.update(job.uid for job in self.ledger.job_changes if job.in_session)
-        uids.update(task.job.uid for task in self._books.diverging() if task.job is not None)
-        return [self.jobs[uid] for uid in sorted(uids) if uid in self.jobs]
+        jobs = {job.uid: job for job in self.ledger.job_changes if job.in_session}
+        for task in self._books.diverging():
+            if task.job is not None and task.job.in_session:
+                jobs[task.job.uid] = task.job
+        return dict(sorted(jobs.items()))
 
     def _remember_reservations(self) -> None:
         self.initial_reservations += [task for task, _ in self.ledger.lost_reservations]
