@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import Factory, define, frozen
 
+from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
@@ -62,28 +63,27 @@ def water_fill(
         all_weights = sum(weights[name] for name in unmet)
         if not all_weights:
             break  # those that are left get nothing
-        increases = decreases = nothing
+        increases: list[float] = list(nothing)
+        decreases: list[float] = list(nothing)
         still_unmet: list[str] = []
+        # The one loop that matters where there are thousands of queues.
         for name in unmet:
-            before = deserved[name]
+            before, request = deserved[name], requests[name]
             ratio = weights[name] / all_weights
-            now: Amounts = tuple(
-                had + left * ratio for had, left in zip(before, remaining, strict=True)
-            )
-            if fits(requests[name], now):
-                now = tuple(map(min, now, requests[name]))
+            now = [had + left * ratio for had, left in zip(before, remaining, strict=True)]
+            for wanted, there in zip(request, now, strict=True):
+                if wanted - there >= EPSILON:
+                    still_unmet.append(name)
+                    break
             else:
-                still_unmet.append(name)
-            deserved[name] = now
-            changes = [new - old for new, old in zip(now, before, strict=True)]
-            increases = tuple(
-                sum_ + change if change > 0 else sum_
-                for sum_, change in zip(increases, changes, strict=True)
-            )
-            decreases = tuple(
-                sum_ - change if change < 0 else sum_
-                for sum_, change in zip(decreases, changes, strict=True)
-            )
+                now = list(map(min, now, request))
+            deserved[name] = tuple(now)
+            for dimension, old in enumerate(before):
+                change = now[dimension] - old
+                if change > 0:
+                    increases[dimension] += change
+                elif change < 0:
+                    decreases[dimension] -= change
         if len(still_unmet) == len(unmet):
             # All that remained has been dealt out. Of large amounts a rounding error could remain
             # that is too small to change what anybody deserves, for ever.
