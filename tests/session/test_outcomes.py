@@ -142,6 +142,12 @@ def test_jobs_left_out_have_no_outcome_and_say_why() -> None:
 
 # Why pending
 
+TOO_LARGE = (
+    "its gang can never start: it needs 3 cpu, 3 GiB memory at once "
+    "(3 tasks of 1 cpu, 1 GiB memory, of which 2 fit); all nodes together have 2 cpu, "
+    "2 GiB memory, the largest has 2 cpu, 2 GiB memory"
+)
+
 
 def test_no_node() -> None:
     result = schedule(cluster([node("n1", "2C2G")], job("j", "1C1G@n1", "1500C1G", minimum=1)))
@@ -163,10 +169,11 @@ def test_gang_incomplete_where_the_turn_was_undone() -> None:
     result = scheduler(action("allocate", unready="discard")).schedule(snapshot)
     assert why(result) == dict.fromkeys(("j-1", "j-2", "j-3"), WhyPending.GANG_INCOMPLETE)
     assert result.pending["j-1"].text == (
-        "fewer than the 3 tasks that must start together fit at once"
+        f"fewer than the 3 tasks that must start together fit at once; {TOO_LARGE}"
     )
     assert result.pending["j-3"].text == (
-        "fewer than the 3 tasks that must start together fit at once; 1/1 nodes are available"
+        "fewer than the 3 tasks that must start together fit at once; 1/1 nodes are available; "
+        f"{TOO_LARGE}"
     )
 
 
@@ -179,7 +186,7 @@ def test_the_held_tasks_of_an_unready_gang_are_not_pending() -> None:
     assert condition is not None
     assert condition.message == (
         "2 of the 3 tasks that must start together are ready; "
-        "0/1 nodes are available: 1 insufficient cpu, 1 insufficient memory"
+        f"0/1 nodes are available: 1 insufficient cpu, 1 insufficient memory; {TOO_LARGE}"
     )
 
 
@@ -192,7 +199,13 @@ def test_queue_overused() -> None:
     )
     result = schedule(snapshot)
     assert why(result) == {"a-2": WhyPending.QUEUE_OVERUSED}
-    assert result.pending["a-2"].text == "queue 'q' has all that it deserves"
+    assert result.pending["a-2"].text == (
+        "queue 'q' has all that it deserves: "
+        "it deserves 1 cpu, 1 GiB memory and has 1 cpu, 1 GiB memory"
+    )
+    share = result.pending["a-2"].share
+    assert share is not None
+    assert share.deserved == share.allocated == Resource(milli_cpu=1000, memory=1 << 30)
 
 
 def test_not_considered() -> None:

@@ -378,6 +378,7 @@ POINTS = (
     "close",
 )
 MORE_POINTS = ("claimant_key", "shielded", "may_give", "allocatable", "jobs_admitted")
+MORE_POINTS += ("queue_share",)
 
 
 def all_actions(own: object) -> object:

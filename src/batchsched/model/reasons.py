@@ -9,6 +9,7 @@ from enum import Enum
 from attrs import field, frozen
 
 from batchsched.model.immutable import FrozenMap, kept_map
+from batchsched.model.shortage import GangNeed, QueueShare
 
 __all__ = [
     "ConditionReason",
@@ -143,6 +144,8 @@ class WhyPending(Enum):
     """With it, a queue would hold more than it may."""
     QUEUE_CLOSED = "QueueClosed"
     """Its queue, or one above it, takes no work."""
+    HELD_BY_GANG = "HeldByGang"
+    """A job that is not ready holds the room, or the share of the queue, that it needs."""
     JOB_INVALID = "JobInvalid"
     """A plugin refused its job as a whole."""
     QUEUE_UNKNOWN = "QueueUnknown"
@@ -162,16 +165,37 @@ class PendingReason:
     """What the nodes had to say, where nodes were asked."""
     detail: str = ""
     """What stands in the way, in words, where that is not the tally."""
+    held_by: tuple[str, ...] = ()
+    """UIDs of jobs that are not ready and hold, or were promised, room that the task needs."""
+    gang_need: GangNeed | None = None
+    """What its gang needs at once, if no state of the cluster could ever hold that."""
+    share: QueueShare | None = None
+    """What its queue deserves and has, where that is why."""
 
     @property
     def text(self) -> str:
         """The reason in one line."""
         tally = "" if self.tally is None else self.tally.text
-        parts = (tally, self.detail) if self.why is WhyPending.NO_NODE else (self.detail, tally)
+        parts = [self.detail, tally]
+        if self.why is WhyPending.NO_NODE:
+            parts.reverse()
+        if self.share is not None:
+            parts[0] += f": {self.share.text}"
+        if self.held_by:
+            parts.insert(0, _held_text(self.held_by))
+        if self.gang_need is not None:
+            parts.append(self.gang_need.text)
         return "; ".join(part for part in parts if part) or self.why.value
 
     def __str__(self) -> str:
         return self.text
+
+
+def _held_text(jobs: tuple[str, ...]) -> str:
+    if len(jobs) == 1:
+        return f"the room that it needs is held by job {jobs[0]!r}, which is not ready"
+    names = ", ".join(map(repr, jobs))
+    return f"the room that it needs is held by the jobs {names}, which are not ready"
 
 
 class ConditionReason(Enum):

@@ -41,6 +41,7 @@ __all__ = [
     "Preemptable",
     "QueueOrder",
     "QueueOrderByNeed",
+    "QueueShares",
     "Reclaimable",
     "SessionClose",
     "TaskOrder",
@@ -248,6 +249,15 @@ class Overused(Protocol):
 
     def overused(self, queue: QueueState, /) -> bool:
         """Return whether the queue has all that it deserves. Called before each of its turns."""
+        ...
+
+
+@runtime_checkable
+class QueueShares(Protocol):
+    """Tells what queues deserve, for the reasons why tasks wait."""
+
+    def queue_share(self, queue: QueueState, /) -> tuple[Sequence[float], Sequence[float]] | None:
+        """Return what the queue deserves and what it has, by dimension; None if not known."""
         ...
 
 

@@ -21,6 +21,7 @@ POINTS = (
     "preemptable",
     "reclaimable",
     "overused",
+    "queue_share",
     "job_valid",
     "job_ready",
     "job_pipelined",

@@ -18,6 +18,7 @@ __all__ = ["ExtensionPoints"]
 _Key = SortKey | float | str
 _Verdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 _Votes = Callable[[JobState], Vote | bool]
+_Shares = Callable[[QueueState], tuple[Sequence[float], Sequence[float]] | None]
 _Listener = Callable[[TaskState], None]
 
 
@@ -53,6 +54,8 @@ class ExtensionPoints:
     """Judge candidates for a task of another queue; see `batchsched.plugin.Reclaimable`."""
     overused: Callable[[QueueState], bool] | None = None
     """Return whether a queue has enough; see `batchsched.plugin.Overused`."""
+    queue_share: _Shares | None = None
+    """Return what a queue deserves and has; see `batchsched.plugin.QueueShares`."""
     job_valid: Callable[[JobState], JobCondition | None] | None = None
     """Return why a job cannot be scheduled, or None; see `batchsched.plugin.JobValid`."""
     job_ready: _Votes | None = None

@@ -196,6 +196,10 @@ class _Proportion:
         account = self._accounts.get(queue.name)
         return account is not None and fits(account.deserved, account.allocated)
 
+    def queue_share(self, queue: QueueState, /) -> tuple[Amounts, Amounts] | None:
+        account = self._accounts.get(queue.name)
+        return None if account is None else (account.deserved, account.allocated)
+
     def on_allocate(self, task: TaskState, /) -> None:
         account = self._account_of(task)
         if account is None:

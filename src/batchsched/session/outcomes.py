@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from attrs import evolve
-
 from batchsched.errors import InvariantError
 from batchsched.model.cluster import JobInfo
-from batchsched.model.reasons import (
-    ConditionReason,
-    JobCondition,
-    NodeTally,
-    PendingReason,
-    UnfitReason,
-    WhyPending,
-)
+from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.model.status import JobPhase, TaskStatus
+from batchsched.session.pending_reasons import PendingReasons
 from batchsched.session.promises import end_promises, places_of_claimants
 from batchsched.session.session import Session
 from batchsched.state.ledger import counted_job
@@ -66,7 +58,7 @@ def close(
             session.drop_reservations(job)
     end_promises(session)
     conditions = session.plugin_set.close()
-    why = _Reasons(session)
+    why = PendingReasons(session)
     outcomes = _Outcomes()
     changed = session.jobs if unchanged is None else session.jobs_changed()
     for job in changed.values():
@@ -196,126 +188,3 @@ def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
         return JobPhase.COMPLETED
     occupying = job.ready_count - job.count(TaskStatus.SUCCEEDED)
     return JobPhase.RUNNING if occupying >= job.min_available else JobPhase.PENDING
-
-
-_NOT_CONSIDERED = PendingReason(
-    WhyPending.NOT_CONSIDERED, detail="no action of the cycle came to it"
-)
-
-
-_WHY_LEFT_OUT = {
-    ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
-    ConditionReason.QUEUE_NOT_LEAF: WhyPending.QUEUE_NOT_LEAF,
-}
-
-
-_WHY_REFUSED = {
-    UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
-    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
-}
-
-
-class _Reasons:
-    """Why tasks were left pending, as things stand at the end of the cycle."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        # By identity: the tally is kept with its reason, so that its identity stays taken.
-        self._of_tally: dict[int, tuple[NodeTally, PendingReason]] = {}
-        self._texts: dict[int, tuple[NodeTally, str]] = {}
-
-    def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
-        """Add to a gang's condition what the nodes had to say of its first unplaced task."""
-        if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
-            return condition
-        for task in job.tasks:
-            if task.status is TaskStatus.PENDING and task.uid in self._session.unplaced:
-                tally = self._session.placement.tally(task)
-                known = self._texts.get(id(tally))
-                if known is None:
-                    known = self._texts[id(tally)] = tally, tally.text
-                return evolve(condition, message=f"{condition.message}; {known[1]}")
-        return condition
-
-    def of_all(self) -> dict[str, PendingReason]:
-        """Return the reason of every pending task by UID."""
-        reasons: dict[str, PendingReason] = {}
-        pending = self._session.ledger.jobs_having[TaskStatus.PENDING.index]
-        for _, job in sorted(pending.items()):
-            if not job.in_session:
-                reason = self._left_out(job)
-                for task in job.having(TaskStatus.PENDING):
-                    reasons[task.uid] = reason
-            else:
-                self._of_job(job, reasons)
-        return reasons
-
-    def _left_out(self, job: JobState) -> PendingReason:
-        condition = self._session.left_out[job.uid]
-        why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
-        return PendingReason(why, detail=condition.message)
-
-    def _of_job(self, job: JobState, reasons: dict[str, PendingReason]) -> None:
-        session = self._session
-        queue = job.queue
-        assert queue is not None
-        pending = session.in_task_order(job.having(TaskStatus.PENDING))
-        blocked_by = next(
-            (t for t in pending if t.uid in session.unplaced and not t.is_best_effort), None
-        )
-        not_reached: PendingReason | None = None
-        if blocked_by is not None:
-            detail = f"task {blocked_by.uid!r} of its job could not be placed before it"
-            not_reached = PendingReason(WhyPending.NOT_REACHED, detail=detail)
-        elif queue.name in session.queues_overused:
-            detail = f"queue {queue.name!r} has all that it deserves"
-            not_reached = PendingReason(WhyPending.QUEUE_OVERUSED, detail=detail)
-        is_reached = blocked_by is not None
-        for task in pending:
-            if task is blocked_by:
-                is_reached = False
-            if task.uid in session.unplaced:
-                reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.rolled_back and session.job_ready(job):
-                # Undone for lack of company that came with a later action.
-                reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.rolled_back:
-                reasons[task.uid] = self._incomplete(job, None)
-            elif not_reached is None or is_reached or task.is_best_effort:
-                reasons[task.uid] = _NOT_CONSIDERED
-            else:
-                reasons[task.uid] = not_reached
-
-    def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
-        refusal = self._session.refusals.get(task.uid)
-        if refusal is not None:
-            why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
-            return PendingReason(why, detail=refusal.text)
-        tally = self._session.placement.tally(task)
-        if tally.available:
-            return self._unplaced_beside_room(job, tally)
-        # Tasks of one kind get the same tally, and so the same reason.
-        known = self._of_tally.get(id(tally))
-        if known is None:
-            request = task.init_resreq
-            detail = "" if self._session.large_enough(request) else "no node is large enough"
-            known = tally, PendingReason(WhyPending.NO_NODE, tally, detail)
-            self._of_tally[id(tally)] = known
-        return known[1]
-
-    def _unplaced_beside_room(self, job: JobState, tally: NodeTally) -> PendingReason:
-        queue = job.queue
-        assert queue is not None
-        if queue.name in self._session.queues_overused:
-            detail = f"queue {queue.name!r} has all that it deserves"
-            return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail)
-        lacks_only_this = job.min_available - job.ready_count == 1
-        if not lacks_only_this and not self._session.job_ready(job):
-            return self._incomplete(job, tally)
-        return PendingReason(
-            WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
-        )
-
-    def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
-        detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
-        return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)

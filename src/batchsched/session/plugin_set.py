@@ -135,6 +135,9 @@ class PluginSet:
         )
         self._overused: _Functions[[QueueState], bool] = self._on("overused")
         self._may_give: _Functions[[QueueState], bool] = self._on("may_give", "reclaimable")
+        self._queue_shares: _Functions[
+            [QueueState], tuple[Sequence[float], Sequence[float]] | None
+        ] = self._on("queue_share")
         self._valid: _Functions[[JobState], JobCondition | None] = self._on("job_valid")
         self._on_resource: _Functions[[TaskState, NodeState], float] = self._on(
             "node_order_on_resource"
@@ -305,6 +308,17 @@ class PluginSet:
                 function()
             except Exception as error:
                 raise plugin_error(name, "jobs_admitted", error) from error
+
+    def queue_share(self, queue: QueueState) -> tuple[Sequence[float], Sequence[float]] | None:
+        """Return what a queue deserves and has, from the first plugin that knows, or None."""
+        for name, function in self._queue_shares:
+            try:
+                share = function(queue)
+            except Exception as error:
+                raise plugin_error(name, "queue_share", error) from error
+            if share is not None:
+                return share
+        return None
 
     # Victims
 

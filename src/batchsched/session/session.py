@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.reasons import ConditionReason, JobCondition, Unfit
 from batchsched.model.result import Bind, Eviction
+from batchsched.model.shortage import QueueShare
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.session.books import Books, PlacementFactory
@@ -27,10 +27,32 @@ from batchsched.state.queue_walk import QueueWalk
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.state.vectors import Vector, fits, minus
 
-__all__ = ["PlacementFactory", "QueueTurns", "Session"]
+__all__ = ["PlacementFactory", "Session"]
 
 QueueTurns = LiveQueue[QueueState] | QueueWalk
 """Queues waiting for their turn."""
+
+
+class OverusedQueues:
+    """The queues that an action passed over because they were overused, and their shares then."""
+
+    __slots__ = ("_session", "_shares")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._shares: dict[str, QueueShare | None] = {}
+
+    def add(self, name: str, /) -> None:
+        """Record that a queue was passed over. Only the first time counts."""
+        if name not in self._shares:
+            self._shares[name] = self._session.queue_share(self._session.queues[name])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._shares
+
+    def share(self, name: str, /) -> QueueShare | None:
+        """Return what the queue deserved and had then, if a plugin knows."""
+        return self._shares.get(name)
 
 
 class Session:
@@ -39,9 +61,6 @@ class Session:
     Operations outside a statement are decided at once. A statement's operations
     become decisions when it is committed. Statements do not nest.
     """
-
-    statement_type: ClassVar[type[Statement]] = Statement
-    """What `statement` begins."""
 
     def __init__(
         self,
@@ -80,7 +99,7 @@ class Session:
         self._refusals: dict[str, Unfit] = {}
         self.refusals: Mapping[str, Unfit] = MappingProxyType(self._refusals)
         """For the reasons: why queues could not take tasks, by UID, when last asked."""
-        self.queues_overused: set[str] = set()
+        self.queues_overused = OverusedQueues(self)
         """Queues that an action passed over because they were overused, by name."""
         self.jobs = books.jobs
         """The jobs of the session by UID, in order of UID."""
@@ -322,6 +341,14 @@ class Session:
         self._refusals[task.uid] = refusal
         self.record_failure(task)
 
+    def queue_share(self, queue: QueueState) -> QueueShare | None:
+        """Return what a queue deserves and has, if a plugin that says who is overused knows."""
+        share = self.plugin_set.queue_share(queue)
+        if share is None:
+            return None
+        deserved, allocated = map(self.ledger.dimensions.resource, share)
+        return QueueShare(deserved=deserved, allocated=allocated)
+
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
         """Return the candidates that may be evicted for a task of their own queue."""
         return self.plugin_set.preemptable(claimant, candidates)
@@ -433,7 +460,7 @@ class Session:
         """
         if self._statement is not None:
             raise StatementError("a statement is open already; statements do not nest")
-        self._statement = self.statement_type(self, is_trial=is_trial)
+        self._statement = Statement(self, is_trial=is_trial)
         return self._statement
 
     def record_failure(self, task: TaskState) -> None:

@@ -28,7 +28,7 @@ from batchsched import (
     schedule,
 )
 from batchsched.config import options
-from batchsched.model import cluster, constraints, notice, reasons, resources
+from batchsched.model import cluster, constraints, notice, reasons, resources, shortage
 from batchsched.model import result as result_module
 from batchsched.model import snapshot as snapshot_module
 from batchsched.model.serialisation import Format, shapes
@@ -146,6 +146,7 @@ MODULES = (
     cluster,
     constraints,
     reasons,
+    shortage,
     resources,
     result_module,
     snapshot_module,

@@ -16,7 +16,13 @@ from batchsched.testing.invariants.shares import certainly_has_less, deserved
 
 __all__ = ["check_reasons"]
 
-_STUCK = (WhyPending.NO_NODE, WhyPending.GANG_INCOMPLETE)
+_STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE)
+_HOLDING = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.PIPELINED,
+    TaskStatus.CONDITIONAL,
+    TaskStatus.RESERVED,
+)
 
 
 @invariant
@@ -64,6 +70,8 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
             yield "its job was not left out"
         case WhyPending.NO_NODE:
             yield from _no_node(cycle, task, reason)
+        case WhyPending.HELD_BY_GANG:
+            yield from _held_by_gang(cycle, job, reason)
         case WhyPending.GANG_INCOMPLETE:
             yield from _gang_incomplete(cycle, job, task, reason)
         case WhyPending.NOT_REACHED:
@@ -72,6 +80,8 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
             yield from _overused(cycle, job)
         case WhyPending.NOT_CONSIDERED:
             yield from _not_considered(cycle, job, task, reason)
+        case WhyPending.QUEUE_LIMIT | WhyPending.QUEUE_CLOSED:
+            pass  # what plugins say of queues is theirs to answer for
 
 
 def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
@@ -84,6 +94,21 @@ def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[st
     )
     if large and reason.detail == "no node is large enough":
         yield "a node is"
+
+
+def _held_by_gang(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator[str]:
+    if not reason.held_by:
+        yield "it does not say by whom"
+    for uid in reason.held_by:
+        other = cycle.jobs.get(uid)
+        if other is None:
+            yield f"there is no job {uid!r}"
+        elif other.uid == job.uid:
+            yield "that is its own job"
+        elif cycle.policy.knows_plugins and cycle.is_gang_ready(other):
+            yield f"job {uid!r} is ready"
+        elif not any(cycle.after[task.uid].status in _HOLDING for task in other.tasks):
+            yield f"job {uid!r} holds nothing"
 
 
 def _gang_incomplete(
@@ -151,7 +176,7 @@ def _not_reached(
     if not stuck:
         yield "no other task of its job is stuck"
         return
-    named = [other for other in stuck if repr(other.uid) in reason.detail]
+    named = [other for other in stuck if repr(other.display_name) in reason.detail]
     if not named:
         yield f"the tasks of its job that are stuck are {', '.join(o.uid for o in stuck)}"
         return

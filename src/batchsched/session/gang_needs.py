@@ -1,0 +1,135 @@
+"""Gangs that no state of the cluster could ever hold at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from math import floor
+
+from batchsched.model.resources import EPSILON, Resource
+from batchsched.model.shortage import GangNeed, KindNeed
+from batchsched.model.status import TaskStatus
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import Vector
+
+__all__ = ["GangNeeds"]
+
+_CANNOT_COUNT = (
+    TaskStatus.SUCCEEDED,
+    TaskStatus.FAILED,
+    TaskStatus.RELEASING,
+    TaskStatus.UNKNOWN,
+)
+_Kind = tuple[Vector, Vector]
+"""What a task holds, and what it needs to start."""
+
+
+class GangNeeds:
+    """Finds the gangs that are too large for the cluster, whatever else were there.
+
+    What is said is certain, but not all such gangs are found: each kind of tasks is looked at by
+    itself, and each dimension of all tasks together. Labels, taints and the like play no part.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._room: dict[tuple[_Kind, int], int] = {}
+        self._known: dict[str, GangNeed | None] = {}
+        self._largest: Vector | None = None
+
+    def of(self, job: JobState) -> GangNeed | None:
+        """Return what a job needs if it can never start as a gang, else None.
+
+        O(tasks x dimensions), and O(nodes) for each kind of tasks that does not fit.
+        """
+        if job.uid not in self._known:
+            self._known[job.uid] = self._find(job)
+        return self._known[job.uid]
+
+    def _find(self, job: JobState) -> GangNeed | None:
+        needed = job.min_available - job.count(TaskStatus.SUCCEEDED)
+        if needed <= 1 or job.ready_count >= job.min_available or self._session.job_ready(job):
+            return None
+        tasks = [task for task in job.tasks if task.status not in _CANNOT_COUNT]
+        if len(tasks) < needed:
+            return None  # it lacks tasks, not room
+        kinds = Counter((task.resreq, task.init_resreq) for task in tasks)
+        spare = len(tasks) - needed
+        least = {kind: count - spare for kind, count in kinds.items() if count > spare}
+        fit = {kind: self._room_for(kind, count) for kind, count in least.items()}
+        together = _least_together(tasks, needed)
+        there = self._session.ledger.cluster
+        if all(fit[kind] >= count for kind, count in least.items()) and not any(
+            wanted - has >= EPSILON for wanted, has in zip(together, there, strict=True)
+        ):
+            return None
+        names = [
+            name
+            for name, amount in zip(self._session.ledger.dimensions.names, together, strict=True)
+            if amount
+        ]
+        resource = self._session.ledger.dimensions.resource
+        return GangNeed(
+            tasks=needed,
+            request=_only(resource(together), names),
+            kinds=tuple(
+                KindNeed(count=count, request=resource(kind[1]), room=fit[kind])
+                for kind, count in sorted(least.items())
+            ),
+            cluster=_only(resource(there), names),
+            largest=_only(resource(self._most()), names),
+        )
+
+    def _room_for(self, kind: _Kind, wanted: int) -> int:
+        """Return how many tasks of a kind empty nodes hold at once, at most `wanted`."""
+        known = self._room.get((kind, wanted))
+        if known is None:
+            known = 0
+            for node in self._session.nodes:
+                known += _room_on(node, kind)
+                if known >= wanted:
+                    known = wanted
+                    break
+            self._room[kind, wanted] = known
+        return known
+
+    def _most(self) -> Vector:
+        if self._largest is None:
+            zero = self._session.ledger.dimensions.zero
+            columns = zip(zero, *(node.allocatable for node in self._session.nodes), strict=True)
+            self._largest = tuple(max(column) for column in columns)
+        return self._largest
+
+
+def _room_on(node: NodeState, kind: _Kind) -> int:
+    """Return how many tasks of a kind an empty node holds.
+
+    They start one after the other: the last one needs what it needs to start.
+    """
+    held, to_start = kind
+    room: int | None = node.info.max_tasks
+    for has, holds, needs in zip(node.allocatable, held, to_start, strict=True):
+        if needs - has >= EPSILON:
+            return 0
+        if holds >= EPSILON:
+            count = floor((has - needs + EPSILON) / holds) + 1
+            room = count if room is None else min(room, count)
+    # A task that holds nothing fits as often as one likes; no gang is larger than this.
+    return 1 << 62 if room is None else room
+
+
+def _least_together(tasks: Iterable[TaskState], count: int) -> Vector:
+    """Return the least that `count` of the tasks hold together, in each dimension by itself."""
+    columns = zip(*(task.resreq for task in tasks), strict=True)
+    return tuple(sum(sorted(column)[:count]) for column in columns)
+
+
+def _only(resource: Resource, names: Iterable[str]) -> Resource:
+    """Return the resource with nothing but these dimensions."""
+    kept = set(names)
+    return Resource(
+        milli_cpu=resource.milli_cpu if "cpu" in kept else 0,
+        memory=resource.memory if "memory" in kept else 0,
+        scalars={name: amount for name, amount in resource.scalars.items() if name in kept},
+    )

@@ -1,0 +1,179 @@
+"""Why tasks were left pending, as things stand at the end of the cycle."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from attrs import evolve
+
+from batchsched.model.reasons import (
+    ConditionReason,
+    JobCondition,
+    NodeTally,
+    PendingReason,
+    UnfitReason,
+    WhyPending,
+)
+from batchsched.model.status import TaskStatus
+from batchsched.session.gang_needs import GangNeeds
+from batchsched.session.held_room import HeldRoom
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, QueueState, TaskState
+
+__all__ = ["PendingReasons"]
+
+_NOT_CONSIDERED = PendingReason(
+    WhyPending.NOT_CONSIDERED, detail="no action of the cycle came to it"
+)
+
+
+_WHY_LEFT_OUT = {
+    ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
+    ConditionReason.QUEUE_NOT_LEAF: WhyPending.QUEUE_NOT_LEAF,
+}
+
+
+_WHY_REFUSED = {
+    UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
+    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
+}
+
+
+class PendingReasons:
+    """Why tasks were left pending, as things stand at the end of the cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._gangs = GangNeeds(session)
+        self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
+        self._texts: dict[int | str, str] = {}
+
+    @cached_property
+    def _held_room(self) -> HeldRoom:
+        return HeldRoom(self._session)
+
+    def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
+        """Add to a gang's condition why no node took a task, and why it can never start."""
+        if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
+            return condition
+        parts = [condition.message]
+        for task in job.tasks:
+            if task.status is TaskStatus.PENDING and task.uid in self._session.unplaced:
+                parts.append(self._text_of_tally(task))
+                break
+        need = self._gangs.of(job)
+        if need is not None:
+            parts.append(need.text)
+        return evolve(condition, message="; ".join(parts)) if len(parts) > 1 else condition
+
+    def _text_of_tally(self, task: TaskState) -> str:
+        kind = self._kind_of(task)
+        known = self._texts.get(kind)
+        if known is None:
+            known = self._texts[kind] = self._session.placement.tally(task).text
+        return known
+
+    def _kind_of(self, task: TaskState) -> int | str:
+        """Return what tells tasks apart that may get different tallies."""
+        kind = self._session.placement.kind(task)
+        return task.uid if kind is None else kind
+
+    def of_all(self) -> dict[str, PendingReason]:
+        """Return the reason of every pending task by UID."""
+        reasons: dict[str, PendingReason] = {}
+        pending = self._session.ledger.jobs_having[TaskStatus.PENDING.index]
+        for _, job in sorted(pending.items()):
+            if not job.in_session:
+                reason = self._left_out(job)
+                for task in job.having(TaskStatus.PENDING):
+                    reasons[task.uid] = reason
+            else:
+                self._of_job(job, reasons)
+        return reasons
+
+    def _left_out(self, job: JobState) -> PendingReason:
+        condition = self._session.left_out[job.uid]
+        why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
+        return PendingReason(why, detail=condition.message)
+
+    def _of_job(self, job: JobState, reasons: dict[str, PendingReason]) -> None:
+        session = self._session
+        queue = job.queue
+        assert queue is not None
+        pending = session.in_task_order(job.having(TaskStatus.PENDING))
+        blocked_by = next(
+            (t for t in pending if t.uid in session.unplaced and not t.is_best_effort), None
+        )
+        not_reached: PendingReason | None = None
+        if blocked_by is not None:
+            name = blocked_by.info.display_name
+            detail = f"task {name!r} of its job could not be placed before it"
+            not_reached = PendingReason(WhyPending.NOT_REACHED, detail=detail)
+        elif queue.name in session.queues_overused:
+            not_reached = self._overused(job, queue, None)
+        is_reached = blocked_by is not None
+        for task in pending:
+            if task is blocked_by:
+                is_reached = False
+            if task.uid in session.unplaced:
+                reasons[task.uid] = self._unplaced(job, task)
+            elif task.uid in session.rolled_back and session.job_ready(job):
+                # Undone for lack of company that came with a later action.
+                reasons[task.uid] = self._unplaced(job, task)
+            elif task.uid in session.rolled_back:
+                reasons[task.uid] = self._incomplete(job, None)
+            elif not_reached is None or is_reached or task.is_best_effort:
+                reasons[task.uid] = _NOT_CONSIDERED
+            else:
+                reasons[task.uid] = not_reached
+        need = self._gangs.of(job)
+        if need is not None:
+            for task in pending:
+                reasons[task.uid] = evolve(reasons[task.uid], gang_need=need)
+
+    def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
+        refusal = self._session.refusals.get(task.uid)
+        if refusal is not None:
+            why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
+            return PendingReason(why, detail=refusal.text)
+        tally = self._session.placement.tally(task)
+        if tally.available:
+            return self._unplaced_beside_room(job, tally)
+        # Tasks of one kind get the same tally, and so the same reason.
+        key = (self._kind_of(task), job.uid if self._held_room.is_held_by(job) else "")
+        known = self._of_kind.get(key)
+        if known is None:
+            detail = ""
+            held_by: tuple[str, ...] = ()
+            if not self._session.large_enough(task.init_resreq):
+                detail = "no node is large enough"
+            else:
+                held_by = self._held_room.holders(task)
+            why = WhyPending.HELD_BY_GANG if held_by else WhyPending.NO_NODE
+            known = PendingReason(why, tally, detail, held_by)
+            self._of_kind[key] = known
+        return known
+
+    def _unplaced_beside_room(self, job: JobState, tally: NodeTally) -> PendingReason:
+        queue = job.queue
+        assert queue is not None
+        if queue.name in self._session.queues_overused and self._session.overused(queue):
+            return self._overused(job, queue, tally)
+        lacks_only_this = job.min_available - job.ready_count == 1
+        if not lacks_only_this and not self._session.job_ready(job):
+            return self._incomplete(job, tally)
+        return PendingReason(
+            WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
+        )
+
+    def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
+        detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
+        return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
+
+    def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
+        share = self._session.queues_overused.share(queue.name)
+        holders = self._held_room.share_holders(job, queue, share)
+        if holders:
+            return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)
+        detail = f"queue {queue.name!r} has all that it deserves"
+        return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
