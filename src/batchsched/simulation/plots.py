@@ -1,0 +1,236 @@
+"""Pictures of runs and sweeps (extra ``plots``, which brings matplotlib).
+
+Each function returns a figure, and draws nothing on the screen and nothing into files:
+`figure.savefig("queue.svg")` does that.
+
+>>> from batchsched.simulation import Easy, generate, simulate
+>>> from batchsched.simulation.plots import queue_and_utilisation
+>>> run = simulate(generate(jobs=200, nodes=32, seed=1), Easy())
+>>> figure = queue_and_utilisation(run)
+>>> [axes.get_ylabel() for axes in figure.axes]
+['jobs waiting', 'utilisation']
+"""
+
+# Matplotlib says nothing of the types of its many options.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise ImportError(
+        "batchsched.simulation.plots needs matplotlib, which comes with the extra: "
+        "pip install 'batchsched[plots]'"
+    ) from error
+
+from batchsched.simulation.run import Run
+from batchsched.simulation.statistics import confidence_interval, mean, quantile
+from batchsched.simulation.sweep import SweepTable
+
+__all__ = ["comparison", "gantt", "queue_and_utilisation", "shares", "waits"]
+
+DAY = 86400
+SHOWN = 8
+"""How many users or queues have a colour of their own."""
+
+
+def queue_and_utilisation(run: Run, *, step: float | None = None) -> Figure:
+    """Draw how many jobs wait, and how busy the machine is, over time.
+
+    Args:
+        run: The run.
+        step: The seconds between points; None: a three hundredth of the whole time.
+    """
+    series = run.series(step or _step(run))
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    days = _days(series["time"])
+    upper.step(days, series["queued"], where="post", linewidth=1)
+    upper.set_ylabel("jobs waiting")
+    upper.set_ylim(bottom=0)
+    lower.fill_between(days, series["utilisation"], step="post", alpha=0.6)
+    lower.set_ylabel("utilisation")
+    lower.set_ylim(0, 1)
+    lower.set_xlabel("days")
+    upper.set_title(str(run.policy))
+    return figure
+
+
+def gantt(run: Run, *, start: float | None = None, end: float | None = None) -> Figure:
+    """Draw which processors each job had, over time.
+
+    The simulator counts processors, so which ones a job has is made up here: the lowest that are
+    free. A job may be in several pieces.
+
+    Args:
+        run: The run.
+        start: From when on, in seconds on the clock of the workload; None: from the beginning.
+        end: Until when; None: until everything has ended.
+    """
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    free = list(range(run.machine.processors))
+    events: list[tuple[float, int, int]] = []
+    for number, (_, begin, finish) in enumerate(run.intervals):
+        # Who ends makes room for who begins at the same time.
+        events += [(finish, 0, number), (begin, 1, number)] if finish > begin else []
+    places: dict[int, list[int]] = {}
+    for _, begins, number in sorted(events):
+        job, begin, finish = run.intervals[number]
+        if not begins:
+            free = sorted(free + places.pop(number))
+            continue
+        size = run.workload.processors[job]
+        places[number], free = free[:size], free[size:]
+        if (end is None or begin < end) and (start is None or finish > start):
+            colour = f"C{job % 10}"
+            for low, height in _pieces(places[number]):
+                axes.broken_barh(
+                    [(begin / DAY, (finish - begin) / DAY)],
+                    (low, height),
+                    facecolors=colour,
+                    edgecolor="white",
+                    linewidth=0.3,
+                )
+    axes.set_ylim(0, run.machine.processors)
+    axes.set_xlim(None if start is None else start / DAY, None if end is None else end / DAY)
+    axes.set_xlabel("days")
+    axes.set_ylabel("processors")
+    axes.set_title(str(run.policy))
+    return figure
+
+
+def waits(runs: Run | Sequence[Run], *, classes: Sequence[int] = (1, 4, 16, 64)) -> Figure:
+    """Draw how long jobs wait, by their size: the median, the quartiles, and nine in ten.
+
+    Args:
+        runs: One run or several, side by side.
+        classes: The largest sizes of all classes but the last.
+    """
+    listed = [runs] if isinstance(runs, Run) else list(runs)
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    names = _class_names(classes)
+    width = 0.8 / len(listed)
+    for place, run in enumerate(listed):
+        by_class: list[list[float]] = [[] for _ in names]
+        for size, wait in zip(run.workload.processors, _waits_of(run), strict=True):
+            if wait is not None:
+                by_class[sum(size > limit for limit in classes)].append(wait / 3600)
+        for number, hours in enumerate(by_class):
+            _draw_box(axes, number + (place - (len(listed) - 1) / 2) * width, hours, width, place)
+        axes.plot([], [], color=f"C{place}", linewidth=6, alpha=0.6, label=str(run.policy))
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlabel("processors of a job")
+    axes.set_ylabel("hours of waiting")
+    axes.set_yscale("symlog", linthresh=0.1)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    return figure
+
+
+def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DAY) -> Figure:
+    """Draw the share of the machine that each user or queue held over time.
+
+    The largest have colours; the others are drawn together.
+    """
+    columns = run.shares(by, step)
+    days = _days(columns.pop("time"))
+    largest = sorted(columns, key=lambda name: (-sum(columns[name]), name))
+    stacked = {name: columns[name] for name in largest[:SHOWN]}
+    if len(largest) > SHOWN:
+        others = [columns[name] for name in largest[SHOWN:]]
+        stacked["others"] = [sum(values) for values in zip(*others, strict=True)]
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    if stacked:
+        axes.stackplot(days, *stacked.values(), labels=list(stacked), step="post")
+        axes.legend(loc="upper right", title=by, fontsize="small")
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("days")
+    axes.set_ylabel("share of the machine")
+    axes.set_title(str(run.policy))
+    return figure
+
+
+def comparison(table: SweepTable, metric: str = "bsld") -> Figure:
+    """Draw a metric for each policy of a sweep: all values, their mean, and a 95 % interval."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for place, policy in enumerate(table.policies):
+        values = table.values(metric, policy)
+        axes.plot([place] * len(values), values, ".", color="0.6", markersize=5)
+        middle = mean(values)
+        if len(values) > 1:
+            low, high = confidence_interval(values)
+            reach = [[middle - low], [high - middle]]
+            axes.errorbar(place, middle, yerr=reach, fmt="o", color="C0", capsize=5)
+        else:
+            axes.plot(place, middle, "o", color="C0")
+    axes.set_xticks(range(len(table.policies)), table.policies)
+    axes.set_ylabel(metric)
+    axes.set_ylim(bottom=0)
+    axes.set_title(f"means over {len(table.variants)} workloads, with 95 % intervals")
+    return figure
+
+
+def _step(run: Run) -> float:
+    ends = [end for end in run.outcome.ends if end is not None]
+    if not ends:
+        return 1
+    return max((max(ends) - run.workload.submits[0]) / 300, 1)
+
+
+def _days(times: Sequence[float]) -> list[float]:
+    return [(time - times[0]) / DAY for time in times]
+
+
+def _pieces(processors: Sequence[int]) -> list[tuple[int, int]]:
+    """Return runs of neighbours: the first, and how many."""
+    pieces: list[tuple[int, int]] = []
+    for processor in processors:
+        if pieces and sum(pieces[-1]) == processor:
+            pieces[-1] = (pieces[-1][0], pieces[-1][1] + 1)
+        else:
+            pieces.append((processor, 1))
+    return pieces
+
+
+def _class_names(classes: Sequence[int]) -> list[str]:
+    lows = [1, *(limit + 1 for limit in classes)]
+    names = [
+        f"{low}" if low == high else f"{low}-{high}"
+        for low, high in zip(lows, classes, strict=False)
+    ]
+    return [*names, f"{lows[-1]}-"]
+
+
+def _waits_of(run: Run) -> list[float | None]:
+    return [
+        None if start is None or submit is None else start - submit
+        for start, submit in zip(run.outcome.starts, run.submitted, strict=True)
+    ]
+
+
+def _draw_box(axes: Axes, place: float, hours: Sequence[float], width: float, colour: int) -> None:
+    if not hours:
+        return
+    ordered = sorted(hours)
+    low, quarter, middle, three_quarters, high = (
+        quantile(ordered, share) for share in (0.05, 0.25, 0.5, 0.75, 0.95)
+    )
+    axes.vlines(place, low, high, color=f"C{colour}", linewidth=1)
+    axes.bar(
+        place,
+        three_quarters - quarter,
+        width * 0.8,
+        bottom=quarter,
+        color=f"C{colour}",
+        alpha=0.6,
+    )
+    axes.hlines(middle, place - width * 0.4, place + width * 0.4, color="black", linewidth=1.5)
