@@ -60,7 +60,7 @@ def test_a_part_of_the_time_can_be_drawn(run: Run) -> None:
 
 def test_waits_are_drawn_for_each_run_and_size(run: Run) -> None:
     figure = plots.waits([run, simulate(run.workload, Fcfs())], classes=(1, 8))
-    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "EASY (requested time)",
         "FCFS",
     ]
@@ -71,7 +71,7 @@ def test_waits_are_drawn_for_each_run_and_size(run: Run) -> None:
 def test_shares_add_up_to_what_is_used(run: Run) -> None:
     figure = plots.shares(run, by="user")
     assert len(figure.axes[0].collections) == 9
-    names = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names[-1] == "others"
     # Nobody has a queue: an empty picture, and no error.
     assert not plots.shares(run, by="queue").axes[0].collections

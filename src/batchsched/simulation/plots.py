@@ -130,7 +130,7 @@ def waits(runs: Run | Sequence[Run], *, classes: Sequence[int] = (1, 4, 16, 64))
     axes.set_ylabel("hours of waiting")
     axes.set_yscale("symlog", linthresh=0.1)
     axes.set_ylim(bottom=0)
-    axes.legend()
+    figure.legend(loc="outside upper center", ncols=len(listed))
     return figure
 
 
@@ -149,8 +149,11 @@ def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DA
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     if stacked:
-        axes.stackplot(days, *stacked.values(), labels=list(stacked), step="post")
-        axes.legend(loc="upper right", title=by, fontsize="small")
+        # Each value holds for a whole step, the last one too.
+        until = [*days, days[-1] + step / DAY]
+        held = [[*values, values[-1]] for values in stacked.values()]
+        axes.stackplot(until, *held, labels=list(stacked), step="post")
+        figure.legend(loc="outside right upper", title=by)
     axes.set_ylim(0, 1)
     axes.set_xlabel("days")
     axes.set_ylabel("share of the machine")
@@ -173,6 +176,7 @@ def comparison(table: SweepTable, metric: str = "bsld") -> Figure:
         else:
             axes.plot(place, middle, "o", color="C0")
     axes.set_xticks(range(len(table.policies)), table.policies)
+    axes.set_xlim(-0.5, len(table.policies) - 0.5)
     axes.set_ylabel(metric)
     axes.set_ylim(bottom=0)
     axes.set_title(f"means over {len(table.variants)} workloads, with 95 % intervals")
