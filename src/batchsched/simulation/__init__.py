@@ -22,6 +22,7 @@ from batchsched.simulation.conservative import Conservative
 from batchsched.simulation.costs import ByDistance, ByModel, Cost, NoCost
 from batchsched.simulation.deciding import DecidingPolicy, RunningJob, View, WaitingJob
 from batchsched.simulation.easy import Easy
+from batchsched.simulation.generation import generate
 from batchsched.simulation.in_order import Fcfs, ShortestFirst
 from batchsched.simulation.metrics import Jobs, Metrics, Part, Percent, Seconds
 from batchsched.simulation.outcome import Engine, Interval, Outcome
@@ -48,11 +49,13 @@ from batchsched.simulation.readers import (
     read_openb,
     read_philly,
 )
+from batchsched.simulation.resampling import resampled_by_users, resampled_by_weeks
 from batchsched.simulation.rounds import SrtfInRounds
 from batchsched.simulation.run import Run
 from batchsched.simulation.sensitivity import Spread, TieSensitivity
 from batchsched.simulation.simulate import simulate
 from batchsched.simulation.state import State
+from batchsched.simulation.sweep import Executor, Pair, Row, SweepTable, sweep
 from batchsched.simulation.swf import read_swf
 from batchsched.simulation.ties import Ties
 from batchsched.simulation.workload import Job, JobId, Machine, Workload
@@ -71,6 +74,7 @@ __all__ = [
     "Doubling",
     "Easy",
     "Engine",
+    "Executor",
     "Fcfs",
     "FirstFit",
     "Increments",
@@ -85,6 +89,7 @@ __all__ = [
     "NoCost",
     "Nodes",
     "Outcome",
+    "Pair",
     "Part",
     "Percent",
     "Perfect",
@@ -95,6 +100,7 @@ __all__ = [
     "Predictor",
     "Problem",
     "Requested",
+    "Row",
     "Run",
     "RunningJob",
     "Scaled",
@@ -106,6 +112,7 @@ __all__ = [
     "Srtf",
     "SrtfInRounds",
     "State",
+    "SweepTable",
     "TieSensitivity",
     "Ties",
     "ToRequest",
@@ -113,10 +120,14 @@ __all__ = [
     "WaitingJob",
     "Workload",
     "WorkloadError",
+    "generate",
     "read_helios",
     "read_muri",
     "read_openb",
     "read_philly",
     "read_swf",
+    "resampled_by_users",
+    "resampled_by_weeks",
     "simulate",
+    "sweep",
 ]

@@ -1,0 +1,231 @@
+"""Many runs side by side, here or elsewhere, and what can be said of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, cast, final
+
+from attrs import frozen
+
+from batchsched.errors import Fault
+from batchsched.simulation.policy import Policy
+from batchsched.simulation.problems import SimulationError
+from batchsched.simulation.settings import Passes
+from batchsched.simulation.simulate import simulate
+from batchsched.simulation.statistics import confidence_interval, mean
+from batchsched.simulation.ties import Ties
+from batchsched.simulation.workload import Workload
+
+__all__ = ["Executor", "Pair", "Row", "SweepTable", "sweep"]
+
+SHOWN = ("bsld", "wait", "response", "utilisation")
+
+
+class _Future(Protocol):
+    def result(self) -> Any:
+        """Return what came of it."""
+
+
+class Executor(Protocol):
+    """Whatever runs functions elsewhere: any `concurrent.futures.Executor`, and others like it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> _Future:
+        """Have a function called with these arguments."""
+        ...
+
+
+@frozen
+class Row:
+    """The figures of one run of a sweep."""
+
+    policy: str
+    """The name of the policy."""
+    variant: str
+    """The name of the workload."""
+    metrics: Mapping[str, float]
+
+
+@frozen
+class Pair:
+    """A policy compared with another on the same workloads."""
+
+    policy: str
+    baseline: str
+    differences: tuple[float, ...]
+    """The figure of the policy less that of the baseline, for each workload."""
+    mean: float
+    """Their mean."""
+    interval: tuple[float, float] | None
+    """Where their true mean is with 95 % confidence (Student's t distribution: as if the workloads
+    were drawn independently); None of fewer than two workloads."""
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the interval leaves no doubt which is less."""
+        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+
+    def __str__(self) -> str:
+        if self.interval is None:
+            return f"{self.policy} - {self.baseline}: {self.mean:+,.4g} (one workload)"
+        low, high = self.interval
+        return (
+            f"{self.policy} - {self.baseline}: {self.mean:+,.4g} "
+            f"(95 %: {low:+,.4g} to {high:+,.4g}; {len(self.differences)} workloads)"
+        )
+
+
+@final
+class SweepTable:
+    """The figures of all runs of a sweep; printed, a table of means."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = tuple(rows)
+        """One for each policy and workload, in the order in which they were given."""
+        self._by_names = {(row.policy, row.variant): row for row in rows}
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The names of the policies."""
+        return tuple(dict.fromkeys(row.policy for row in self.rows))
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The names of the workloads."""
+        return tuple(dict.fromkeys(row.variant for row in self.rows))
+
+    def columns(self) -> dict[str, list[float | str]]:
+        """Return the table as columns, as pandas and polars take them."""
+        names = dict.fromkeys(name for row in self.rows for name in row.metrics)
+        columns: dict[str, list[float | str]] = {
+            "policy": [row.policy for row in self.rows],
+            "variant": [row.variant for row in self.rows],
+        }
+        for name in names:
+            columns[name] = [row.metrics.get(name, float("nan")) for row in self.rows]
+        return columns
+
+    def values(self, metric: str, policy: str) -> list[float]:
+        """Return a figure of a policy for each workload.
+
+        Raises:
+            SimulationError: There is no such figure or policy.
+        """
+        if policy not in self.policies:
+            raise SimulationError(
+                [Fault("policy", f"no policy {policy!r}; there are {', '.join(self.policies)}")]
+            )
+        rows = [self._by_names[policy, variant] for variant in self.variants]
+        missing = [row for row in rows if metric not in row.metrics]
+        if missing:
+            known = ", ".join(missing[0].metrics)
+            raise SimulationError([Fault("metric", f"no figure {metric!r}; there are {known}")])
+        return [row.metrics[metric] for row in rows]
+
+    def paired(self, metric: str, *, baseline: str) -> list[Pair]:
+        """Compare each policy with a baseline, workload by workload.
+
+        What differs from workload to workload does not blur the comparison, since it is the
+        differences on each that are averaged.
+
+        Raises:
+            SimulationError: There is no such figure or policy.
+        """
+        base = self.values(metric, baseline)
+        pairs: list[Pair] = []
+        for policy in self.policies:
+            if policy == baseline:
+                continue
+            differences = [
+                value - other
+                for value, other in zip(self.values(metric, policy), base, strict=True)
+            ]
+            interval = confidence_interval(differences) if len(differences) > 1 else None
+            pairs.append(Pair(policy, baseline, tuple(differences), mean(differences), interval))
+        return pairs
+
+    def __str__(self) -> str:
+        shown = [name for name in SHOWN if all(name in row.metrics for row in self.rows)]
+        width = max(map(len, self.policies), default=0)
+        count = len(self.variants)
+        lines = [
+            f"means over {count} workload{'s' if count != 1 else ''}",
+            f"{'':<{width}} " + " ".join(f"{name:>14}" for name in shown),
+        ]
+        lines += [
+            f"{policy:<{width}} "
+            + " ".join(f"{mean(self.values(name, policy)):>14,.4f}" for name in shown)
+            for policy in self.policies
+        ]
+        return "\n".join(lines)
+
+
+def sweep(
+    workload: Workload | None = None,
+    *,
+    policies: Mapping[str, Policy] | Iterable[Policy],
+    variants: Mapping[str, Workload] | None = None,
+    executor: Executor | None = None,
+    tau: float = 10,
+    ties: Ties | None = None,
+    passes: Passes = "event",
+) -> SweepTable:
+    """Run each policy on each workload, and return the figures of all runs.
+
+    Runs are independent of one another and can be pickled, so they may be run by any executor: for
+    example `concurrent.futures.ProcessPoolExecutor()`, or dask's `Client.get_executor()`. The
+    result is the same whatever runs them, and in whatever order they end.
+
+    Args:
+        workload: The only workload, if there is one; else give `variants`.
+        policies: The policies, by the names they are to have, or by their own.
+        variants: Workloads by name: other seeds, loads, machines.
+        executor: What runs them. None: one after the other, here.
+        tau: See `Run.metrics`.
+        ties: See `simulate`.
+        passes: See `simulate`.
+
+    Raises:
+        SimulationError: There is no workload, or one given twice; two policies of one name; or a
+            run cannot be.
+    """
+    named_policies = _named(policies)
+    if (workload is None) == (variants is None):
+        raise SimulationError(
+            [Fault("workload", "expected either a workload or variants, which are workloads")]
+        )
+    named = {"": workload} if workload is not None else dict(variants or {})
+    tasks = [(policy, variant) for policy in named_policies for variant in named]
+    runs = [
+        partial(_figures, named[variant], named_policies[policy], tau, ties, passes)
+        for policy, variant in tasks
+    ]
+    if executor is None:
+        results = [run() for run in runs]
+    else:
+        futures = [executor.submit(run) for run in runs]
+        results = [future.result() for future in futures]
+    return SweepTable(
+        [
+            Row(policy, variant, metrics)
+            for (policy, variant), metrics in zip(tasks, results, strict=True)
+        ]
+    )
+
+
+def _named(policies: Mapping[str, Policy] | Iterable[Policy]) -> Mapping[str, Policy]:
+    if isinstance(policies, Mapping):
+        return cast("Mapping[str, Policy]", policies)
+    listed = list(policies)
+    named = {str(policy): policy for policy in listed}
+    if len(named) < len(listed):
+        raise SimulationError(
+            [Fault("policies", "two of them have one name; give names: policies={...}")]
+        )
+    return named
+
+
+def _figures(
+    workload: Workload, policy: Policy, tau: float, ties: Ties | None, passes: Passes
+) -> dict[str, float]:
+    return dict(simulate(workload, policy, ties=ties, passes=passes).metrics(tau))
