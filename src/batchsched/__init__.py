@@ -65,6 +65,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.tools import check_config, compare, shrink
 from batchsched.transition.next_snapshot import as_new, next_snapshot
 from batchsched.transition.reservations import reservations_to_keep
 
@@ -142,9 +143,12 @@ __all__ = [
     "WeightedPodTerm",
     "WhyPending",
     "as_new",
+    "check_config",
+    "compare",
     "default_registry",
     "next_snapshot",
     "reservations_to_keep",
     "schedule",
+    "shrink",
     "sum_resources",
 ]

@@ -28,6 +28,7 @@ from batchsched.session.outcomes import Unchanged, close
 from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import PlacementFactory, Session
+from batchsched.session.tracing import Trace, TracedSession
 from batchsched.transition.content import Content
 
 __all__ = ["Scheduler", "schedule"]
@@ -37,6 +38,16 @@ class Scheduler:
     """Schedules snapshots by one configuration.
 
     It keeps nothing from cycle to cycle: the same snapshot always gives the same result.
+
+    Args:
+        config: which actions run and which plugins decide; None: the default.
+        registry: what the configuration may name; None: what comes with batchsched.
+        placement: makes the engine that finds nodes; it changes no decision.
+        trace: is told, while a cycle runs, what is asked and answered in it: which queue and
+            job was taken and by which keys, the best node for a task with the scores of each
+            plugin, each plugin's verdicts, and how each statement ended; see
+            `batchsched.session.trace_events`. What it raises ends the cycle. Costs nothing
+            where it is left out.
 
     Raises:
         ConfigError: the configuration names what the registry does not know, gives wrong
@@ -57,6 +68,7 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         registry: Registry | None = None,
         *,
         placement: PlacementFactory = IndexedPlacement,
+        trace: Trace | None = None,
     ) -> None:
         used = SchedulerConfig() if config is None else config
         known = default_registry() if registry is None else registry
@@ -72,9 +84,12 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         faults += made.faults
         if not callable(placement):
             faults.append(Fault("placement", f"{shown(placement)} makes no placement engine"))
+        if trace is not None and not callable(trace):
+            faults.append(Fault("trace", f"expected a function of one event, got {shown(trace)}"))
         if faults:
             raise ConfigError(faults)
         self.config = used
+        self._trace = trace
         self._placement = placement
         placed = [
             (position, option) for position, tier in enumerate(tiers) for option in tier.plugins
@@ -109,6 +124,23 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         """
         return self.run(self.open(snapshot), reasons=reasons)
 
+    def schedule_traced(
+        self, snapshot: Snapshot, trace: Trace, /, *, rivals_at: int | None = None
+    ) -> CycleResult:
+        """Run one cycle like `schedule`, and tell a function what is asked and answered in it.
+
+        Args:
+            snapshot: what to decide on.
+            trace: is told of each event.
+            rivals_at: the position of the one event that is to tell what else there was to
+                choose from (its ``rivals``); that takes time that grows with the cluster.
+
+        """
+        session = TracedSession(
+            snapshot, self._plugins, self._placement, trace, rivals_at=rivals_at
+        )
+        return self.run(_begun(session))
+
     def run(
         self, session: Session, /, *, reasons: bool = True, unchanged: Unchanged | None = None
     ) -> CycleResult:
@@ -132,7 +164,10 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
                 raise ActionError(name, problem_of(error)) from error
             if session.has_open_statement:
                 raise ActionError(name, "it left a statement open; commit or discard it")
-        return close(session, reasons=reasons, unchanged=unchanged)
+        result = close(session, reasons=reasons, unchanged=unchanged)
+        if isinstance(session, TracedSession):
+            session.flush()
+        return result
 
     def open(self, snapshot: Snapshot, /) -> Session:
         """Open a session on a snapshot without running any action, to look around or to test.
@@ -147,10 +182,11 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         if not is_of(snapshot, Snapshot):
             message = f"{shown(snapshot)} is no Snapshot; make one of it"
             raise SnapshotError([Fault("snapshot", message)])
-        session = Session(snapshot, self._plugins, self._placement)
-        keep_promises(session)
-        start_promised_jobs(session)
-        return session
+        if self._trace is None:
+            session = Session(snapshot, self._plugins, self._placement)
+        else:
+            session = TracedSession(snapshot, self._plugins, self._placement, self._trace)
+        return _begun(session)
 
     def attach(self, cluster: Cluster, /) -> AttachedScheduler:
         """Attach to a living cluster: what is remembered of it makes cycles cost what changed.
@@ -167,6 +203,13 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
     def keep(self, content: Content, /) -> Keeper:
         """Return books of this configuration that follow what a living cluster consists of."""
         return Keeper(content, self._plugins, self._placement)
+
+
+def _begun(session: Session) -> Session:
+    """Start, before any action, the jobs whose promises have come true."""
+    keep_promises(session)
+    start_promised_jobs(session)
+    return session
 
 
 def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> CycleResult:

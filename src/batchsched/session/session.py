@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import ClassVar
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import NodeInfo
@@ -27,7 +28,7 @@ from batchsched.state.queue_walk import QueueWalk
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.state.vectors import Vector, fits, minus
 
-__all__ = ["PlacementFactory", "Session"]
+__all__ = ["PlacementFactory", "QueueTurns", "Session"]
 
 QueueTurns = LiveQueue[QueueState] | QueueWalk
 """Queues waiting for their turn."""
@@ -61,6 +62,9 @@ class Session:
     Operations outside a statement are decided at once. A statement's operations
     become decisions when it is committed. Statements do not nest.
     """
+
+    statement_type: ClassVar[type[Statement]] = Statement
+    """What `statement` begins."""
 
     def __init__(
         self,
@@ -460,7 +464,7 @@ class Session:
         """
         if self._statement is not None:
             raise StatementError("a statement is open already; statements do not nest")
-        self._statement = Statement(self, is_trial=is_trial)
+        self._statement = self.statement_type(self, is_trial=is_trial)
         return self._statement
 
     def record_failure(self, task: TaskState) -> None:

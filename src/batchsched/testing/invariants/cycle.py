@@ -189,13 +189,8 @@ class Cycle:
     def after(self) -> Mapping[str, Place]:
         """Task UID to where the task stands after the cycle.
 
-        <<<<<<< HEAD
-                Tasks that were not in the session stand where they stood; if they were Reserved,
-                they are Pending now.
-        =======
-                Tasks that were not in the session stand where they stood; if they were Reserved
-                or Pipelined, they are Pending now (specification, section 4).
-        >>>>>>> 2507ca8 (wip)
+        Tasks that were not in the session stand where they stood; if they were Reserved
+        or Pipelined, they are Pending now.
         """
         places: dict[str, Place] = {}
         for uid, task in self.tasks.items():

@@ -1,0 +1,321 @@
+"""compare: what differs between two results, or between two configurations on one snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.errors import ConfigError, Fault
+from batchsched.model.result import CycleResult
+from batchsched.model.serialisation import JsonValue
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import is_of, shown
+from batchsched.scheduler import Scheduler
+from batchsched.session.trace_events import TraceEvent
+from batchsched.tools.parting import Parting, find_parting
+from batchsched.tools.report import Section, as_html, as_text
+from batchsched.tools.use import Fate, fates, use_of
+
+__all__ = ["Comparison", "TaskChange", "compare"]
+
+_KINDS = {
+    "starts": "start only after",
+    "no longer starts": "start only before",
+    "evicted": "are evicted only after",
+    "spared": "are evicted only before",
+    "moves": "start on another node",
+    "promised": "have a promise or reservation only after",
+    "no longer promised": "had a promise or reservation only before",
+    "reason": "wait for another reason",
+    "other": "stand differently",
+}
+"""The kinds of change, and what is said of many of a kind."""
+
+
+@frozen(kw_only=True)
+class TaskChange:
+    """What becomes of one task, before and after."""
+
+    task: str
+    job: str
+    queue: str
+    kind: str
+    """``starts``, ``no longer starts``, ``evicted``, ``spared``, ``moves``, ``promised``,
+    ``no longer promised``, ``reason`` or ``other``."""
+    before: Fate
+    after: Fate
+
+    @property
+    def reason(self) -> str:
+        """Why it waits in the one where it does; empty if it waits in neither."""
+        return self.after.reason or self.before.reason
+
+
+def _totals(counts: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    return dict(counts)
+
+
+@frozen(kw_only=True)
+class Comparison:
+    """What differs between two results; printed as text, shown in a notebook as tables."""
+
+    changes: tuple[TaskChange, ...]
+    """Every task that the two make something else of, in order of UID."""
+    utilisation: Mapping[str, tuple[float, float]] = field(converter=_totals)
+    """By dimension: how much of the cluster is in use, before and after."""
+    shares: Mapping[str, tuple[float, float]] = field(converter=_totals)
+    """By queue: the dominant share of the cluster that it holds, before and after."""
+    parting: Parting | None = None
+    """The first decision that differs, if two configurations were compared."""
+    before: CycleResult
+    after: CycleResult
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the two make the same of every task."""
+        return not self.changes
+
+    def by_queue(self) -> dict[str, dict[str, int]]:
+        """Return how many tasks change, by queue and kind."""
+        return self._grouped({change.task: change.queue for change in self.changes})
+
+    def by_job(self) -> dict[str, dict[str, int]]:
+        """Return how many tasks change, by job and kind."""
+        return self._grouped({change.task: change.job for change in self.changes})
+
+    def by_reason(self) -> dict[str, dict[str, int]]:
+        """Return how many tasks change, by the reason why they wait in one of the two, and kind."""
+        return self._grouped({change.task: change.reason for change in self.changes})
+
+    def _grouped(self, group_of: Mapping[str, str]) -> dict[str, dict[str, int]]:
+        groups: dict[str, Counter[str]] = {}
+        for change in self.changes:
+            groups.setdefault(group_of[change.task], Counter())[change.kind] += 1
+        return {name: dict(sorted(groups[name].items())) for name in sorted(groups)}
+
+    def sections(self) -> Iterator[Section]:
+        """Yield what there is to say, in the order in which one wants to read it."""
+        counts = Counter(change.kind for change in self.changes)
+        if not counts:
+            yield Section("Both decide the same.")
+        else:
+            lines = [f"{counts[kind]} task(s) {_KINDS[kind]}" for kind in _KINDS if counts[kind]]
+            yield Section("What differs", tuple(lines))
+        if self.parting is not None:
+            lines = [f"before: {self.parting.before}", f"after:  {self.parting.after}"]
+            lines += [f"because {why}" for why in self.parting.why]
+            yield Section("The first decision that differs", tuple(lines))
+        if self.changes:
+            yield Section("By queue", (), ("queue", "tasks", "what"), _group_rows(self.by_queue()))
+            yield Section("By job", (), ("job", "tasks", "what"), _group_rows(self.by_job()))
+            yield Section(
+                "Tasks",
+                (),
+                ("task", "before", "after", "reason"),
+                [(c.task, str(c.before), str(c.after), c.reason) for c in self.changes],
+            )
+        yield Section(
+            "In use afterwards",
+            (),
+            ("", "before", "after"),
+            [
+                (name, f"{one:.1%}", f"{other:.1%}")
+                for name, (one, other) in self.utilisation.items()
+            ]
+            + [
+                (f"queue {name}", f"{one:.1%}", f"{other:.1%}")
+                for name, (one, other) in self.shares.items()
+            ],
+        )
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the comparison as dicts, lists, texts and numbers only, ready for JSON."""
+        parting: JsonValue = None
+        if self.parting is not None:
+            parting = {
+                "before": self.parting.before,
+                "after": self.parting.after,
+                "why": list[JsonValue](self.parting.why),
+                "plugins": list[JsonValue](self.parting.plugins),
+            }
+        return {
+            "changes": [
+                {
+                    "task": change.task,
+                    "job": change.job,
+                    "queue": change.queue,
+                    "kind": change.kind,
+                    "before": _fate(change.before),
+                    "after": _fate(change.after),
+                }
+                for change in self.changes
+            ],
+            "by_queue": _plain(self.by_queue()),
+            "by_job": _plain(self.by_job()),
+            "by_reason": _plain(self.by_reason()),
+            "utilisation": {name: list[JsonValue](both) for name, both in self.utilisation.items()},
+            "shares": {name: list[JsonValue](both) for name, both in self.shares.items()},
+            "parting": parting,
+        }
+
+    def _repr_html_(self) -> str:
+        return as_html(self.sections())
+
+    def __str__(self) -> str:
+        return as_text(self.sections())
+
+
+def compare(
+    before: CycleResult | SchedulerConfig,
+    after: CycleResult | SchedulerConfig,
+    snapshot: Snapshot,
+    *,
+    after_snapshot: Snapshot | None = None,
+    registry: Registry | None = None,
+) -> Comparison:
+    """Return what differs between two results, or two configurations, on a snapshot.
+
+    Who starts, waits, is evicted or moves in one and not in the other, by queue, job and reason;
+    what is in use; and, of two configurations, the first decision in which they part and what
+    made it. O(tasks) for results; for configurations four traced cycles.
+
+    Args:
+        before: a result, or a configuration that decides on `snapshot`.
+        after: another one.
+        snapshot: what the results are of.
+        after_snapshot: what the second is of, if that is another snapshot.
+        registry: what configurations may name.
+
+    Raises:
+        ConfigError: an argument is not what it should be.
+
+    >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo
+    >>> one = Resource(milli_cpu=1000)
+    >>> snapshot = Snapshot(
+    ...     nodes=[NodeInfo(name="n1", allocatable=one)],
+    ...     queues=[Queue(name="q")],
+    ...     jobs=[
+    ...         JobInfo(name="old", queue="q", tasks=[TaskInfo(uid="t1", name="t", resreq=one)]),
+    ...         JobInfo(name="urgent", queue="q", priority=9, creation_time=5,
+    ...                 tasks=[TaskInfo(uid="t2", name="t", resreq=one)]),
+    ...     ],
+    ... )
+    >>> first_come = SchedulerConfig.from_mapping({"tiers": [{"plugins": ["gang", "predicates"]}]})
+    >>> comparison = compare(first_come, SchedulerConfig(), snapshot)
+    >>> [(change.task, change.kind) for change in comparison.changes]
+    [('t1', 'no longer starts'), ('t2', 'starts')]
+    >>> comparison.parting.why[1]
+    "after: priority puts 'default/urgent' first: -9 before 0"
+
+    """
+    second = snapshot if after_snapshot is None else after_snapshot
+    faults = [
+        Fault(name, f"expected a CycleResult or a SchedulerConfig, got {shown(given)}")
+        for name, given in (("before", before), ("after", after))
+        if not is_of(given, CycleResult) and not is_of(given, SchedulerConfig)
+    ]
+    faults += [
+        Fault(name, f"expected a Snapshot, got {shown(given)}")
+        for name, given in (("snapshot", snapshot), ("after_snapshot", after_snapshot))
+        if not is_of(given, Snapshot) and not (name == "after_snapshot" and given is None)
+    ]
+    if faults:
+        raise ConfigError(faults)
+    parting: Parting | None = None
+    if isinstance(before, SchedulerConfig) and isinstance(after, SchedulerConfig):
+        schedulers = Scheduler(before, registry), Scheduler(after, registry)
+        traces: tuple[list[TraceEvent], list[TraceEvent]] = ([], [])
+        results = (
+            schedulers[0].schedule_traced(snapshot, traces[0].append),
+            schedulers[1].schedule_traced(second, traces[1].append),
+        )
+        if second is snapshot:
+            parting = find_parting(snapshot, *schedulers, traces)
+    else:
+        results = (
+            _result_of(before, snapshot, registry),
+            _result_of(after, second, registry),
+        )
+    uses = use_of(snapshot, results[0]), use_of(second, results[1])
+    return Comparison(
+        changes=tuple(_changes(snapshot, second, *results)),
+        utilisation=_side_by_side(*(use.of_dimension for use in uses)),
+        shares=_side_by_side(*(use.of_queue for use in uses)),
+        parting=parting,
+        before=results[0],
+        after=results[1],
+    )
+
+
+def _result_of(
+    given: CycleResult | SchedulerConfig, snapshot: Snapshot, registry: Registry | None
+) -> CycleResult:
+    if isinstance(given, SchedulerConfig):
+        return Scheduler(given, registry).schedule(snapshot)
+    return given
+
+
+_ABSENT = Fate("is not there")
+
+
+def _changes(
+    snapshot: Snapshot, second: Snapshot, before: CycleResult, after: CycleResult
+) -> Iterator[TaskChange]:
+    ones, others = fates(snapshot, before), fates(second, after)
+    owners = {
+        task.uid: (job.uid, job.queue)
+        for each in (snapshot, second)
+        for job in each.jobs
+        for task in job.tasks
+    }
+    for uid in sorted({*ones, *others}):
+        one, other = ones.get(uid, _ABSENT), others.get(uid, _ABSENT)
+        if one != other:
+            job, queue = owners[uid]
+            yield TaskChange(
+                task=uid, job=job, queue=queue, kind=_kind(one, other), before=one, after=other
+            )
+
+
+def _kind(before: Fate, after: Fate) -> str:
+    if before.what == after.what:
+        if before.what == "starts":
+            return "moves"
+        return "reason" if before.what == "waits" else "other"
+    for word, gained, lost in (
+        ("starts", "starts", "no longer starts"),
+        ("evicted", "evicted", "spared"),
+        ("promised", "promised", "no longer promised"),
+        ("reserved", "promised", "no longer promised"),
+    ):
+        if after.what == word:
+            return gained
+        if before.what == word:
+            return lost
+    return "other"
+
+
+def _side_by_side(
+    before: Mapping[str, float], after: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
+
+
+def _group_rows(groups: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int, str]]:
+    rows = [
+        (name, sum(counts.values()), ", ".join(f"{n} {kind}" for kind, n in counts.items()))
+        for name, counts in groups.items()
+    ]
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def _fate(fate: Fate) -> dict[str, JsonValue]:
+    return {"what": fate.what, "node": fate.node, "reason": fate.reason}
+
+
+def _plain(groups: Mapping[str, Mapping[str, int]]) -> dict[str, JsonValue]:
+    return {name: dict[str, JsonValue](counts) for name, counts in groups.items()}

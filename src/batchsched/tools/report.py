@@ -1,0 +1,91 @@
+"""Reports: headings and tables as text of at most a screen, as HTML and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from attrs import field, frozen
+
+__all__ = ["Section", "as_html", "as_text", "number"]
+
+_WIDTH = 100
+_MOST_ROWS = 12
+
+Cell = str | int | float | None
+
+
+def _rows(rows: Iterable[Sequence[Cell]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(number(cell) for cell in row) for row in rows)
+
+
+def number(cell: Cell) -> str:
+    """Return a cell as text: numbers short, nothing as a dash.
+
+    >>> number(0.25), number(3), number(None), number(2.0)
+    ('0.25', '3', '-', '2')
+    """
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.3g}" if not cell.is_integer() or abs(cell) >= 1e15 else str(int(cell))  # noqa: PLR2004
+    return str(cell)
+
+
+@frozen
+class Section:
+    """A heading, sentences, and a table."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = field(default=(), converter=_rows)
+
+
+def as_text(sections: Iterable[Section]) -> str:
+    """Return sections as aligned text; tables are cut off with a word of how much was left out."""
+    return "\n".join(line for section in sections for line in _text_of(section))
+
+
+def _text_of(section: Section) -> Iterator[str]:
+    indent = ""
+    if section.title:
+        yield section.title
+        indent = "  "
+    for line in section.lines:
+        yield _cut(f"{indent}{line}")
+    if section.rows:
+        shown = section.rows[:_MOST_ROWS]
+        table = [section.head, *shown] if section.head else [*shown]
+        widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
+        for row in table:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            yield _cut(f"{indent}{'  '.join(cells)}".rstrip())
+        if len(section.rows) > _MOST_ROWS:
+            yield f"{indent}... and {len(section.rows) - _MOST_ROWS} more"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+
+
+def as_html(sections: Iterable[Section]) -> str:
+    """Return sections as HTML for a notebook."""
+    parts: list[str] = []
+    for section in sections:
+        if section.title:
+            parts.append(f"<h4>{_escaped(section.title)}</h4>")
+        parts += [f"<p>{_escaped(line)}</p>" for line in section.lines]
+        if section.rows:
+            parts.append("<table>")
+            if section.head:
+                cells = "".join(f"<th>{_escaped(cell)}</th>" for cell in section.head)
+                parts.append(f"<tr>{cells}</tr>")
+            for row in section.rows:
+                cells = "".join(f"<td>{_escaped(cell)}</td>" for cell in row)
+                parts.append(f"<tr>{cells}</tr>")
+            parts.append("</table>")
+    return "".join(parts)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,403 @@
+"""shrink: from a snapshot of thousands of objects to a small one that shows the same.
+
+Delta debugging after Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing
+Input" (IEEE Transactions on Software Engineering 28(2), 2002), in the greedy form that tries
+chunks of halving size; objects go together with what depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar, cast
+
+from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields
+
+from batchsched.errors import Fault, FaultsError, SnapshotError
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.resources import Amount, Resource
+from batchsched.model.snapshot import Snapshot
+from batchsched.tools.rename import neutral_names
+
+__all__ = ["shrink"]
+
+ItemT = TypeVar("ItemT")
+PartT = TypeVar("PartT", bound=AttrsInstance)
+
+_KEPT: dict[type, tuple[str, ...]] = {
+    JobInfo: ("name", "namespace", "queue", "tasks", "uid"),
+    TaskInfo: ("uid", "name", "namespace", "status", "node_name"),
+    NodeInfo: ("name",),
+    Queue: ("name", "parent"),
+}
+"""Fields that say what something is, or what it belongs to; they are not made simpler."""
+
+
+def shrink(
+    snapshot: Snapshot,
+    holds: Callable[[Snapshot], bool],
+    *,
+    neutral: bool = False,
+) -> Snapshot:
+    """Return a small snapshot for which `holds` is still true, for a bug report or a test.
+
+    Nodes, queues, jobs and tasks are taken away as long as `holds` says so, each with what
+    depends on it: a node with the tasks on it, a queue with its jobs. Then what is left is made
+    simpler: constraints, priorities and times go, and amounts become small. Nothing that is
+    left could be taken away alone; the smallest snapshot of all is not sought.
+
+    O(objects left x log objects) calls of `holds`, most of them on small snapshots.
+
+    Args:
+        snapshot: where to begin.
+        holds: whether a snapshot shows what is of interest, such as a reason or a wrong
+            decision. It gets valid snapshots only; what it raises is not caught.
+        neutral: whether names are made neutral in the end (``n1``, ``q1``, ``j1``, ``t1``,
+            ``a1``), so that they tell nobody anything. Names that come to matter are kept: if
+            `holds` is not true with neutral names, nothing is renamed.
+
+    Raises:
+        SnapshotError: `holds` is not true for `snapshot` to begin with.
+
+    >>> from batchsched import schedule
+    >>> one = Resource(milli_cpu=1000)
+    >>> crowded = Snapshot(
+    ...     nodes=[NodeInfo(name=f"node-{i}", allocatable=3 * one) for i in range(9)],
+    ...     queues=[Queue(name="research"), Queue(name="idle")],
+    ...     jobs=[
+    ...         JobInfo(name=f"job-{i}", queue="research", min_available=2, tasks=[
+    ...             TaskInfo(uid=f"job-{i}-{k}", name="t", resreq=(k + 1) * one) for k in range(3)
+    ...         ])
+    ...         for i in range(20)
+    ...     ],
+    ... )
+    >>> small = shrink(crowded, lambda s: len(schedule(s).pending) > 0, neutral=True)
+    >>> len(small.nodes), [(job.name, len(job.tasks)) for job in small.jobs]
+    (0, [('j1', 1)])
+
+    """
+    if not holds(snapshot):
+        problem = "what is to be shown does not hold for it; nothing can be taken away from it"
+        raise SnapshotError([Fault("snapshot", problem)])
+    search = _Search(snapshot, holds)
+    before: Snapshot | None = None
+    while before != search.best:
+        before = search.best
+        search.take_away()
+        search.simplify()
+    search.make_amounts_small()
+    if neutral:
+        search.try_(lambda: neutral_names(search.best))
+    return search.best
+
+
+class _Search:
+    def __init__(self, snapshot: Snapshot, holds: Callable[[Snapshot], bool]) -> None:
+        self.best = snapshot
+        """The smallest for which it holds so far."""
+        self._holds = holds
+
+    def try_(self, make: Callable[[], Snapshot]) -> bool:
+        """Go on with what `make` gives, if that is another valid snapshot and it still holds."""
+        try:
+            candidate = make()
+        except FaultsError:
+            return False
+        if candidate == self.best or not self._holds(candidate):
+            return False
+        self.best = candidate
+        return True
+
+    # Taking away
+
+    def take_away(self) -> None:
+        """Take away nodes, jobs, queues and tasks, as many as go."""
+        self._without(lambda: [node.name for node in self.best.nodes], _without_nodes)
+        self._without(lambda: [job.uid for job in self.best.jobs], _without_jobs)
+        self._without(lambda: [queue.name for queue in self.best.queues], _without_queues)
+        self._without(lambda: [queue.name for queue in self.best.queues], _with_queues_joined)
+        self._without(self._gangs, _with_half_gangs)
+        self._without(lambda: [task.uid for task in self.best.other_tasks], _without_tasks)
+        self._without(
+            lambda: [task.uid for job in self.best.jobs for task in job.tasks], _without_tasks
+        )
+        # With a node go its tasks: it may be that the node goes only if they wait instead.
+        self._without(lambda: [node.name for node in self.best.nodes], _without_nodes)
+
+    def _gangs(self) -> list[str]:
+        return [job.uid for job in self.best.jobs if len(job.tasks) > 1]
+
+    def _without(
+        self,
+        items: Callable[[], list[str]],
+        without: Callable[[Snapshot, frozenset[str]], Snapshot],
+    ) -> None:
+        """Take away chunks of the items, of half the size after each round."""
+        chunk = len(items())
+        while chunk:
+            left = items()
+            # From the last: what came late is less often what the others depend on.
+            for end in range(len(left), 0, -chunk):
+                names = frozenset(left[max(0, end - chunk) : end])
+                self.try_(partial(without, self.best, names))
+            chunk //= 2
+
+    # Making simpler
+
+    def simplify(self) -> None:
+        """Make what is left simpler, field by field."""
+        for position in range(len(self.best.nodes)):
+            self._simplify_part(position, _nodes_of, _with_node)
+        for position in range(len(self.best.queues)):
+            self._simplify_part(position, _queues_of, _with_queue)
+        for position in range(len(self.best.jobs)):
+            self._simplify_part(position, _jobs_of, _with_job)
+            for at in range(len(self.best.jobs[position].tasks)):
+                self._simplify_part(at, partial(_tasks_of, position), partial(_with_task, position))
+        for position in range(len(self.best.other_tasks)):
+            self._simplify_part(position, _others_of, _with_other)
+        self.try_(lambda: evolve(self.best, now=0.0))
+
+    def _simplify_part(
+        self,
+        position: int,
+        parts: Callable[[Snapshot], Sequence[PartT]],
+        changed: Callable[[Snapshot, int, PartT], Snapshot],
+    ) -> None:
+        for name, value in _simpler_values(parts(self.best)[position]):
+            part = _evolved(parts(self.best)[position], {name: value})
+            self.try_(partial(changed, self.best, position, part))
+
+    def make_amounts_small(self) -> None:
+        """Give up dimensions, or divide all amounts of one by the same numbers."""
+        for dimension in sorted(_dimensions(self.best), reverse=True):
+            if self.try_(partial(_divided_by, self.best, dimension, 0)):
+                continue
+            for divisor in (1 << 20, 1000, 1024, 10, 5, 3, 2):
+                while self.try_(partial(_divided_by, self.best, dimension, divisor)):
+                    pass
+
+
+def _simpler_values(part: AttrsInstance) -> Iterator[tuple[str, object]]:
+    """Yield fields of something that are not what they are by default, with simpler values."""
+    kind = type(part)
+    attributes: tuple[Attribute[object], ...] = fields(kind)
+    for attribute in attributes:
+        if not attribute.init or attribute.name in _KEPT.get(kind, ()):
+            continue
+        value: object = getattr(part, attribute.name)
+        default = _default(attribute)
+        if value == default:
+            continue
+        if default is not NOTHING:
+            yield attribute.name, default
+        if isinstance(value, Resource):
+            yield from ((attribute.name, simpler) for simpler in _simpler_amounts(value))
+        elif isinstance(value, int) and not isinstance(value, bool):
+            for simpler in (0, 1, value // 2, value - 1):
+                if abs(simpler) < abs(value):
+                    yield attribute.name, simpler
+        elif isinstance(value, tuple) and len(cast("tuple[object, ...]", value)) > 1:
+            items = cast("tuple[object, ...]", value)
+            for position in range(len(items)):
+                yield attribute.name, items[:position] + items[position + 1 :]
+
+
+def _simpler_amounts(resource: Resource) -> Iterator[Resource]:
+    """Yield the resource without each of its dimensions, and with half of it."""
+    for dimension, amount in resource.dimensions():
+        if amount:
+            yield _with_dimension(resource, dimension, 0)
+            if amount > 1:
+                yield _with_dimension(resource, dimension, int(amount) // 2)
+
+
+def _with_dimension(resource: Resource, dimension: str, amount: Amount) -> Resource:
+    if dimension == "cpu":
+        return evolve(resource, milli_cpu=amount)
+    if dimension == "memory":
+        return evolve(resource, memory=amount)
+    scalars = {**resource.scalars, dimension: amount}
+    return evolve(resource, scalars={name: left for name, left in scalars.items() if left})
+
+
+def _default(attribute: Attribute[object]) -> object:
+    default: object = attribute.default
+    if isinstance(default, Factory):  # type: ignore[arg-type]  # it is a class at run time
+        return default.factory()  # type: ignore[attr-defined]
+    return default
+
+
+def _replaced(items: Sequence[ItemT], position: int, item: ItemT) -> tuple[ItemT, ...]:
+    return (*items[:position], item, *items[position + 1 :])
+
+
+def _nodes_of(snapshot: Snapshot) -> Sequence[NodeInfo]:
+    return snapshot.nodes
+
+
+def _tasks_of(job: int, snapshot: Snapshot) -> Sequence[TaskInfo]:
+    return snapshot.jobs[job].tasks
+
+
+def _queues_of(snapshot: Snapshot) -> Sequence[Queue]:
+    return snapshot.queues
+
+
+def _jobs_of(snapshot: Snapshot) -> Sequence[JobInfo]:
+    return snapshot.jobs
+
+
+def _others_of(snapshot: Snapshot) -> Sequence[TaskInfo]:
+    return snapshot.other_tasks
+
+
+def _with_node(snapshot: Snapshot, position: int, node: NodeInfo) -> Snapshot:
+    return evolve(snapshot, nodes=_replaced(snapshot.nodes, position, node))
+
+
+def _with_queue(snapshot: Snapshot, position: int, queue: Queue) -> Snapshot:
+    return evolve(snapshot, queues=_replaced(snapshot.queues, position, queue))
+
+
+def _with_job(snapshot: Snapshot, position: int, job: JobInfo) -> Snapshot:
+    return evolve(snapshot, jobs=_replaced(snapshot.jobs, position, job))
+
+
+def _with_task(job: int, snapshot: Snapshot, position: int, task: TaskInfo) -> Snapshot:
+    info = snapshot.jobs[job]
+    tasks = _replaced(info.tasks, position, task)
+    return _with_job(snapshot, job, evolve(info, tasks=tasks))
+
+
+def _with_other(snapshot: Snapshot, position: int, task: TaskInfo) -> Snapshot:
+    return evolve(snapshot, other_tasks=_replaced(snapshot.other_tasks, position, task))
+
+
+def _without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some nodes and the tasks on them, and jobs left with none."""
+
+    def stays(task: TaskInfo) -> bool:
+        return task.node_name not in names
+
+    return evolve(
+        snapshot,
+        nodes=[node for node in snapshot.nodes if node.name not in names],
+        jobs=_jobs_with(snapshot.jobs, stays),
+        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
+    )
+
+
+def _without_jobs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    return evolve(snapshot, jobs=[job for job in snapshot.jobs if job.uid not in uids])
+
+
+def _without_queues(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    return evolve(
+        snapshot,
+        queues=[queue for queue in snapshot.queues if queue.name not in names],
+        jobs=[job for job in snapshot.jobs if job.queue not in names],
+    )
+
+
+def _with_queues_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some queues, whose jobs draw on the first that is left."""
+    left = [queue for queue in snapshot.queues if queue.name not in names]
+    if not left:
+        return snapshot
+    jobs = [evolve(job, queue=left[0].name) if job.queue in names else job for job in snapshot.jobs]
+    return evolve(snapshot, queues=left, jobs=jobs)
+
+
+def _without_tasks(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    def stays(task: TaskInfo) -> bool:
+        return task.uid not in uids
+
+    return evolve(
+        snapshot,
+        jobs=_jobs_with(snapshot.jobs, stays),
+        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
+    )
+
+
+def _with_half_gangs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Return the snapshot with half of the tasks of some jobs, which need half as many."""
+    jobs: list[JobInfo] = []
+    for job in snapshot.jobs:
+        if job.uid in uids:
+            tasks = job.tasks[: (len(job.tasks) + 1) // 2]
+            jobs.append(evolve(job, tasks=tasks, min_available=(job.min_available + 1) // 2))
+        else:
+            jobs.append(job)
+    return evolve(snapshot, jobs=jobs)
+
+
+def _jobs_with(jobs: Iterable[JobInfo], stays: Callable[[TaskInfo], bool]) -> list[JobInfo]:
+    """Return jobs with the tasks that stay; they need no more tasks than they have then."""
+    changed: list[JobInfo] = []
+    for job in jobs:
+        tasks = [task for task in job.tasks if stays(task)]
+        if len(tasks) == len(job.tasks):
+            changed.append(job)
+        elif tasks:
+            could = job.min_available > len(job.tasks)
+            least = job.min_available if could else min(job.min_available, len(tasks))
+            changed.append(evolve(job, tasks=tasks, min_available=least))
+    return changed
+
+
+# Amounts
+
+
+def _dimensions(snapshot: Snapshot) -> set[str]:
+    found: set[str] = set()
+
+    def look(resource: Resource) -> Resource:
+        found.update(name for name, amount in resource.dimensions() if amount)
+        return resource
+
+    _with_amounts(snapshot, look)
+    return found
+
+
+def _divided_by(snapshot: Snapshot, dimension: str, divisor: int) -> Snapshot:
+    """Return the snapshot with all amounts of a dimension divided, rounded up; by 0: left out."""
+
+    def change(amount: Amount) -> Amount:
+        return -(-int(amount) // divisor) if divisor else 0
+
+    def changed(resource: Resource) -> Resource:
+        before = resource.get(dimension)
+        return _with_dimension(resource, dimension, change(before)) if before else resource
+
+    return _with_amounts(snapshot, changed)
+
+
+def _with_amounts(snapshot: Snapshot, change: Callable[[Resource], Resource]) -> Snapshot:
+    """Return the snapshot with all amounts changed, in whatever fields they are."""
+    return evolve(
+        snapshot,
+        nodes=[_changed(node, change) for node in snapshot.nodes],
+        queues=[_changed(queue, change) for queue in snapshot.queues],
+        jobs=[
+            _changed(evolve(job, tasks=[_changed(task, change) for task in job.tasks]), change)
+            for job in snapshot.jobs
+        ],
+        other_tasks=[_changed(task, change) for task in snapshot.other_tasks],
+    )
+
+
+def _changed(part: PartT, change: Callable[[Resource], Resource]) -> PartT:
+    changes: dict[str, object] = {}
+    attributes: tuple[Attribute[object], ...] = fields(type(part))
+    for attribute in attributes:
+        value: object = getattr(part, attribute.name)
+        if isinstance(value, Resource):
+            changed = change(value)
+            if changed is not value:
+                changes[attribute.name] = changed
+    return _evolved(part, changes) if changes else part
+
+
+def _evolved(part: PartT, changes: dict[str, object]) -> PartT:
+    return evolve(part, **changes)  # type: ignore[misc]  # every part is of an attrs class

@@ -1,0 +1,150 @@
+"""Small clusters in which most of what a configuration decides makes a difference.
+
+`check_config` shows its findings on them. Each has at most three jobs.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.constraints import Taint, TaintEffect
+from batchsched.model.resources import Resource
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+
+__all__ = ["small_clusters"]
+
+_CPU = Resource(milli_cpu=1000, memory=1 << 30)
+_OLD = 1_000_000.0
+
+
+def _node(name: str, cpus: int, **more: object) -> NodeInfo:
+    return NodeInfo(name=name, allocatable=cpus * _CPU, **more)  # type: ignore[arg-type]
+
+
+def _job(
+    name: str,
+    *,
+    queue: str = "q1",
+    runs: str = "",
+    waits: int = 0,
+    size: int = 1,
+    least: int = 1,
+    priority: int = 0,
+    created: float = 0.0,
+) -> JobInfo:
+    """Return a job with a running task on each of the nodes named, and some that wait."""
+    running = [
+        TaskInfo(
+            uid=f"{name}-{number}",
+            name=f"{name}-{number}",
+            resreq=size * _CPU,
+            status=TaskStatus.RUNNING,
+            node_name=node,
+            priority=priority,
+        )
+        for number, node in enumerate(runs.split())
+    ]
+    waiting = [
+        TaskInfo(
+            uid=f"{name}-{len(running) + number}",
+            name=f"{name}-{len(running) + number}",
+            resreq=size * _CPU,
+            priority=priority,
+        )
+        for number in range(waits)
+    ]
+    return JobInfo(
+        name=name,
+        queue=queue,
+        min_available=least,
+        priority=priority,
+        creation_time=created,
+        tasks=running + waiting,
+    )
+
+
+def _snapshot(
+    nodes: list[NodeInfo], jobs: list[JobInfo], *, weights: tuple[int, ...] = (1, 1)
+) -> Snapshot:
+    queues = [Queue(name=f"q{number}", weight=w) for number, w in enumerate(weights, 1)]
+    return Snapshot(nodes=nodes, jobs=jobs, queues=queues, now=_OLD)
+
+
+@lru_cache(maxsize=1)
+def small_clusters() -> tuple[Snapshot, ...]:
+    """Return the clusters, always the same, in a fixed order."""
+    tainted = Taint(key="maintenance", effect=TaintEffect.NO_SCHEDULE)
+    best_effort = JobInfo(
+        name="best", queue="q1", tasks=[TaskInfo(uid="best-0", name="best-0")], creation_time=2
+    )
+    critical = TaskInfo(
+        uid="critical",
+        name="critical",
+        namespace="kube-system",
+        resreq=_CPU,
+        status=TaskStatus.RUNNING,
+        node_name="n1",
+        priority=-5,
+    )
+    return (
+        # One task, one node that may not take it.
+        _snapshot([_node("n1", 2, taints=(tainted,))], [_job("a", waits=1)]),
+        # A gang that does not fit, beside one that does.
+        _snapshot([_node("n1", 2)], [_job("a", waits=3, least=3), _job("b", waits=2, created=1)]),
+        # Two nodes, one of them used.
+        _snapshot([_node("n1", 4), _node("n2", 4)], [_job("a", runs="n1"), _job("b", waits=1)]),
+        _snapshot([_node("n1", 4), _node("n2", 4)], [_job("a", runs="n2"), _job("b", waits=1)]),
+        # A job of higher priority waits for one that came first.
+        _snapshot([_node("n1", 1)], [_job("a", waits=1), _job("b", waits=1, priority=9)]),
+        # One that runs is in the way of a more important one, in the same queue.
+        _snapshot([_node("n1", 1)], [_job("a", runs="n1"), _job("b", waits=1, priority=9)]),
+        _snapshot(
+            [_node("n1", 2)], [_job("a", runs="n1 n1"), _job("b", waits=1, priority=9, created=1)]
+        ),
+        # A job with many tasks asks for the room of one with few.
+        _snapshot([_node("n1", 6)], [_job("a", runs="n1 n1"), _job("b", runs="n1 " * 4, waits=1)]),
+        _snapshot([_node("n1", 6)], [_job("a", runs="n1 n1", waits=1), _job("b", runs="n1 " * 4)]),
+        _snapshot([_node("n1", 4)], [_job("a", runs="n1 " * 4), _job("b", waits=1, created=1)]),
+        # A job that came first holds most, and asks for the last place.
+        _snapshot(
+            [_node("n1", 4)], [_job("a", runs="n1 n1", waits=2), _job("b", waits=2, created=1)]
+        ),
+        # A queue without anything beside one that has everything.
+        _snapshot([_node("n1", 4)], [_job("a", runs="n1 " * 4), _job("b", queue="q2", waits=1)]),
+        _snapshot(
+            [_node("n1", 2)], [_job("a", runs="n1 n1", least=2), _job("b", queue="q2", waits=1)]
+        ),
+        _snapshot(
+            [_node("n1", 4)],
+            [_job("a", waits=4), _job("b", queue="q2", waits=4, created=1)],
+        ),
+        _snapshot(
+            [_node("n1", 4)],
+            [_job("a", waits=4), _job("b", queue="q2", waits=4)],
+            weights=(1, 3),
+        ),
+        # What runs is the system's own.
+        _snapshot(
+            [_node("n1", 2)],
+            [
+                JobInfo(name="a", queue="q1", min_available=0, tasks=[critical]),
+                _job("b", waits=2, least=2, priority=9),
+            ],
+        ),
+        # A large gang has waited for very long; what is small takes its place.
+        _snapshot(
+            [_node("n1", 4), _node("n2", 4)],
+            [
+                _job("a", waits=1, size=4),
+                _job("r", runs="n1 n2"),
+                _job("s", waits=1, created=_OLD),
+            ],
+            weights=(1,),
+        ),
+        # Something that asks for nothing.
+        _snapshot([_node("n1", 1)], [_job("a", runs="n1"), best_effort]),
+        # More important tasks within one job.
+        _snapshot([_node("n1", 2)], [_job("a", runs="n1", waits=1), _job("b", runs="n1")]),
+    )

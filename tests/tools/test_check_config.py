@@ -1,0 +1,162 @@
+"""No finding is a guess: each shows on a cluster of at most three jobs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    check_config,
+)
+from batchsched.testing import configs
+from batchsched.tools import Finding
+from batchsched.tools.check_config import decisions, evicts_for_ever
+from batchsched.tools.small_clusters import small_clusters
+
+
+def config(actions: object, *tiers: list[object]) -> SchedulerConfig:
+    mapping: dict[str, object] = {"actions": actions}
+    if tiers:
+        mapping["tiers"] = [{"plugins": tier} for tier in tiers]
+    return SchedulerConfig.from_mapping(mapping)
+
+
+ALL = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder"]
+
+
+def assert_shown(finding: Finding, checked: SchedulerConfig) -> None:
+    assert finding.place
+    assert finding.consequence
+    assert finding.advice
+    if finding.shows == "cannot be built":
+        assert finding.snapshot is None
+        return
+    assert finding.snapshot is not None
+    assert len(finding.snapshot.jobs) <= 3
+    result = Scheduler(checked).schedule(finding.snapshot)
+    if finding.shows == "decides otherwise":
+        assert finding.instead is not None
+        other = Scheduler(finding.instead).schedule(finding.snapshot)
+        assert decisions(other) != decisions(result)
+    elif finding.shows == "reserves":
+        assert result.reserved
+    else:
+        assert evicts_for_ever(Scheduler(checked), finding.snapshot)
+
+
+@given(configs())
+@settings(max_examples=40)
+def test_every_finding_shows_on_its_cluster(config: SchedulerConfig) -> None:
+    findings = check_config(config)
+    for finding in findings:
+        assert_shown(finding, config)
+        json.dumps(finding.to_dict())
+    assert check_config(config) == findings
+
+
+@given(configs())
+@settings(max_examples=10)
+def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
+    for finding in check_config(config):
+        if finding.instead is not None:
+            again = {(f.code, f.place) for f in check_config(finding.instead)}
+            assert (finding.code, finding.place) not in again
+
+
+@pytest.mark.parametrize(
+    ("checked", "code", "place"),
+    [
+        (config("allocate", ["gang", "proportion"]), "NoPredicates", "tiers"),
+        (config("allocate", ["predicates"]), "NoGang", "tiers"),
+        (
+            config("allocate", [{"name": "gang", "enableJobReady": False}, "predicates"]),
+            "SwitchedOff",
+            "tiers[0].plugins[0].enableJobReady",
+        ),
+        (
+            config("preempt", ["gang", "conformance"], ["drf", "predicates"]),
+            "ShadowedVerdicts",
+            "tiers[1].plugins[0]",
+        ),
+        (config("allocate", ALL), "ProportionWithoutReclaim", "tiers[0].plugins[5]"),
+        (
+            config(
+                [
+                    {"name": "allocate", "arguments": {"unready": "discard"}},
+                    {"name": "backfill", "arguments": {"strategy": "release"}},
+                ],
+                ALL,
+            ),
+            "ReleaseWithoutHold",
+            "actions[1]",
+        ),
+        (
+            config(
+                "allocate",
+                [
+                    "gang",
+                    "predicates",
+                    {
+                        "name": "nodeorder",
+                        "arguments": {
+                            "leastrequested.weight": 0,
+                            "nodeaffinity.weight": "0",
+                            "podaffinity.weight": 0,
+                            "balancedresource.weight": 0,
+                        },
+                    },
+                ],
+            ),
+            "ZeroWeights",
+            "tiers[0].plugins[2].arguments",
+        ),
+        (config("reserve", ALL), "ReservationsMustBeKept", "actions[0]"),
+        (config("allocate, preempt", ["predicates", "nodeorder"]), "NoVictims", "actions[1]"),
+    ],
+)
+def test_each_kind_is_found(checked: SchedulerConfig, code: str, place: str) -> None:
+    found = [finding for finding in check_config(checked) if finding.code == code]
+    assert [finding.place for finding in found] == [place]
+    assert_shown(found[0], checked)
+
+
+def test_what_cannot_be_built_is_found_with_its_path() -> None:
+    wrong = SchedulerConfig(
+        actions=config("allocate").actions, tiers=config("allocate", ["drff"]).tiers
+    )
+    (finding,) = check_config(wrong)
+    assert (finding.code, finding.place) == ("Invalid", "tiers[0].plugins[0]")
+    assert "did you mean 'drf'" in finding.consequence
+
+
+def test_it_says_whether_a_finding_shows_on_ones_own_cluster() -> None:
+    one = Resource(milli_cpu=1000)
+    quiet = Snapshot(nodes=[NodeInfo(name="n", allocatable=one)], queues=[Queue(name="q")])
+    task = TaskInfo(uid="t", name="t", resreq=one)
+    cordoned = Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=one, unschedulable=True)],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", tasks=[task])],
+    )
+    checked = config("allocate", ["gang"])
+    for snapshot, shows in ((quiet, False), (cordoned, True), (None, None)):
+        (finding,) = check_config(checked, snapshot)
+        assert finding.code == "NoPredicates"
+        assert finding.shows_on_yours is shows
+
+
+def test_the_small_clusters_are_small_and_always_the_same() -> None:
+    clusters = small_clusters()
+    assert all(len(cluster.jobs) <= 3 for cluster in clusters)
+    assert len(set(clusters)) == len(clusters)
+    assert small_clusters() is clusters

@@ -1,0 +1,141 @@
+"""A shrunk snapshot still shows what it should, and nothing in it could be taken away."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Snapshot,
+    SnapshotError,
+    TaskInfo,
+    TaskStatus,
+    UnfitReason,
+    schedule,
+    shrink,
+)
+from batchsched.testing import snapshots
+
+
+def waits(snapshot: Snapshot) -> bool:
+    return bool(schedule(snapshot).pending)
+
+
+def objects(snapshot: Snapshot) -> int:
+    tasks = sum(len(job.tasks) for job in snapshot.jobs) + len(snapshot.other_tasks)
+    return tasks + len(snapshot.jobs) + len(snapshot.nodes) + len(snapshot.queues)
+
+
+def cluster(*, nodes: int, jobs: int) -> Snapshot:
+    """A cluster that is full: every node runs three tasks of one cpu, and many jobs wait."""
+    one = Resource(milli_cpu=1000, memory=1 << 30)
+    running = [
+        JobInfo(
+            name=f"runs-{i:05}",
+            queue=f"q{i % 3}",
+            tasks=[
+                TaskInfo(
+                    uid=f"runs-{i:05}-{k}",
+                    name="t",
+                    resreq=one,
+                    status=TaskStatus.RUNNING,
+                    node_name=f"node-{i:04}",
+                )
+                for k in range(3)
+            ],
+        )
+        for i in range(nodes)
+    ]
+    waiting = [
+        JobInfo(
+            name=f"waits-{i:05}",
+            queue=f"q{i % 3}",
+            priority=i % 5,
+            creation_time=float(i),
+            min_available=2,
+            tasks=[TaskInfo(uid=f"waits-{i:05}-{k}", name="t", resreq=one) for k in range(2)],
+        )
+        for i in range(jobs)
+    ]
+    return Snapshot(
+        nodes=[NodeInfo(name=f"node-{i:04}", allocatable=3 * one) for i in range(nodes)],
+        queues=[Queue(name=f"q{i}", weight=i + 1) for i in range(3)],
+        jobs=[*running, *waiting],
+        now=1e6,
+    )
+
+
+@given(snapshots())
+@settings(max_examples=15)
+def test_what_is_left_still_shows_it_and_is_not_larger(snapshot: Snapshot) -> None:
+    if not waits(snapshot):
+        with pytest.raises(SnapshotError, match="does not hold"):
+            shrink(snapshot, waits)
+        return
+    small = shrink(snapshot, waits, neutral=True)
+    assert waits(small)
+    assert objects(small) <= objects(snapshot)
+    assert shrink(small, waits, neutral=True) == small
+
+
+@given(snapshots(max_jobs=3, max_tasks=3))
+@settings(max_examples=10)
+def test_nothing_that_is_left_could_be_taken_away_alone(snapshot: Snapshot) -> None:
+    if not waits(snapshot):
+        return
+    small = shrink(snapshot, waits)
+    for job in small.jobs:
+        assert not waits(evolve(small, jobs=[other for other in small.jobs if other is not job]))
+    for queue in small.queues:
+        left = [other for other in small.queues if other is not queue]
+        jobs = [job for job in small.jobs if job.queue != queue.name]
+        assert not waits(evolve(small, queues=left, jobs=jobs))
+
+
+def test_a_large_cluster_becomes_small() -> None:
+    def lacks_cpu_on_a_node(snapshot: Snapshot) -> bool:
+        return any(
+            reason.tally is not None
+            and any(u.reason is UnfitReason.INSUFFICIENT_RESOURCE for u in reason.tally.unfit)
+            for reason in schedule(snapshot).pending.values()
+        )
+
+    small = shrink(cluster(nodes=60, jobs=120), lacks_cpu_on_a_node, neutral=True)
+    assert lacks_cpu_on_a_node(small)
+    assert objects(small) <= 5
+    assert [node.name for node in small.nodes] == ["n1"]
+    assert small.now == 0
+    assert max(node.allocatable.milli_cpu for node in small.nodes) <= 10
+
+
+def test_names_that_matter_are_kept() -> None:
+    snapshot = Snapshot(queues=[Queue(name="research"), Queue(name="other")])
+    small = shrink(
+        snapshot, lambda s: any(queue.name == "research" for queue in s.queues), neutral=True
+    )
+    assert [queue.name for queue in small.queues] == ["research"]
+
+
+def test_gangs_are_halved_together_with_what_they_need() -> None:
+    tasks = [TaskInfo(uid=f"t{i}", name="t") for i in range(64)]
+    snapshot = Snapshot(
+        queues=[Queue(name="q")], jobs=[JobInfo(name="j", queue="q", min_available=64, tasks=tasks)]
+    )
+    small = shrink(
+        snapshot,
+        lambda s: any(job.min_available > 1 and len(job.tasks) > 1 for job in s.jobs),
+    )
+    assert [(len(job.tasks), job.min_available) for job in small.jobs] == [(2, 2)]
+
+
+def test_what_the_question_raises_is_not_hidden() -> None:
+    def fails(snapshot: Snapshot) -> bool:
+        raise KeyError(len(snapshot.jobs))
+
+    with pytest.raises(KeyError):
+        shrink(Snapshot(), fails)
