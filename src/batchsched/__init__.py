@@ -65,7 +65,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.tools import check_config, compare, shrink
+from batchsched.tools import cheapest, check_config, compare, shrink, what_if
 from batchsched.transition.next_snapshot import as_new, next_snapshot
 from batchsched.transition.reservations import reservations_to_keep
 
@@ -143,6 +143,7 @@ __all__ = [
     "WeightedPodTerm",
     "WhyPending",
     "as_new",
+    "cheapest",
     "check_config",
     "compare",
     "default_registry",
@@ -151,4 +152,5 @@ __all__ = [
     "schedule",
     "shrink",
     "sum_resources",
+    "what_if",
 ]

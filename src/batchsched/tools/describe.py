@@ -1,0 +1,66 @@
+"""Changes and amounts in words."""
+
+from __future__ import annotations
+
+from attrs import Attribute, AttrsInstance, fields
+
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.resources import Amount, Resource
+
+__all__ = ["amount_text", "described", "resource_text"]
+
+_GIB = 1 << 30
+
+
+def described(change: AttrsInstance) -> str:
+    """Return a change in a line.
+
+    >>> from batchsched.live import JobChanged, TaskSucceeded
+    >>> described(JobChanged("team/j", priority=5)), described(TaskSucceeded("t1"))
+    ("JobChanged 'team/j': priority=5", "TaskSucceeded 't1'")
+    """
+    if isinstance(change, SchedulerConfig):
+        actions = ", ".join(action.name for action in change.actions)
+        tiers = " | ".join(", ".join(p.name for p in tier.plugins) for tier in change.tiers)
+        return f"another configuration decides: {actions}; plugins {tiers}"
+    name = ""
+    details: list[str] = []
+    attributes: tuple[Attribute[object], ...] = fields(type(change))
+    for attribute in attributes:
+        value: object = getattr(change, attribute.name)
+        if isinstance(value, (JobInfo, TaskInfo)):
+            name = f" {value.uid!r}"
+        elif isinstance(value, NodeInfo):
+            name = f" {value.name!r}"
+            details.append(resource_text(value.allocatable))
+        elif isinstance(value, Queue):
+            name = f" {value.name!r}"
+            details.append(f"weight={value.weight}")
+        elif attribute.name in ("uid", "name", "job_uid"):
+            name = f" {value!r}"
+        elif isinstance(value, tuple):
+            details.append(f"{len(value)} {attribute.name}")  # pyright: ignore[reportUnknownArgumentType]
+        elif value is not None:
+            details.append(f"{attribute.name}={value!r}")
+    text = f"{type(change).__name__}{name}"
+    return f"{text}: {', '.join(details)}" if details else text
+
+
+def resource_text(resource: Resource) -> str:
+    """Return a resource as people say it: ``2 cpu, 4 GiB, 1 nvidia.com/gpu``."""
+    parts = [amount_text(name, amount) for name, amount in resource.dimensions() if amount]
+    return ", ".join(parts) or "nothing"
+
+
+def amount_text(dimension: str, amount: Amount) -> str:
+    """Return an amount of one dimension as people say it.
+
+    >>> amount_text("cpu", 1500), amount_text("memory", 3 << 29), amount_text("gpu", 2000)
+    ('1.5 cpu', '1.5 GiB', '2 gpu')
+    """
+    if dimension == "memory":
+        if abs(amount) < _GIB / 100:
+            return f"{amount:g} bytes of memory"
+        return f"{amount / _GIB:.4g} GiB"
+    return f"{amount / 1000:.4g} {dimension}"

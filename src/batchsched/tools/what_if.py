@@ -1,0 +1,250 @@
+"""what_if: what a cycle would decide if something were different, and cheapest: what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from attrs import frozen
+
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.errors import EventError, Fault
+from batchsched.live import Cluster, Event, TimePassed
+from batchsched.model.result import CycleResult
+from batchsched.model.serialisation import JsonValue
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import shown
+from batchsched.scheduler import Scheduler
+from batchsched.tools.compare import Comparison, compare
+from batchsched.tools.describe import described
+from batchsched.tools.report import Section, as_html, as_text
+
+__all__ = ["Change", "Cheapest", "CycleRun", "WhatIf", "cheapest", "starts", "what_if"]
+
+
+@frozen
+class CycleRun:
+    """A cycle runs, its decisions take effect, and time passes: for chains of changes."""
+
+    seconds: float = 0.0
+    """How long after the cycle what comes next happens."""
+
+
+Change = Event | SchedulerConfig | CycleRun
+"""What may be different: something happens, another configuration decides, or a cycle runs."""
+
+_KINDS = (*Event.__args__, SchedulerConfig, CycleRun)
+
+
+@frozen(kw_only=True)
+class WhatIf:
+    """What a cycle would decide; printed as text, shown in a notebook as tables."""
+
+    changes: tuple[Change, ...]
+    """What is different."""
+    snapshot: Snapshot
+    """The cluster with the changes."""
+    result: CycleResult
+    """What would be decided then."""
+    difference: Comparison
+    """How that differs from what is decided now."""
+
+    def sections(self) -> Iterator[Section]:
+        """Yield what there is to say."""
+        yield Section("If", tuple(described(change) for change in self.changes) or ("nothing",))
+        yield from self.difference.sections()
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return it as dicts, lists, texts and numbers only, ready for JSON."""
+        return {
+            "if": [described(change) for change in self.changes],
+            "result": self.result.to_dict(),
+            "difference": self.difference.to_dict(),
+        }
+
+    def _repr_html_(self) -> str:
+        return as_html(self.sections())
+
+    def __str__(self) -> str:
+        return as_text(self.sections())
+
+
+def what_if(
+    snapshot: Snapshot,
+    *changes: Change,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+) -> WhatIf:
+    """Return what a cycle would decide if something were different, and how that differs from now.
+
+    Changes happen one after the other, and then a cycle runs. A `CycleRun` among them makes a
+    chain: what is decided by then takes effect before the rest happens.
+
+    Args:
+        snapshot: the cluster now.
+        changes: events such as `batchsched.live.NodeAdded`; configurations, which decide from
+            there on; and `CycleRun`.
+        config: what decides now; None: the default.
+        registry: what configurations may name.
+
+    Raises:
+        EventError: changes name what is not there, or are none; all faults at once.
+
+    >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo
+    >>> from batchsched.live import NodeAdded
+    >>> one = Resource(milli_cpu=1000)
+    >>> waiting = JobInfo(name="j", queue="q", tasks=[TaskInfo(uid="t", name="t", resreq=one)])
+    >>> snapshot = Snapshot(queues=[Queue(name="q")], jobs=[waiting])
+    >>> answer = what_if(snapshot, NodeAdded(NodeInfo(name="n1", allocatable=one)))
+    >>> [(change.task, change.kind) for change in answer.difference.changes]
+    [('t', 'starts')]
+
+    """
+    trials = Trials(snapshot, config, registry)
+    return trials.what_if(changes)
+
+
+class Trials:
+    """Tries changes on one cluster, one after the other, each undone before the next.
+
+    The first cycle costs what a cycle costs; the others cost what the changes change.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, config: SchedulerConfig | None, registry: Registry | None
+    ) -> None:
+        self._snapshot = snapshot
+        self._registry = registry
+        self._cluster = Cluster(snapshot)
+        self._live = Scheduler(config, registry).attach(self._cluster)
+        self._now: CycleResult | None = None
+
+    @property
+    def now(self) -> CycleResult:
+        """What is decided without any change."""
+        if self._now is None:
+            self._now = self._live.schedule()
+        return self._now
+
+    def result(self, changes: Sequence[Change], *, reasons: bool = False) -> CycleResult:
+        """Return what would be decided after changes, without what it compares to."""
+        return self._after(changes, reasons=reasons)[1]
+
+    def what_if(self, changes: Sequence[Change]) -> WhatIf:
+        """Return what would be decided after changes, and how that differs from now."""
+        now = self.now
+        snapshot, result = self._after(changes, reasons=True)
+        return WhatIf(
+            changes=tuple(changes),
+            snapshot=snapshot,
+            result=result,
+            difference=compare(now, result, self._snapshot, after_snapshot=snapshot),
+        )
+
+    def _after(self, changes: Sequence[Change], *, reasons: bool) -> tuple[Snapshot, CycleResult]:
+        faults = [
+            Fault(
+                f"changes[{position}]",
+                f"expected an event, a SchedulerConfig or a CycleRun, got {shown(change)}",
+            )
+            for position, change in enumerate(changes)
+            if not isinstance(change, _KINDS)
+        ]
+        if faults:
+            raise EventError(faults)
+        live = self._live
+        with self._cluster.trial() as cluster:
+            events: list[Event] = []
+            for change in changes:
+                if not isinstance(change, (SchedulerConfig, CycleRun)):
+                    events.append(change)
+                    continue
+                cluster.apply(*events)
+                events.clear()
+                if isinstance(change, SchedulerConfig):
+                    live = Scheduler(change, self._registry).attach(cluster)
+                else:
+                    cluster.carry_out(live.schedule(reasons=False))
+                    if change.seconds:
+                        cluster.apply(TimePassed(cluster.now + change.seconds))
+            cluster.apply(*events)
+            result = live.schedule(reasons=reasons)
+            return (cluster.snapshot() if reasons else self._snapshot), result
+
+
+Goal = Callable[[CycleResult], bool]
+"""Whether a result is good enough."""
+
+
+def starts(snapshot: Snapshot, uid: str, /) -> Goal:
+    """Return the goal that a task starts, or any task of a job, by UID.
+
+    Raises:
+        UnknownNameError: there is no such job or task.
+
+    """
+    if any(job.uid == uid for job in snapshot.jobs):
+        uids = {task.uid for task in snapshot.job(uid).tasks}
+    else:
+        uids = {snapshot.task(uid).uid}
+    return lambda result: any(bind.task_uid in uids for bind in result.binds)
+
+
+@frozen(kw_only=True)
+class Cheapest:
+    """The first of a list of changes that reaches a goal."""
+
+    position: int
+    """Where it stands in the list, from 0."""
+    answer: WhatIf
+    """What would be decided with it."""
+
+    def __str__(self) -> str:
+        return f"number {self.position + 1} is enough\n{self.answer}"
+
+
+def cheapest(
+    snapshot: Snapshot,
+    goal: Goal | str,
+    candidates: Sequence[Change | Sequence[Change]],
+    *,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+) -> Cheapest | None:
+    """Return the first of a list of changes with which a goal is reached; None: none of them.
+
+    The list is to be in order of what the changes cost; that is for the caller to know. Each is
+    tried by itself with a cycle, which costs what the change changes.
+
+    Args:
+        snapshot: the cluster now.
+        goal: whether a result is good enough; or the UID of a job or task that is to start.
+        candidates: changes, or several that are made together; see `what_if`.
+        config: what decides; None: the default.
+        registry: what configurations may name.
+
+    Raises:
+        EventError: a change cannot be made.
+        UnknownNameError: the goal names what is not there.
+
+    >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo
+    >>> from batchsched.live import JobChanged, NodeAdded
+    >>> one = Resource(milli_cpu=1000)
+    >>> job = JobInfo(name="j", queue="q", tasks=[TaskInfo(uid="t", name="t", resreq=2 * one)])
+    >>> snapshot = Snapshot(queues=[Queue(name="q")], jobs=[job])
+    >>> found = cheapest(snapshot, "default/j", [
+    ...     JobChanged("default/j", priority=9),
+    ...     NodeAdded(NodeInfo(name="small", allocatable=one)),
+    ...     NodeAdded(NodeInfo(name="large", allocatable=2 * one)),
+    ... ])
+    >>> found.position
+    2
+
+    """
+    reached = starts(snapshot, goal) if isinstance(goal, str) else goal
+    trials = Trials(snapshot, config, registry)
+    for position, candidate in enumerate(candidates):
+        changes = tuple(candidate) if isinstance(candidate, (list, tuple)) else (candidate,)
+        if reached(trials.result(changes)):
+            return Cheapest(position=position, answer=trials.what_if(changes))
+    return None

@@ -1,0 +1,130 @@
+"""What would be decided is what a cycle decides on the cluster as it would be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+
+from batchsched import (
+    EventError,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    UnknownNameError,
+    cheapest,
+    schedule,
+    what_if,
+)
+from batchsched.live import JobChanged, NodeAdded, NodeChanged, QueueChanged, TaskSucceeded
+from batchsched.testing import configs, snapshots
+from batchsched.tools import CycleRun
+
+CPU = Resource(milli_cpu=1000)
+
+
+def waiting(name: str, queue: str = "q", size: int = 1, **more: object) -> JobInfo:
+    task = TaskInfo(uid=name, name=name, resreq=size * CPU)
+    return JobInfo(name=name, queue=queue, tasks=[task], **more)  # type: ignore[arg-type]
+
+
+FULL = Snapshot(
+    nodes=[NodeInfo(name="n1", allocatable=CPU)],
+    queues=[Queue(name="q")],
+    jobs=[
+        JobInfo(
+            name="r",
+            queue="q",
+            tasks=[
+                TaskInfo(uid="r", name="r", resreq=CPU, status=TaskStatus.RUNNING, node_name="n1")
+            ],
+        ),
+        waiting("a", creation_time=1.0),
+        waiting("b", creation_time=2.0),
+    ],
+)
+
+
+@given(snapshots(), configs())
+@settings(max_examples=40)
+def test_if_nothing_is_different_nothing_differs(
+    snapshot: Snapshot, config: SchedulerConfig
+) -> None:
+    answer = what_if(snapshot, config=config)
+    assert answer.result == Scheduler(config).schedule(snapshot)
+    assert answer.difference.is_same
+
+
+@given(snapshots())
+@settings(max_examples=40)
+def test_it_is_what_a_cycle_decides_on_the_changed_cluster(snapshot: Snapshot) -> None:
+    node = evolve(snapshot.nodes[0], allocatable=3 * snapshot.nodes[0].allocatable)
+    job = snapshot.jobs[0]
+    answer = what_if(snapshot, NodeChanged(node), JobChanged(job.uid, priority=7))
+    changed = evolve(
+        snapshot,
+        nodes=[node, *snapshot.nodes[1:]],
+        jobs=[evolve(job, priority=7), *snapshot.jobs[1:]],
+    )
+    assert answer.snapshot == changed
+    assert answer.result == schedule(changed)
+
+
+def test_a_task_that_ended_makes_room_for_the_next() -> None:
+    answer = what_if(FULL, TaskSucceeded("r"))
+    assert {change.task: change.kind for change in answer.difference.changes}["a"] == "starts"
+    assert str(answer).startswith("If\n  TaskSucceeded 'r'\nWhat differs")
+    assert json.dumps(answer.to_dict())
+    assert "<h4>If</h4>" in answer._repr_html_()
+
+
+def test_another_configuration_decides_from_there_on() -> None:
+    config = SchedulerConfig.from_mapping(
+        {"tiers": [{"plugins": ["gang", "priority", "predicates"]}]}
+    )
+    others = [job for job in FULL.jobs if job.name != "b"]
+    snapshot = evolve(FULL, jobs=[*others, waiting("b", priority=5, creation_time=2.0)])
+    gone = TaskSucceeded("r")
+    plain = SchedulerConfig.from_mapping({"tiers": [{"plugins": ["gang", "predicates"]}]})
+    first = what_if(snapshot, gone, config=plain)
+    second = what_if(snapshot, gone, config, config=plain)
+    assert [bind.task_uid for bind in first.result.binds] == ["a"]
+    assert [bind.task_uid for bind in second.result.binds] == ["b"]
+
+
+def test_a_chain_lets_cycles_take_effect_between_changes() -> None:
+    answer = what_if(FULL, TaskSucceeded("r"), CycleRun(10), TaskSucceeded("a"))
+    assert [bind.task_uid for bind in answer.result.binds] == ["b"]
+    assert answer.snapshot.now == 10
+
+
+def test_the_cheapest_is_the_first_that_is_enough() -> None:
+    candidates = [
+        JobChanged("default/b", priority=5),
+        QueueChanged(Queue(name="q", weight=9)),
+        (TaskSucceeded("r"), JobChanged("default/b", priority=5)),
+        NodeAdded(NodeInfo(name="n2", allocatable=9 * CPU)),
+    ]
+    found = cheapest(FULL, "default/b", candidates)
+    assert found is not None
+    assert found.position == 2
+    assert "number 3 is enough" in str(found)
+    assert cheapest(FULL, "b", candidates[:2]) is None
+    assert cheapest(FULL, lambda result: len(result.binds) == 2, candidates) is not None
+    with pytest.raises(UnknownNameError):
+        cheapest(FULL, "nobody", candidates)
+
+
+def test_what_cannot_happen_is_told() -> None:
+    with pytest.raises(EventError, match="no task 'x'"):
+        what_if(FULL, TaskSucceeded("x"))
+    with pytest.raises(EventError, match=r"changes\[1\]: expected an event"):
+        what_if(FULL, TaskSucceeded("r"), "more")  # type: ignore[arg-type]
