@@ -65,7 +65,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.tools import cheapest, check_config, compare, shrink, what_if
+from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if
 from batchsched.transition.next_snapshot import as_new, next_snapshot
 from batchsched.transition.reservations import reservations_to_keep
 
@@ -147,6 +147,7 @@ __all__ = [
     "check_config",
     "compare",
     "default_registry",
+    "explain",
     "next_snapshot",
     "reservations_to_keep",
     "schedule",

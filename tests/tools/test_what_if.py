@@ -69,13 +69,9 @@ def test_it_is_what_a_cycle_decides_on_the_changed_cluster(snapshot: Snapshot) -
     node = evolve(snapshot.nodes[0], allocatable=3 * snapshot.nodes[0].allocatable)
     job = snapshot.jobs[0]
     answer = what_if(snapshot, NodeChanged(node), JobChanged(job.uid, priority=7))
-    changed = evolve(
-        snapshot,
-        nodes=[node, *snapshot.nodes[1:]],
-        jobs=[evolve(job, priority=7), *snapshot.jobs[1:]],
-    )
-    assert answer.snapshot == changed
-    assert answer.result == schedule(changed)
+    assert answer.snapshot.nodes[0] == node
+    assert answer.snapshot.job(job.uid).priority == 7
+    assert answer.result == schedule(answer.snapshot)
 
 
 def test_a_task_that_ended_makes_room_for_the_next() -> None:

@@ -202,6 +202,10 @@ class PluginSet:
 
     # Orders
 
+    def names_on(self, point: str) -> list[str]:
+        """Return the plugins that have an extension point that is on, in the order of asking."""
+        return [name for name, _ in self._on(point)]
+
     def job_key(self, job: JobState) -> SortKey:
         """Return the key of a job under job_order; the least goes first."""
         key: list[object] = []

@@ -70,8 +70,6 @@ class _Teller:
         self._waiting: list[TraceEvent] = []
         self._rivals_at = rivals_at
         self._count = 0
-        self.opened: list[tuple[str, frozenset[str]]] = []
-        """Plugins, and their extension points that are on."""
 
     @property
     def action(self) -> str:
@@ -99,10 +97,6 @@ class _Teller:
         while self._waiting:
             self._trace(self._waiting.pop(0))
 
-    def names_on(self, point: str) -> list[str]:
-        """Return the plugins that have an extension point that is on, in order."""
-        return [name for name, points in self.opened if point in points]
-
 
 class _TracedPlugin:
     """A plugin whose verdicts are told."""
@@ -115,7 +109,6 @@ class _TracedPlugin:
         name = self._configured.name
         opened = self._configured.plugin.open(view)
         points = points_of(name, opened) - self._configured.disabled
-        self._teller.opened.append((name, points))
         if not points.intersection(_JUDGES):
             return opened
         return _Judge(name, opened, self._teller)
@@ -444,11 +437,11 @@ class TracedSession(Session):
         return is_overused
 
     def _job_key(self, job: JobState) -> dict[str, object]:
-        names = [*self._teller.names_on("job_order_key"), "creation_time", "uid"]
+        names = [*self.plugin_set.names_on("job_order_key"), "creation_time", "uid"]
         return dict(zip(names, self.plugin_set.job_key(job), strict=True))
 
     def _queue_key(self, queue: QueueState, need: Need | None) -> dict[str, object]:
-        names = [*self._teller.names_on("queue_order_key"), "creation_time", "name"]
+        names = [*self.plugin_set.names_on("queue_order_key"), "creation_time", "name"]
         return dict(zip(names, self.plugin_set.queue_key(queue, need), strict=True))
 
     def _job_taken(self, job: JobState, others: Collection[JobState]) -> None:

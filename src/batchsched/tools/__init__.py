@@ -2,6 +2,8 @@
 
 from batchsched.tools.check_config import Finding, check_config
 from batchsched.tools.compare import Comparison, TaskChange, compare
+from batchsched.tools.explain import explain
+from batchsched.tools.explanation import Explanation
 from batchsched.tools.parting import Parting
 from batchsched.tools.shrink import shrink
 from batchsched.tools.what_if import Cheapest, CycleRun, WhatIf, cheapest, starts, what_if
@@ -10,6 +12,7 @@ __all__ = [
     "Cheapest",
     "Comparison",
     "CycleRun",
+    "Explanation",
     "Finding",
     "Parting",
     "TaskChange",
@@ -17,6 +20,7 @@ __all__ = [
     "cheapest",
     "check_config",
     "compare",
+    "explain",
     "shrink",
     "starts",
     "what_if",

@@ -244,7 +244,7 @@ def cheapest(
     reached = starts(snapshot, goal) if isinstance(goal, str) else goal
     trials = Trials(snapshot, config, registry)
     for position, candidate in enumerate(candidates):
-        changes = tuple(candidate) if isinstance(candidate, (list, tuple)) else (candidate,)
+        changes = tuple(candidate) if isinstance(candidate, Sequence) else (candidate,)
         if reached(trials.result(changes)):
             return Cheapest(position=position, answer=trials.what_if(changes))
     return None

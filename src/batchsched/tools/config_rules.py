@@ -1,0 +1,278 @@
+"""What a configuration is suspected of, and what it would be instead; `check_config` tries it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from attrs import evolve, frozen
+
+from batchsched.config.options import ActionOption, PluginOption, Tier
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.plugin.arguments import ArgumentValue
+
+__all__ = ["RULES", "Suspected", "action_named"]
+
+
+@frozen(kw_only=True)
+class Suspected:
+    """Something that may follow from a configuration, and what to have instead."""
+
+    code: str
+    place: str
+    consequence: str
+    advice: str
+    instead: SchedulerConfig
+
+
+def _plugins(config: SchedulerConfig) -> Iterator[tuple[int, int, PluginOption]]:
+    for at, tier in enumerate(config.tiers):
+        for position, plugin in enumerate(tier.plugins):
+            yield at, position, plugin
+
+
+def _find(config: SchedulerConfig, name: str) -> tuple[str, PluginOption] | None:
+    for at, position, plugin in _plugins(config):
+        if plugin.name == name:
+            return f"tiers[{at}].plugins[{position}]", plugin
+    return None
+
+
+def action_named(config: SchedulerConfig, name: str) -> tuple[str, ActionOption] | None:
+    """Return where an action stands first in a configuration, and its option."""
+    for position, action in enumerate(config.actions):
+        if action.name == name:
+            return f"actions[{position}]", action
+    return None
+
+
+def _with_plugin(config: SchedulerConfig, name: str) -> SchedulerConfig:
+    tiers = config.tiers or (Tier(),)
+    last = evolve(tiers[-1], plugins=(*tiers[-1].plugins, PluginOption(name=name)))
+    return evolve(config, tiers=(*tiers[:-1], last))
+
+
+def _changed(
+    config: SchedulerConfig, name: str, change: Callable[[PluginOption], PluginOption]
+) -> SchedulerConfig:
+    return evolve(
+        config,
+        tiers=[
+            evolve(tier, plugins=[change(p) if p.name == name else p for p in tier.plugins])
+            for tier in config.tiers
+        ],
+    )
+
+
+def _with_flags(flags: Mapping[str, bool], plugin: PluginOption) -> PluginOption:
+    return evolve(plugin, flags=flags)
+
+
+def _with_argument(
+    arguments: Mapping[str, ArgumentValue], name: str, value: ArgumentValue
+) -> dict[str, ArgumentValue]:
+    return {**arguments, name: value}
+
+
+def _missing(config: SchedulerConfig) -> Iterator[Suspected]:
+    for name, code, consequence in (
+        ("predicates", "NoPredicates", "tasks are placed on nodes that do not take them"),
+        ("gang", "NoGang", "a job starts with fewer tasks than must start together"),
+    ):
+        if _find(config, name) is None:
+            yield Suspected(
+                code=code,
+                place="tiers",
+                consequence=consequence,
+                advice=f"add plugin {name!r}",
+                instead=_with_plugin(config, name),
+            )
+
+
+_SWITCHED = {
+    "enableJobOrder": "jobs are not ordered by it",
+    "enableQueueOrder": "queues are not ordered by it",
+    "enableTaskOrder": "tasks are not ordered by it",
+    "enablePredicate": "tasks are placed on nodes that do not take them",
+    "enableNodeOrder": "it does not say which node is best",
+    "enablePreemptable": "it has no say in whom preempt evicts",
+    "enableReclaimable": "it has no say in whom reclaim evicts",
+    "enableJobReady": "a job starts with fewer tasks than must start together",
+    "enableJobPipelined": "promises are made to jobs for which they are not enough",
+}
+
+
+def _switched_off(config: SchedulerConfig) -> Iterator[Suspected]:
+    for at, position, plugin in _plugins(config):
+        for flag, is_on in sorted(plugin.flags.items()):
+            if not is_on:
+                flags = {name: on for name, on in plugin.flags.items() if name != flag}
+                yield Suspected(
+                    code="SwitchedOff",
+                    place=f"tiers[{at}].plugins[{position}].{flag}",
+                    consequence=f"plugin {plugin.name!r}: {_SWITCHED.get(flag, 'it is not asked')}",
+                    advice=f"leave out {flag}, unless that is what is wanted",
+                    instead=_changed(config, plugin.name, partial(_with_flags, flags)),
+                )
+
+
+_ALWAYS_ANSWER = {"gang", "conformance"}
+"""Plugins that call everybody a victim whom they do not protect: later tiers never decide."""
+
+
+def _shadowed(config: SchedulerConfig) -> Iterator[Suspected]:
+    judges = {"gang", "conformance", "priority", "drf"}
+    deciding: int | None = None
+    for at, tier in enumerate(config.tiers):
+        names = {p.name for p in tier.plugins if p.flags.get("enablePreemptable", True)} & judges
+        if deciding is None:
+            if names and names <= _ALWAYS_ANSWER:
+                deciding = at
+            continue
+        for position, plugin in enumerate(tier.plugins):
+            if plugin.name not in names - _ALWAYS_ANSWER:
+                continue
+            without = evolve(tier, plugins=[p for p in tier.plugins if p is not plugin])
+            tiers = list(config.tiers)
+            tiers[at] = without
+            before = tiers[deciding]
+            tiers[deciding] = evolve(before, plugins=(*before.plugins, plugin))
+            yield Suspected(
+                code="ShadowedVerdicts",
+                place=f"tiers[{at}].plugins[{position}]",
+                consequence=(
+                    f"whom plugin {plugin.name!r} would spare is evicted: tier {deciding} names "
+                    "victims whenever there are any, and the first tier that does decides"
+                ),
+                advice=f"put it into tier {deciding}, or those of that tier behind it",
+                instead=evolve(config, tiers=tiers),
+            )
+
+
+def _at_minimum(config: SchedulerConfig) -> Iterator[Suspected]:
+    gang = _find(config, "gang")
+    evicting = action_named(config, "preempt") or action_named(config, "reclaim")
+    if gang is None or evicting is None or gang[1].arguments.get("atMinimum") == "whole-job":
+        return
+    whole = _changed(
+        config,
+        "gang",
+        lambda p: evolve(p, arguments=_with_argument(p.arguments, "atMinimum", "whole-job")),
+    )
+    yield Suspected(
+        code="AtMinimumProtected",
+        place=gang[0],
+        consequence=(
+            f"action {evicting[1].name!r} can never evict a job that runs with no more tasks than "
+            "it needs, and so no job of one task, whatever its priority"
+        ),
+        advice="give gang the argument atMinimum: whole-job",
+        instead=whole,
+    )
+
+
+def _no_victims(config: SchedulerConfig) -> Iterator[Suspected]:
+    for action, flag, able in (
+        ("preempt", "enablePreemptable", ("gang", "conformance", "priority", "drf")),
+        ("reclaim", "enableReclaimable", ("gang", "conformance", "proportion", "capacity")),
+    ):
+        found = action_named(config, action)
+        is_on = any(
+            plugin.flags.get(flag, True) for _, _, plugin in _plugins(config) if plugin.name in able
+        )
+        if found is not None and not is_on and all(p.name in _KNOWN for *_, p in _plugins(config)):
+            name = "priority" if action == "preempt" else "proportion"
+            instead = _with_plugin(config, name)
+            if _find(config, name) is not None:
+                instead = _changed(config, name, lambda p: evolve(p, flags={}))
+            yield Suspected(
+                code="NoVictims",
+                place=found[0],
+                consequence=f"action {action!r} can never evict anybody: no plugin names victims",
+                advice=f"add plugin {name!r}, or switch it on",
+                instead=instead,
+            )
+
+
+_KNOWN = (
+    *("capacity", "conformance", "drf", "gang"),
+    *("nodeorder", "predicates", "priority", "proportion"),
+)
+"""The plugins of which it is known that no other names victims."""
+
+
+def _release_without_hold(config: SchedulerConfig) -> Iterator[Suspected]:
+    backfill, allocate = action_named(config, "backfill"), action_named(config, "allocate")
+    if backfill is None or allocate is None or backfill[1].arguments.get("strategy") != "release":
+        return
+    if allocate[1].arguments.get("unready") == "hold":
+        return
+    actions = [
+        evolve(a, arguments=_with_argument(a.arguments, "unready", "hold"))
+        if a.name == "allocate"
+        else a
+        for a in config.actions
+    ]
+    yield Suspected(
+        code="ReleaseWithoutHold",
+        place=backfill[0],
+        consequence=(
+            "strategy 'release' finds nothing to release: allocate takes back at once what a gang "
+            "that cannot start was given, so others take it for good and the gang is not first"
+        ),
+        advice="give allocate the argument unready: hold, or leave out the strategy",
+        instead=evolve(config, actions=actions),
+    )
+
+
+def _proportion_without_reclaim(config: SchedulerConfig) -> Iterator[Suspected]:
+    for name in ("proportion", "capacity"):
+        found = _find(config, name)
+        if (
+            found is None
+            or action_named(config, "reclaim") is not None
+            or action_named(config, "allocate") is None
+        ):
+            continue
+        yield Suspected(
+            code=f"{name.capitalize()}WithoutReclaim",
+            place=found[0],
+            consequence=(
+                "a queue that has less than its share waits until tasks of other queues end by "
+                "themselves, however much those have beyond theirs"
+            ),
+            advice="run action 'reclaim' before allocate",
+            instead=evolve(config, actions=(ActionOption(name="reclaim"), *config.actions)),
+        )
+
+
+_WEIGHTS = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "balancedresource")
+
+
+def _zero_weights(config: SchedulerConfig) -> Iterator[Suspected]:
+    found = _find(config, "nodeorder")
+    if found is None:
+        return
+    defaults = {"mostrequested": 0}
+    weights = [found[1].arguments.get(f"{name}.weight", defaults.get(name, 1)) for name in _WEIGHTS]
+    if any(str(weight).strip() not in ("0", "0.0") for weight in weights):
+        return
+    yield Suspected(
+        code="ZeroWeights",
+        place=f"{found[0]}.arguments",
+        consequence="every node scores the same, so the first by name is filled first",
+        advice="give a weight of 1 or more, or leave out plugin 'nodeorder'",
+        instead=_changed(config, "nodeorder", lambda p: evolve(p, arguments={})),
+    )
+
+
+RULES: tuple[Callable[[SchedulerConfig], Iterator[Suspected]], ...] = (
+    _missing,
+    _switched_off,
+    _shadowed,
+    _no_victims,
+    _at_minimum,
+    _release_without_hold,
+    _proportion_without_reclaim,
+    _zero_weights,
+)

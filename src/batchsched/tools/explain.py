@@ -1,0 +1,354 @@
+"""explain: why a job waits, who is in the way, and what would let it start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve
+
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.live import (
+    JobChanged,
+    NodeChanged,
+    QueueChanged,
+    TaskSucceeded,
+)
+from batchsched.model.cluster import JobInfo
+from batchsched.model.resources import Resource
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.placement import Fit
+from batchsched.scheduler import Scheduler
+from batchsched.session.session import Session
+from batchsched.session.trace_events import TraceEvent, VerdictsGiven
+from batchsched.session.tracing import TracedSession
+from batchsched.state.records import JobState, TaskState
+from batchsched.tools.describe import resource_text
+from batchsched.tools.explanation import (
+    Explanation,
+    TriedChange,
+    VictimsJudged,
+)
+from batchsched.tools.near_nodes import nearest_nodes
+from batchsched.tools.standing import standing_of_queue
+from batchsched.tools.what_if import Change, Trials, starts
+
+__all__ = ["explain"]
+
+_NEAREST = 3
+_BEFORE = 5
+_EVICTING = ("preempt", "reclaim")
+
+
+def explain(
+    snapshot: Snapshot,
+    result: CycleResult,
+    job_or_task: str,
+    *,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+    try_changes: bool = True,
+) -> Explanation:
+    """Return why a job waits: its place in the order, its queue, the nodes, and what would help.
+
+    What would help is found by trying: each change that is told was made on its own, a whole
+    cycle was run, and a task of the job was bound in it. The changes tried are: as much more on
+    the nearest node as is missing there; a task that runs there ended; a lower `min_available`; a
+    priority above those before it; a higher weight of the queue. There may be others.
+
+    O(nodes + tasks), the verdicts on all that runs if the configuration has preempt or reclaim,
+    and a cycle for each change tried.
+
+    Args:
+        snapshot: the cluster.
+        result: what was decided on it.
+        job_or_task: the UID of the job, or of one of its tasks.
+        config: what decided; None: the default.
+        registry: what the configuration may name.
+        try_changes: whether to look for changes that would help.
+
+    Raises:
+        UnknownNameError: there is no such job or task.
+
+    >>> from batchsched import JobInfo, NodeInfo, Queue, TaskInfo, schedule
+    >>> large = TaskInfo(uid="t", name="t", resreq=Resource(milli_cpu=3000))
+    >>> snapshot = Snapshot(
+    ...     nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))],
+    ...     queues=[Queue(name="q")],
+    ...     jobs=[JobInfo(name="j", queue="q", tasks=[large])],
+    ... )
+    >>> explanation = explain(snapshot, schedule(snapshot), "default/j")
+    >>> explanation.nearest[0].missing, [change.text for change in explanation.would_start]
+    (Resource(milli_cpu=1000, memory=0), ["1 cpu more on node 'n1'"])
+
+    """
+    job = _job_of(snapshot, job_or_task)
+    scheduler = Scheduler(config, registry)
+    session = scheduler.open(snapshot)
+    state = session.ledger.jobs[job.uid]
+    waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
+    named = next((task for task in waiting if task.uid == job_or_task), None)
+    task = named if named is not None else _first_left(session, waiting, result)
+    position, others, before, decided_by = _place(session, state)
+    lacking = max(0, state.min_available - state.ready_count)
+    explanation = Explanation(
+        job=job.uid,
+        task=None if task is None else task.uid,
+        summary=_summary(job, result, task),
+        position=position,
+        waiting_jobs=others,
+        before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
+        decided_by=decided_by,
+        queue=standing_of_queue(session, state, scheduler.config),
+        min_available=state.min_available,
+        ready=state.ready_count,
+        lacking=lacking,
+        at_once=_at_once(session, state, waiting),
+        nodes=len(snapshot.nodes),
+        available=0,
+        unfit={},
+        nearest=(),
+        victims=(),
+        would_start=(),
+        tried=0,
+    )
+    if task is None:
+        return explanation
+    tally = session.placement.tally(task)
+    near = nearest_nodes(session, result, task)
+    explanation = evolve(
+        explanation,
+        available=tally.available,
+        unfit={unfit.text: count for unfit, count in tally.unfit.items()},
+        nearest=near,
+        victims=_victims(snapshot, scheduler.config, registry, task.uid),
+    )
+    if not try_changes or _is_started(job, result):
+        return explanation
+    candidates = _candidates(session, explanation, state, task, before)
+    found, tried = _what_helps(snapshot, scheduler.config, registry, job.uid, candidates)
+    return evolve(explanation, would_start=found, tried=tried)
+
+
+def _job_of(snapshot: Snapshot, uid: str) -> JobInfo:
+    for job in snapshot.jobs:
+        if job.uid == uid or any(task.uid == uid for task in job.tasks):
+            return job
+    return snapshot.job(uid)  # which says what there is
+
+
+def _first_left(
+    session: Session, waiting: Sequence[TaskState], result: CycleResult
+) -> TaskState | None:
+    left = [task for task in session.in_task_order(waiting) if task.uid in result.pending]
+    return next((t for t in left if not t.is_best_effort), left[0] if left else None)
+
+
+def _is_started(job: JobInfo, result: CycleResult) -> bool:
+    uids = {task.uid for task in job.tasks}
+    return any(bind.task_uid in uids for bind in result.binds)
+
+
+def _summary(job: JobInfo, result: CycleResult, task: TaskState | None) -> str:
+    condition = result.left_out.get(job.uid)
+    if condition is not None:
+        return f"it is left out: {condition}"
+    if task is not None:
+        reason = result.pending.get(task.uid)
+        text = "it was not asked for" if reason is None else reason.text
+        code = "" if reason is None else f" ({reason.why.value})"
+        return f"it waits{code}: {text}"
+    outcome = result.jobs.get(job.uid)
+    phase = "is not in the result" if outcome is None else f"is {outcome.phase.value}"
+    return f"no task of it is left pending; it {phase}"
+
+
+# Where it stands
+
+
+def _place(session: Session, state: JobState) -> tuple[int | None, int, list[JobState], str]:
+    """Return the job's place in its queue, how many wait there, who is before it, and by what."""
+    if state.queue is None or not state.in_session or not state.count(TaskStatus.PENDING):
+        return None, 0, [], ""
+    keys = {
+        job.uid: (session.job_order_key(job), job)
+        for job in state.queue.jobs
+        if job.in_session and job.count(TaskStatus.PENDING)
+    }
+    mine = keys[state.uid][0]
+    ahead = sorted((k for k in keys.values() if k[0] < mine), key=lambda item: item[0])
+    before = [job for _, job in ahead]
+    decided_by = ""
+    if ahead:
+        names = [*session.plugin_set.names_on("job_order_key"), "creation_time", "uid"]
+        values = zip(names, ahead[-1][0], mine, strict=True)
+        decided_by = next(name for name, theirs, own in values if theirs != own)
+    return len(before) + 1, len(keys), before, decided_by
+
+
+def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) -> int:
+    """Return how many of the tasks find room at once when nobody else comes before."""
+    if not state.in_session:
+        return 0
+    count = 0
+    with session.statement(is_trial=True) as trial:
+        for task in session.in_task_order(waiting):
+            node = session.placement.best(task, Fit.NOW)
+            if node is not None:
+                trial.allocate(task, node)
+                count += 1
+        trial.discard()
+    return count
+
+
+# Victims
+
+
+def _victims(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    registry: Registry | None,
+    uid: str,
+) -> tuple[VictimsJudged, ...]:
+    """Return what plugins say of all whom preempt and reclaim could evict, as the cycle begins."""
+    actions = [action.name for action in config.actions if action.name in _EVICTING]
+    if not actions:
+        return ()
+    said: dict[tuple[str, str, str], dict[str, None]] = {}
+
+    def collect(event: TraceEvent) -> None:
+        if isinstance(event, VerdictsGiven):
+            for candidate, verdict in event.verdicts.items():
+                said.setdefault((event.action, event.plugin, verdict), {})[candidate] = None
+
+    session = Scheduler(config, registry, trace=collect).open(snapshot)
+    claimant = session.task(uid)
+    job = claimant.job
+    if job is None or not job.in_session:
+        return ()
+    for action in dict.fromkeys(actions):
+        session.action_name = action
+        for node in session.nodes:
+            running = session.running_on(node)
+            if action == "preempt":
+                candidates = [t for t in running.of_queue(job.queue).tasks if t.job is not job]
+                judge = session.preemptable
+            else:
+                candidates = list(running.of_other_queues(job.queue).tasks)
+                judge = session.reclaimable
+            if candidates:
+                judge(claimant, session.in_victim_order(candidates))
+    if isinstance(session, TracedSession):
+        session.flush()
+    return tuple(
+        VictimsJudged(
+            action=action,
+            plugin=plugin,
+            verdict=verdict,
+            count=len(candidates),
+            example=min(candidates),
+        )
+        for (action, plugin, verdict), candidates in said.items()
+    )
+
+
+# What would help
+
+
+def _candidates(
+    session: Session,
+    explanation: Explanation,
+    state: JobState,
+    task: TaskState,
+    before: Sequence[JobState],
+) -> Iterator[tuple[Change, str]]:
+    """Yield single changes that may help, and what is said of each."""
+    open_nodes = [node for node in explanation.nearest if not node.refusal]
+    lacking = max(1, explanation.lacking)
+    for node in open_nodes[:1]:
+        info = session.node(node.name).info
+        for count in sorted({max(1, lacking - explanation.at_once), lacking}):
+            # What is idle there may be enough for a part of the first of them.
+            first = node.missing if not node.missing.is_empty() else task.info.start_request
+            more = first + (count - 1) * task.info.start_request
+            if not more.is_empty():
+                grown = evolve(info, allocatable=info.allocatable + more)
+                yield NodeChanged(grown), f"{resource_text(more)} more on node {node.name!r}"
+    for node in open_nodes[:2]:
+        enough = [h for h in node.holders if h.how == "runs" and _covers(h.amount, node.missing)]
+        for holder in enough[-1:]:
+            whose = f" of job {holder.job!r}" if holder.job else ""
+            yield TaskSucceeded(holder.task), f"task {holder.task!r}{whose} ended"
+    for least in sorted({explanation.ready + explanation.at_once, 1}, reverse=True):
+        if 0 < least < state.min_available:
+            yield (
+                JobChanged(state.uid, min_available=least),
+                f"min_available {least} in place of {state.min_available}",
+            )
+    if before:
+        highest = max(before, key=lambda job: job.info.priority)
+        if highest.info.priority >= state.info.priority:
+            yield (
+                JobChanged(state.uid, priority=highest.info.priority + 1),
+                f"priority {highest.info.priority + 1}, above that of {highest.uid!r}",
+            )
+    queue = state.queue
+    if queue is not None and len(session.queues) > 1:
+        for weight in (queue.info.weight + 1, queue.info.weight * 4 + 1):
+            yield (
+                QueueChanged(evolve(queue.info, weight=weight)),
+                f"weight {weight} of queue {queue.name!r} in place of {queue.info.weight}",
+            )
+
+
+def _covers(amount: Resource, missing: Resource) -> bool:
+    return missing.fits(amount)
+
+
+def _what_helps(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    registry: Registry | None,
+    job_uid: str,
+    candidates: Iterator[tuple[Change, str]],
+) -> tuple[tuple[TriedChange, ...], int]:
+    """Return the changes that were seen to help, and how many were tried.
+
+    A change that does not help while nobody else waits is not tried with all that wait: that
+    would take long, and it would hardly help there.
+    """
+    reached = starts(snapshot, job_uid)
+    alone = Trials(_waiting_alone(snapshot, job_uid), config, registry)
+    whole: Trials | None = None
+    found: list[TriedChange] = []
+    helpful: set[str] = set()
+    tried = 0
+    for change, text in candidates:
+        kind = type(change).__name__
+        if isinstance(change, JobChanged):
+            kind = text.partition(" ")[0]
+        if kind in helpful:
+            continue  # a smaller change of the kind is enough
+        tried += 1
+        if not reached(alone.result((change,))):
+            continue
+        if whole is None:
+            whole = Trials(snapshot, config, registry)
+        if reached(whole.result((change,))):
+            helpful.add(kind)
+            found.append(TriedChange(change=change, text=text))
+    return tuple(found), tried
+
+
+def _waiting_alone(snapshot: Snapshot, job_uid: str) -> Snapshot:
+    """Return the snapshot without the other jobs of which all tasks wait."""
+    return evolve(
+        snapshot,
+        jobs=[
+            job
+            for job in snapshot.jobs
+            if job.uid == job_uid or any(t.status is not TaskStatus.PENDING for t in job.tasks)
+        ],
+    )

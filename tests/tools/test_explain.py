@@ -1,0 +1,213 @@
+"""An explanation tells the truth: what it says would help was seen to help."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    Taint,
+    TaintEffect,
+    TaskInfo,
+    TaskStatus,
+    UnknownNameError,
+    explain,
+    schedule,
+    what_if,
+)
+from batchsched.testing import configs, snapshots
+from batchsched.tools import Explanation
+from batchsched.tools.what_if import starts
+
+CPU = Resource(milli_cpu=1000)
+
+
+def running(uid: str, node: str, size: int = 1, **more: object) -> TaskInfo:
+    return TaskInfo(
+        uid=uid,
+        name=uid,
+        resreq=size * CPU,
+        status=TaskStatus.RUNNING,
+        node_name=node,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def waiting(name: str, queue: str = "q", count: int = 1, size: int = 1, **more: object) -> JobInfo:
+    tasks = [
+        TaskInfo(uid=f"{name}-{i}", name=f"{name}-{i}", resreq=size * CPU) for i in range(count)
+    ]
+    return JobInfo(name=name, queue=queue, tasks=tasks, **more)  # type: ignore[arg-type]
+
+
+def explained(snapshot: Snapshot, uid: str, config: SchedulerConfig | None = None) -> Explanation:
+    return explain(snapshot, schedule(snapshot, config=config), uid, config=config)
+
+
+@given(snapshots(), configs())
+@settings(max_examples=12)
+def test_every_change_that_is_told_does_help(snapshot: Snapshot, config: SchedulerConfig) -> None:
+    result = Scheduler(config).schedule(snapshot)
+    for job in snapshot.jobs[:2]:
+        explanation = explain(snapshot, result, job.uid, config=config)
+        assert len(explanation.would_start) <= explanation.tried
+        for helpful in explanation.would_start:
+            after = what_if(snapshot, helpful.change, config=config).result
+            assert starts(snapshot, job.uid)(after)
+        assert json.dumps(explanation.to_dict())
+        lines = str(explanation).splitlines()
+        assert len(lines) <= 60
+        assert max(map(len, lines)) <= 100
+
+
+FULL = Snapshot(
+    nodes=[
+        NodeInfo(name="n1", allocatable=4 * CPU),
+        NodeInfo(name="n2", allocatable=2 * CPU),
+        NodeInfo(
+            name="n3",
+            allocatable=9 * CPU,
+            taints=[Taint(key="broken", effect=TaintEffect.NO_SCHEDULE)],
+        ),
+    ],
+    queues=[Queue(name="q"), Queue(name="other")],
+    jobs=[
+        JobInfo(
+            name="r",
+            queue="q",
+            estimate=100.0,
+            tasks=[running("r1", "n1", 3, start_time=50.0), running("r2", "n2", 2)],
+        ),
+        waiting("first", size=3, priority=2),
+        waiting("job", size=3, creation_time=5.0),
+    ],
+    now=60.0,
+)
+
+
+def test_it_tells_the_place_in_the_order_and_who_is_before() -> None:
+    explanation = explained(FULL, "default/job")
+    assert (explanation.position, explanation.waiting_jobs) == (2, 2)
+    assert explanation.before_it == ("default/first",)
+    assert explanation.decided_by == "priority"
+    assert explanation.task == "job-0"
+    assert "it waits (" in explanation.summary
+
+
+def test_it_tells_what_the_nearest_nodes_lack_and_who_holds_it_until_when() -> None:
+    explanation = explained(FULL, "job-0")
+    first, second, third = explanation.nearest
+    assert (first.name, first.missing) == ("n1", 2 * CPU)
+    assert (second.name, second.missing) == ("n2", 3 * CPU)
+    assert third.refusal == "node(s) had untolerated taint"
+    (holder,) = first.holders
+    assert (holder.task, holder.how, holder.until) == ("r1", "runs", 150.0)
+    assert second.holders[0].until is None
+    assert explanation.unfit == {"insufficient cpu": 2, "node(s) had untolerated taint": 1}
+    assert explanation.available == 0
+
+
+def test_it_tells_how_its_queue_stands() -> None:
+    queue = explained(FULL, "default/job").queue
+    assert (queue.name, queue.allocated, queue.share) == ("q", 5 * CPU, 5 / 15)
+    assert queue.deserved == 11 * CPU
+    assert not queue.is_overused
+
+
+def test_it_finds_the_smallest_room_on_one_node_that_would_do() -> None:
+    alone = evolve(FULL, jobs=[job for job in FULL.jobs if job.name != "first"])
+    texts = [change.text for change in explained(alone, "default/job").would_start]
+    assert texts == ["2 cpu more on node 'n1'", "task 'r1' of job 'default/r' ended"]
+
+
+def test_it_finds_that_a_gang_could_be_smaller() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=3 * CPU)],
+        queues=[Queue(name="q")],
+        jobs=[waiting("gang", count=5, min_available=5)],
+    )
+    explanation = explained(snapshot, "default/gang")
+    assert (explanation.lacking, explanation.at_once) == (5, 3)
+    texts = [change.text for change in explanation.would_start]
+    assert texts == ["2 cpu more on node 'n1'", "min_available 3 in place of 5"]
+
+
+def test_it_finds_that_a_higher_priority_or_weight_would_do() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=CPU)],
+        queues=[Queue(name="q")],
+        jobs=[waiting("first", priority=3), waiting("job")],
+    )
+    texts = [change.text for change in explained(snapshot, "default/job").would_start]
+    assert "priority 4, above that of 'default/first'" in texts
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=6 * CPU)],
+        queues=[Queue(name="a", weight=2), Queue(name="b", weight=4)],
+        jobs=[waiting("a", "a", 9), waiting("b", "b", 9)],
+    )
+    explanation = explain(snapshot, schedule(snapshot), "a-8", try_changes=False)
+    assert explanation.would_start == ()
+    assert explanation.tried == 0
+
+
+def test_it_tells_who_was_considered_for_eviction_and_why_not() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=2 * CPU)],
+        queues=[Queue(name="q")],
+        jobs=[
+            JobInfo(
+                name="r",
+                queue="q",
+                min_available=2,
+                priority=9,
+                tasks=[running("r1", "n1"), running("r2", "n1")],
+            ),
+            waiting("job"),
+        ],
+    )
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": "allocate, preempt",
+            "tiers": [{"plugins": ["priority", "conformance", "predicates"]}],
+        }
+    )
+    victims = explained(snapshot, "default/job", config).victims
+    assert {(v.action, v.plugin, v.verdict, v.count) for v in victims} >= {
+        ("preempt", "priority", "protected", 2)
+    }
+
+
+def test_a_job_of_an_unknown_queue_is_explained_too() -> None:
+    snapshot = Snapshot(jobs=[waiting("job", "nowhere")])
+    explanation = explained(snapshot, "default/job")
+    assert not explanation.queue.is_known
+    assert explanation.position is None
+    assert "it is left out: QueueUnknown" in explanation.summary
+    assert "queue nowhere is not there" in str(explanation)
+
+
+def test_a_job_that_starts_needs_nothing() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=CPU)],
+        queues=[Queue(name="q")],
+        jobs=[waiting("job")],
+    )
+    explanation = explained(snapshot, "default/job")
+    assert explanation.task is None
+    assert explanation.summary == "no task of it is left pending; it is Running"
+    assert explanation.tried == 0
+
+
+def test_what_is_not_there_is_told() -> None:
+    with pytest.raises(UnknownNameError, match="nobody"):
+        explained(FULL, "nobody")
