@@ -50,15 +50,43 @@ def test_a_gang_takes_all_it_needs_before_the_next_job_has_its_turn() -> None:
     assert places(result, "a")["a-3"] == "Pending"
 
 
-def test_a_job_that_cannot_be_placed_does_not_come_back() -> None:
+def test_a_task_that_cannot_be_placed_is_passed_over() -> None:
     snapshot = cluster(
         [node("n1", "4C9G")],
-        job("a", "9C1G", "1C1G", minimum=1),
+        job("a", "9C1G", "1C1G", "9C1G", "1C1G", minimum=1),
+        job("b", "1C1G"),
+    )
+    result = PLAIN.schedule(snapshot)
+    assert bound(result) == {"a-2": "n1", "a-4": "n1", "b-1": "n1"}
+
+
+def test_a_gang_is_given_up_when_what_is_left_is_not_enough_for_it() -> None:
+    snapshot = cluster(
+        [node("n1", "4C9G")],
+        job("a", "1C1G", "9C1G", "9C1G", "1C1G", "1C1G", minimum=4),
         job("b", "1C1G"),
     )
     result = PLAIN.schedule(snapshot)
     assert bound(result) == {"b-1": "n1"}
-    assert places(result, "a") == {"a-1": "Pending", "a-2": "Pending"}
+    # After the second that fits nowhere only three can have a place: it is not tried further.
+    assert places(result, "a") == {
+        "a-1": "Allocated n1",
+        **{f"a-{number}": "Pending" for number in (2, 3, 4, 5)},
+    }
+
+
+def test_promises_that_are_enough_are_kept_when_unready_turns_are_undone() -> None:
+    leaving = job("x", "1C1G@n1")
+    snapshot = cluster(
+        [node("n1", "2C9G")],
+        evolve(leaving, tasks=[evolve(leaving.tasks[0], status=TaskStatus.RELEASING)]),
+        job("a", "1C1G", "1C1G"),
+        job("b", "1C1G"),
+    )
+    result = scheduler(action("allocate", unready="discard")).schedule(snapshot)
+    assert not result.binds
+    assert places(result, "a") == {"a-1": "Allocated n1", "a-2": "Pipelined n1"}
+    assert places(result, "b") == {"b-1": "Pending"}
 
 
 def test_best_effort_tasks_are_not_its_business() -> None:

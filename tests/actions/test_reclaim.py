@@ -85,11 +85,11 @@ def test_nobody_is_evicted_for_a_task_that_fits_or_asks_for_nothing() -> None:
 def test_nodes_are_tried_in_node_order() -> None:
     made = cluster(
         [node("n1", "2C0G"), node("n2", "4C0G")],
-        job("a", "2C0G@n1", "2C0G@n2", "2C0G@n2", minimum=0),
-        job("b", "2C0G", queue="r"),
+        job("a", "2C0G@n2", "2C0G@n1", "2C0G@n2", minimum=0),
+        job("b", "2C0G", "2C0G", minimum=1, queue="r"),
         queues=("q", "r"),
     )
-    assert evicted(RECLAIM.schedule(made)) == ["a-1"]
+    assert evicted(RECLAIM.schedule(made)) == ["a-2"]  # a-1 is covered, a-3 less valuable
 
 
 def test_only_the_shortfall_is_evicted() -> None:

@@ -124,7 +124,7 @@ def test_what_is_not_given_is_as_documented() -> None:
         starving_job_time_threshold=172_800, reserved_node_percent=50, in_order=False
     )
     assert AllocateAction.from_arguments(Arguments({})) == AllocateAction(
-        discard_unready=False, evict_backfill=False, starvation_threshold=None
+        discard_unready=True, evict_backfill=False, starvation_threshold=None
     )
     assert BackfillAction.from_arguments(Arguments({})) == BackfillAction(
         strategy="best-effort", best_node=False, starvation_threshold=None

@@ -24,7 +24,7 @@ from batchsched.session.session import Session
 
 S = TaskStatus
 V, X = Verdict.VICTIM, Verdict.PROTECTED
-IN_SNAPSHOT = [status for status in S if status.in_snapshot]
+IN_SNAPSHOT = [status for status in S if status.in_snapshot and status is not S.PIPELINED]
 
 
 def one_job(minimum: int, *statuses: TaskStatus) -> Session:
@@ -147,9 +147,59 @@ def test_evicting_all_its_victims_leaves_a_gang_whole(running: int, minimum: int
     of = one_job(minimum, *[S.RUNNING] * running)
     plugin = plugin_object(of, "gang")
     candidates = list(of.ledger.tasks.values())
-    verdicts = plugin.preemptable(None, candidates)
+    verdicts = plugin.preemptable(candidates[0], candidates) if candidates else []
     left = running - list(verdicts).count(V)
     assert left == min(running, minimum) or left == running
+
+
+W = Verdict.WITH_JOB
+
+
+def gangs_of_three_priorities(at_minimum: str) -> Session:
+    return opened(
+        cluster(
+            [node("n1", "9C9G")],
+            job("low", "1C1G@n1", "1C1G@n1", minimum=1, priority=1),
+            job("high", "1C1G@n1", minimum=1, priority=3),
+            job("c", "1C1G", "1C1G@n1", minimum=1, priority=2),
+            job("d", "1C1G", minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        [("gang", {"atMinimum": at_minimum})],
+    )
+
+
+@pytest.mark.parametrize(("at_minimum", "goes"), [("protect", X), ("whole-job", W)])
+def test_a_job_at_its_minimum_goes_as_a_whole_if_that_is_asked_for(
+    at_minimum: str, goes: Verdict
+) -> None:
+    of = gangs_of_three_priorities(at_minimum)
+    plugin = plugin_object(of, "gang")
+    others = [of.task(uid) for uid in ("low-1", "low-2", "high-1")]
+    # Within a queue only for a job of higher priority, and never for the job itself.
+    assert list(plugin.preemptable(of.task("c-1"), others)) == [V, goes, X]
+    assert list(plugin.preemptable(of.task("c-1"), [of.task("c-2")])) == [X]
+    assert list(plugin.reclaimable(of.task("d-1"), others)) == [V, goes, goes]
+    assert list(plugin.reclaimable(of.task("c-1"), [of.task("c-2")])) == [X]
+    # What was lent is called in whatever becomes of the job; whole, if what is left is useless.
+    called_in = V if at_minimum == "protect" else W
+    assert list(plugin.revocable(of.task("d-1"), others)) == [V, called_in, called_in]
+
+
+@pytest.mark.parametrize("at_minimum", ["protect", "whole-job"])
+def test_who_is_known_to_be_safe_or_bound_to_the_job_is_so_in_the_verdicts(at_minimum: str) -> None:
+    of = gangs_of_three_priorities(at_minimum)
+    of.evict(of.task("low-1"), claimant=of.task("c-1"))
+    plugin = plugin_object(of, "gang")
+    for claimant, uids in (("c-1", ["low-2", "high-1"]), ("d-1", ["low-2", "high-1", "c-2"])):
+        candidates = [of.task(uid) for uid in uids]
+        point = plugin.preemptable if claimant == "c-1" else plugin.reclaimable
+        verdicts = point(of.task(claimant), candidates)
+        shielded = plugin.shielded(of.task(claimant), candidates)
+        assert list(shielded) == [verdict is X for verdict in verdicts]
+        assert list(plugin.only_with_job(of.task(claimant), candidates)) == [
+            verdict is not V for verdict in verdicts
+        ]
 
 
 def test_at_close_jobs_that_are_not_ready_are_unschedulable() -> None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 from attrs import evolve
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.support.books import dump, opened, plugin_object
 from tests.support.clusters import cluster, job, node
@@ -21,11 +21,12 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
     TaskInfo,
+    TaskStatus,
 )
 from batchsched.plugin import Verdict
 from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
-from batchsched.testing import check_cycle
+from batchsched.testing import check_cycle, snapshots
 from batchsched.testing.reference import reference_schedule
 
 V, X = Verdict.VICTIM, Verdict.PROTECTED
@@ -272,7 +273,7 @@ def test_a_queue_is_overused_when_it_has_all_that_it_deserves() -> None:
     assert not of.overused(of.queues["q"])
 
 
-def test_a_queue_gives_back_what_is_beyond_its_share_and_no_more() -> None:
+def test_a_queue_gives_back_what_is_beyond_its_share_and_nothing_that_is_covered() -> None:
     of = opened(
         cluster(
             [node("n1", "6C0G"), node("n2", "6C0G")],
@@ -285,29 +286,160 @@ def test_a_queue_gives_back_what_is_beyond_its_share_and_no_more() -> None:
     )
     plugin = plugin_object(of, "proportion")
     claimant = of.task("b-1")
-    # q has 10 cpu and deserves 6; r has 1 and deserves 6.
+    # q has 10 cpu and deserves 6, which reaches its first three tasks; r has 1 and deserves 6.
     a = [of.task(f"a-{i}") for i in range(1, 6)]
-    assert list(plugin.reclaimable(claimant, a)) == [V, V, X, X, X]
-    assert list(plugin.reclaimable(claimant, [of.task("c-1"), *a])) == [X, V, V, X, X, X]
+    assert list(plugin.reclaimable(claimant, a)) == [X, X, X, V, V]
+    assert list(plugin.reclaimable(claimant, [of.task("c-1"), *a])) == [X, X, X, X, V, V]
     assert list(plugin.reclaimable(claimant, [])) == []
 
 
-def test_only_chosen_victims_are_charged_to_their_queue() -> None:
+def memory_beyond_the_share() -> Session:
+    """q has 3 cpu and 12 GiB and deserves 6 and 6; what it has of memory reaches for one task."""
+    return opened(
+        cluster(
+            [node("n1", "12C12G"), node("n2", "0C0G")],
+            job("a", *["1C4G@n1"] * 3, minimum=1),
+            job("b", *["9C0G", "0C2G", "1C1G", "0C9G"], minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("claimant", "verdicts"),
+    [
+        ("b-2", [X, V, V]),  # memory is asked for
+        ("b-3", [X, V, V]),  # memory too
+        ("b-4", [X, X, X]),  # more than r deserves
+        ("b-1", [X, X, X]),  # the same, of cpu
+    ],
+)
+def test_only_what_is_asked_for_counts_and_only_within_the_claimants_share(
+    claimant: str, verdicts: list[Verdict]
+) -> None:
+    of = memory_beyond_the_share()
+    plugin = plugin_object(of, "proportion")
+    candidates = [of.task(f"a-{i}") for i in (1, 2, 3)]
+    assert list(plugin.reclaimable(of.task(claimant), candidates)) == verdicts
+
+
+def test_of_what_is_not_beyond_the_share_nothing_is_given() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "12C12G")],
+            job("a", *["1C4G@n1"] * 3, minimum=1),
+            job("b", "2C0G", "9C9G", minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    candidates = [of.task(f"a-{i}") for i in (1, 2, 3)]
+    verdicts = plugin_object(of, "proportion").reclaimable(of.task("b-1"), candidates)
+    assert list(verdicts) == [X, X, X]  # 3 of 6 cpu, though two of them are not covered
+
+
+@pytest.mark.parametrize(("minimum", "gives"), [(1, V), (2, V), (3, V), (4, X)])
+def test_a_gang_claims_only_if_all_that_it_needs_stays_within_its_share(
+    minimum: int, gives: Verdict
+) -> None:
     of = opened(
         cluster(
             [node("n1", "12C0G")],
-            job("a", "5C0G@n1", "1C0G@n1", "3C0G@n1", minimum=1),
+            job("a", *["2C0G@n1"] * 6, minimum=1),
+            job("b", *["2C0G"] * 5, "", minimum=minimum, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    # Both deserve 6 cpu: three tasks of 2.
+    plugin = plugin_object(of, "proportion")
+    assert list(plugin.reclaimable(of.task("b-1"), [of.task("a-6")])) == [gives]
+    # What has been promised meanwhile counts as allocated, and is needed no more.
+    of.evict(of.task("a-6"), claimant=of.task("b-1"))
+    of.pipeline(of.task("b-1"), of.nodes[0])
+    assert list(plugin.reclaimable(of.task("b-2"), [of.task("a-5")])) == [gives]
+
+
+def test_a_job_is_covered_from_its_minimum_and_jobs_by_priority() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "12C0G")],
+            job("low", *["1C0G@n1"] * 4, minimum=1, priority=1),
+            job("high", *["2C0G@n1"] * 4, minimum=2, priority=2),
             job("b", *["2C0G"] * 9, minimum=1, queue="r"),
             queues=("q", "r"),
         ),
         ["proportion"],
     )
+    plugin, claimant = plugin_object(of, "proportion"), of.task("b-1")
+    # 6 cpu: the gang's minimum (4) and one more (2); what is left reaches for nothing.
+    low = [of.task(f"low-{i}") for i in (4, 3, 2, 1)]
+    high = [of.task(f"high-{i}") for i in (4, 3, 2, 1)]
+    assert list(plugin.reclaimable_alone(claimant, [*low, *high])) == [V] * 5 + [X] * 3
+    of.evict(of.task("high-1"), claimant=claimant)  # for a job of its own queue, say
+    # Three are left, all of them covered now.
+    assert list(plugin.reclaimable_alone(claimant, [*low, *high[:3]])) == [V] * 4 + [X] * 3
+
+
+def test_a_minimum_that_the_share_does_not_reach_leaves_it_to_others() -> None:
+    of = opened(
+        cluster(
+            [node("n1", "12C0G")],
+            job("gang", *["2C0G@n1"] * 5, minimum=4, priority=2),
+            job("low", *["1C0G@n1"] * 2, minimum=1, priority=1),
+            job("b", *["2C0G"] * 9, minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    plugin, claimant = plugin_object(of, "proportion"), of.task("b-1")
+    gang = [of.task(f"gang-{i}") for i in (5, 4, 3, 2, 1)]
+    low = [of.task(f"low-{i}") for i in (2, 1)]
+    assert list(plugin.reclaimable_alone(claimant, [*gang, *low])) == [V] * 5 + [X] * 2
+    with of.statement() as statement:
+        for task in gang:
+            statement.evict(task, claimant=claimant)
+        assert list(plugin.reclaimable_alone(claimant, low)) == [X] * 2
+    assert list(plugin.reclaimable_alone(claimant, [*gang, *low])) == [V] * 5 + [X] * 2
+    of.evict(gang[4], claimant=claimant)
+    of.evict(gang[3], claimant=claimant)  # three are left, which are 6 cpu
+    assert list(plugin.reclaimable_alone(claimant, [*gang[:3], *low])) == [X] * 3 + [V] * 2
+
+
+@given(snapshots(constraints=False, always=["running"]), st.lists(st.integers(0, 99), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_what_is_covered_is_the_same_however_it_came_about(
+    snapshot: Snapshot, steps: list[int]
+) -> None:
+    of = opened(snapshot, ["proportion", "priority"])
     plugin = plugin_object(of, "proportion")
-    # 9 held, 6 deserved: 5 is too much, and leaves the account as it is for those that follow.
-    candidates = [of.task("a-1"), of.task("a-3"), of.task("a-2")]
-    assert list(plugin.reclaimable(of.task("b-1"), candidates)) == [X, V, X]
-    candidates = [of.task("a-2"), of.task("a-1"), of.task("a-3")]
-    assert list(plugin.reclaimable(of.task("b-1"), candidates)) == [V, X, X]
+    pending = [task for task in of.ledger.tasks.values() if task.status is TaskStatus.PENDING]
+    running = [
+        task
+        for task in of.ledger.tasks.values()
+        if task.status is TaskStatus.RUNNING and task.job is not None and task.job.in_session
+    ]
+    if not running or not [task for task in pending if task.job is not None]:
+        return
+
+    def covered() -> list[bool]:
+        accounts = {name: one.coverage for name, one in plugin._accounts.items()}
+        return [accounts[task.job.queue.name].covers(task) for task in running]
+
+    with of.statement() as statement:
+        for step in steps:
+            covered()
+            if step % 3 == 0:
+                statement.rollback(len(statement) // 2)
+                continue
+            task = running[step % len(running)]
+            if task.status is TaskStatus.RUNNING:
+                statement.evict(task, claimant=pending[0])
+        found = covered()
+        for account in plugin._accounts.values():
+            account.coverage._covered = None  # begin anew
+        assert found == covered()
 
 
 def test_backfill_tasks_count_nowhere_and_are_always_victims() -> None:
@@ -361,7 +493,7 @@ def test_jobs_that_are_left_out_count_all_the_same() -> None:
     assert account(of, "q")[:2] == ((3000, 0), (1000, 0))
 
 
-def test_a_queue_may_give_if_it_has_what_it_deserves_or_a_backfill_task() -> None:
+def test_a_queue_may_give_if_it_has_more_than_it_deserves_or_a_backfill_task() -> None:
     def giving(*requests: str) -> Session:
         return opened(
             cluster(
@@ -375,7 +507,7 @@ def test_a_queue_may_give_if_it_has_what_it_deserves_or_a_backfill_task() -> Non
 
     for requests, expected in (
         (["7C0G@n1", "1C0G"], True),  # it deserves 6
-        (["6C0G@n1", "1C0G"], True),
+        (["6C0G@n1", "1C0G"], False),
         (["5C0G@n1", "9C0G"], False),
         (["5C0G@n1", "1C0G@n1*", "9C0G"], True),
         (["5C0G@n1", "1C0G@n1*", "1C0G@n1*", "9C0G"], True),
@@ -428,7 +560,7 @@ def test_a_queue_that_gives_a_backfill_task_has_one_less_to_give() -> None:
     assert not plugin.may_give(queue)
 
 
-def test_who_is_shielded_is_whom_the_queue_could_not_spare_even_alone() -> None:
+def test_who_is_shielded_is_whose_queue_has_no_more_than_its_share() -> None:
     of = opened(
         cluster(
             [node("n1", "12C0G")],
@@ -440,12 +572,11 @@ def test_who_is_shielded_is_whom_the_queue_could_not_spare_even_alone() -> None:
         ["proportion"],
     )
     plugin, claimant = plugin_object(of, "proportion"), of.task("b-1")
-    # 9 held, 6 deserved: any but the first could go alone.
+    # 9 held, 6 deserved. Some of it is covered, which may change.
     candidates = [of.task(uid) for uid in ("a-1", "a-2", "a-3", "a-4", "o-1")]
-    for _ in range(2):
-        assert list(plugin.shielded(claimant, candidates)) == [True, False, False, False, False]
-    of.evict(of.task("a-2"), claimant=claimant)  # 8 are held
-    assert list(plugin.shielded(claimant, candidates)) == [True, False, True, False, False]
+    assert list(plugin.shielded(claimant, candidates)) == [False] * 5
+    of.evict(of.task("a-3"), claimant=claimant)  # 6 are held
+    assert list(plugin.shielded(claimant, candidates)) == [True, True, True, False, False]
 
 
 def test_only_the_clusters_dimensions_count_for_a_queues_share() -> None:

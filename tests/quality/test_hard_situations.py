@@ -29,7 +29,7 @@ from batchsched import (
 )
 from batchsched.actions.eviction import victims as make_room
 from batchsched.model.reasons import UnfitReason
-from batchsched.plugins import proportion
+from batchsched.plugins.proportion import plugin as proportion
 from batchsched.testing import Cycle, configs, snapshots
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")  # nothing is shrunk

@@ -27,7 +27,7 @@ SNAPSHOT = Snapshot(
 def test_configurations_are_read_in_every_form(actions, plugin):
     result = reference_schedule(SNAPSHOT, {"actions": actions, "tiers": [{"plugins": [plugin]}]})
     assert result.binds == ()
-    assert result.tasks["a"].node_name == "n1"
+    assert result.tasks["a"].node_name is None
     assert result.jobs["default/j"].condition is not None
 
 

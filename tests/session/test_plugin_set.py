@@ -28,6 +28,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugin import NodeScore, Predicate, Verdict, Vote
+from batchsched.plugin.point_names import POINTS as ALL_POINTS
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.plugin_set import ConfiguredPlugin, PluginSet
 from batchsched.state.ledger import Ledger
@@ -105,7 +106,7 @@ def test_what_is_no_vote_is_an_error(answer: object) -> None:
 # Verdicts
 
 VERDICTS = st.lists(
-    st.lists(st.lists(st.sampled_from(list(Verdict)), min_size=3, max_size=3), max_size=3),
+    st.lists(st.lists(st.sampled_from([V, P, X]), min_size=3, max_size=3), max_size=3),
     max_size=4,
 )
 
@@ -135,14 +136,15 @@ def expected_victims(tiers: list[list[list[Verdict]]]) -> list[int]:
 def test_protected_anywhere_is_out_and_the_first_tier_with_victims_decides(
     answers: list[list[list[Verdict]]], point: str
 ) -> None:
-    asked: list[str] = []
+    asked: dict[str, list[list[str]]] = {}
 
     def answering(name: str, verdicts: list[Verdict]) -> Saying:
         def answer(claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
             assert claimant.uid == "j-1"
-            assert [candidate.uid for candidate in candidates] == ["j-2", "j-3", "j-4"]
-            asked.append(name)
-            return verdicts
+            uids = [candidate.uid for candidate in candidates]
+            assert uids == sorted(uids)
+            asked.setdefault(name, []).append(uids)
+            return [verdicts[int(uid[-1]) - 2] for uid in uids]
 
         return Saying(**{point: answer})
 
@@ -155,9 +157,20 @@ def test_protected_anywhere_is_out_and_the_first_tier_with_victims_decides(
     )
     candidates = [ledger.tasks[uid] for uid in ("j-2", "j-3", "j-4")]
     victims = getattr(tiers, point)(ledger.tasks["j-1"], candidates)
-    assert [candidates.index(victim) for victim in victims] == expected_victims(answers)
-    assert victims == sorted(victims, key=candidates.index)
-    assert sorted(asked) == sorted(name for of in names for name in of)
+    assert [candidates.index(victim) for victim in victims.alone] == expected_victims(answers)
+    assert list(victims.alone) == sorted(victims.alone, key=candidates.index)
+    assert not victims.whole_jobs
+    # First about each alone, then about those together whom nobody protects.
+    unprotected = [
+        f"j-{position + 2}"
+        for position in range(3)
+        if not any(verdicts[position] is X for tier in answers for verdicts in tier)
+    ]
+    for questions in asked.values():
+        alone = questions[:-1] if unprotected else questions
+        assert all(len(uids) == 1 for uids in alone)
+        if unprotected:
+            assert questions[-1] == unprotected
 
 
 @pytest.mark.parametrize(
@@ -175,31 +188,35 @@ def test_protected_anywhere_is_out_and_the_first_tier_with_victims_decides(
 def test_verdicts_by_example(tiers: list[list[list[Verdict]]], expected: list[int]) -> None:
     assert expected_victims(tiers) == expected
     compiled, ledger = tiers_of(
-        *(
-            [(f"p{t}.{p}", saying(preemptable=v)) for p, v in enumerate(tier)]
-            for t, tier in enumerate(tiers)
-        )
+        *([(f"p{t}.{p}", by_task(v)) for p, v in enumerate(tier)] for t, tier in enumerate(tiers))
     )
     candidates = [ledger.tasks[uid] for uid in ("j-2", "j-3", "j-4")]
     victims = compiled.preemptable(ledger.tasks["j-1"], candidates)
-    assert [candidates.index(victim) for victim in victims] == expected
+    assert [candidates.index(victim) for victim in victims.alone] == expected
+
+
+def by_task(verdicts: Sequence[Verdict]) -> Saying:
+    """A plugin's object that has a verdict for each of the tasks j-2, j-3 and j-4."""
+    return Saying(
+        preemptable=lambda _, candidates: [verdicts[int(c.uid[-1]) - 2] for c in candidates]
+    )
 
 
 @pytest.mark.parametrize("point", ["preemptable", "reclaimable"])
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ([], "0 verdicts on 2 candidates"),
-        ([V, V, V], "3 verdicts on 2 candidates"),
-        ([V, True], "True is no Verdict"),
-        (["victim", V], "'victim' is no Verdict"),
+        ([], "0 verdicts on 1 candidates"),
+        ([V, V, V], "3 verdicts on 1 candidates"),
+        ([True], "expected a Verdict, got True"),
+        (["victim"], "expected a Verdict, got 'victim'"),
     ],
 )
 def test_wrong_verdicts_are_an_error(point: str, answer: list[object], problem: str) -> None:
     tiers, ledger = tiers_of(
-        [("fine", saying(**{point: [V, V]}))], [("odd", saying(**{point: answer}))]
+        [("fine", saying(**{point: [V]}))], [("odd", saying(**{point: answer}))]
     )
-    candidates = [ledger.tasks["j-2"], ledger.tasks["j-3"]]
+    candidates = [ledger.tasks["j-2"]]
     with pytest.raises(PluginError) as caught:
         getattr(tiers, point)(ledger.tasks["j-1"], candidates)
     assert caught.value.plugin == "odd"
@@ -377,8 +394,6 @@ POINTS = (
     *("job_ready", "job_pipelined", "job_condition_ready", "on_allocate", "on_deallocate"),
     "close",
 )
-MORE_POINTS = ("claimant_key", "shielded", "may_give", "allocatable", "jobs_admitted")
-MORE_POINTS += ("queue_share",)
 
 
 def all_actions(own: object) -> object:
@@ -511,7 +526,7 @@ def test_an_object_without_extension_points_is_an_error() -> None:
     with pytest.raises(PluginError) as caught:
         tiers_of([("own", object())])
     known = caught.value.problem.removeprefix("object implements no extension point; known: ")
-    assert {*POINTS, *MORE_POINTS} == set(known.split(", "))
+    assert set(ALL_POINTS) == set(known.split(", "))
     assert (caught.value.plugin, caught.value.extension_point) == ("own", "open")
     with pytest.raises(PluginError, match="NoneType implements no extension point"):
         tiers_of([("own", None)])

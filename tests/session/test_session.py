@@ -158,8 +158,8 @@ def test_a_session_says_what_its_plugins_say() -> None:
     assert of.queue_order_key(of.queues["q"])[-1] == "q"
     assert of.task_order_key(of.task("a-1"))[-1] == "a-1"
     low = [of.task("a-1"), of.task("a-2")]
-    assert of.preemptable(of.task("b-1"), low) == []  # of higher priority
-    assert of.reclaimable(of.task("b-1"), low) == []
+    assert not of.preemptable(of.task("b-1"), low)  # of higher priority
+    assert [task.uid for task in of.reclaimable(of.task("b-1"), low).alone] == ["a-2"]
 
 
 def test_victim_order_is_the_exact_reverse_of_task_order() -> None:

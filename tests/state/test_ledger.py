@@ -297,7 +297,7 @@ def crowded() -> Ledger:
 @pytest.mark.parametrize(
     ("uid", "status", "message"),
     [
-        ("w-1", S.ALLOCATED, "less than nothing"),
+        ("w-1", S.ALLOCATED, "takes more than there is"),
         ("w-2", S.PIPELINED, "future_idle"),
         ("w-2", S.CONDITIONAL, "accessible"),
         ("w-3", S.PENDING, "where no such task can be"),
@@ -318,7 +318,7 @@ def test_what_was_promised_cannot_be_taken() -> None:
     n1 = ledger.nodes[0]
     ledger.move(ledger.tasks["w-1"], S.PIPELINED, n1, is_backfill=False)  # future 0
     ledger.check()
-    message = "<task w-3 Allocated on n1> takes what was promised on <node n1>: future_idle"
+    message = "<task w-3 Allocated on n1> takes more than there is on <node n1>: future_idle"
     with pytest.raises(InvariantError, match=message):
         ledger.move(ledger.tasks["w-3"], S.ALLOCATED, n1, is_backfill=False)
 
@@ -329,7 +329,7 @@ def test_nobody_can_be_promised_what_will_never_be_there() -> None:
     ledger.move(ledger.tasks["w-1"], S.PIPELINED, n1, is_backfill=False)  # eventual 1
     ledger.move(ledger.tasks["w-3"], S.CONDITIONAL, n1, is_backfill=False)  # eventual 0
     ledger.check()
-    message = "<task w-4 Conditional on n1> takes what was promised on <node n1>: eventual"
+    message = "<task w-4 Conditional on n1> takes more than there is on <node n1>: eventual"
     with pytest.raises(InvariantError, match=message):
         ledger.move(ledger.tasks["w-4"], S.CONDITIONAL, n1, is_backfill=False)
 

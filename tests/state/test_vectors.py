@@ -95,7 +95,9 @@ def test_fits_and_is_empty_say_what_resources_say(left: Resource, right: Resourc
         ((0, 1), (5, 0), False),
         ((0.1, 0), (0, 0), False),
         ((0, 0), (-0.05, 0), True),
-        ((0, 0), (-0.1, 0), False),
+        ((0, 0), (-0.1, 0), True),  # nothing is asked for
+        ((0.09, 1), (-5, 1), True),
+        ((0.1, 1), (-5, 1), False),
     ],
 )
 def test_fits_tolerates_less_than_epsilon(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from batchsched import Snapshot, TaskStatus, default_registry
@@ -53,6 +53,10 @@ def configured(*tiers: Sequence[Named], disabled: Iterable[str] = ()) -> list[Co
                 factory = registry.plugin_factory(named)
                 assert factory is not None
                 name, plugin = named, factory(Arguments({}))
+            elif isinstance(named[1], Mapping):
+                factory = registry.plugin_factory(named[0])
+                assert factory is not None
+                name, plugin = named[0], factory(Arguments(named[1]))
             else:
                 name, plugin = named[0], Opens(named[1])
             plugins.append(ConfiguredPlugin(name, position, plugin, frozenset(disabled)))

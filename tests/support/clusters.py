@@ -98,11 +98,22 @@ def action(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def scheduler(*actions: str | Mapping[str, Any], without: Iterable[str] = ()) -> Scheduler:
-    """A scheduler with the plugins of the scenarios, in one tier."""
+    """A scheduler with the plugins of the scenarios, in one tier.
+
+    What allocate has placed for an unready gang holds until the end, unless it is told otherwise.
+    """
     plugins = [{"name": name} for name in PLUGINS if name not in without]
+    holding = [_holding(given) for given in actions]
     return Scheduler(
-        SchedulerConfig.from_mapping({"actions": list(actions), "tiers": [{"plugins": plugins}]})
+        SchedulerConfig.from_mapping({"actions": holding, "tiers": [{"plugins": plugins}]})
     )
+
+
+def _holding(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    described = {"name": given} if isinstance(given, str) else given
+    if described["name"] != "allocate":
+        return described
+    return action("allocate", **{"unready": "hold", **described.get("arguments", {})})
 
 
 def places(result: CycleResult, *jobs: str) -> dict[str, str]:

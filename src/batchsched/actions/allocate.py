@@ -8,7 +8,7 @@ from attrs import frozen
 
 from batchsched.actions.action import jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.backfill_loans import make_promises_real
-from batchsched.actions.placing import place_on_ladder
+from batchsched.actions.placing import can_still_start, place_on_ladder
 from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -27,8 +27,11 @@ class AllocateAction:
     starvation "Backfill and Starvation Prevention".
     """
 
-    discard_unready: bool = False
-    """Whether a turn that leaves its job unready is undone; if not, it holds until the end."""
+    discard_unready: bool = True
+    """Whether a turn is undone that leaves its job neither ready nor with promises enough.
+
+    If not, what is placed for it keeps its places until the end of the cycle.
+    """
     evict_backfill: bool = False
     """Whether backfill tasks are evicted for jobs that are ready but for them."""
     starvation_threshold: float | None = None
@@ -41,7 +44,7 @@ class AllocateAction:
         is_given = arguments.is_given("starvationThreshold")
         return cls(
             discard_unready=(
-                arguments.choice("unready", ("hold", "discard"), default="hold") == "discard"
+                arguments.choice("unready", ("hold", "discard"), default="discard") == "discard"
             ),
             evict_backfill=arguments.boolean("evictBackfill", default=False),
             starvation_threshold=threshold if is_given else None,
@@ -94,9 +97,13 @@ class AllocateAction:
         else:
             with session.statement() as statement:
                 comes_back = self._place(session, statement, job, tasks)
-                if session.job_ready(job) or (
-                    session.job_condition_ready(job)
-                    and (job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
+                if (
+                    session.job_ready(job)
+                    or session.job_pipelined(job)
+                    or (
+                        session.job_condition_ready(job)
+                        and (job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
+                    )
                 ):
                     statement.commit()
         self._end_turn(session, job)
@@ -124,18 +131,25 @@ class AllocateAction:
             task = tasks.popleft()
             if not place_on_ladder(session, placer, task):
                 session.record_failure(task)
-                threshold = self.starvation_threshold
-                if threshold is None or not session.is_starving(job, threshold):
+                if self._reserve(session, placer, task):
+                    reserved.append(task)
+                elif not can_still_start(session, job, len(tasks)):
                     break
-                node = first_node_to_reserve(session, task)
-                if node is None:
-                    break
-                placer.reserve(task, node)
-                reserved.append(task)
-            if tasks and session.job_ready(job):
+            elif tasks and session.job_ready(job):
                 comes_back = True
                 break
         if reserved and not session.job_ready(job) and not session.job_condition_ready(job):
             for task in reversed(reserved):
                 placer.unallocate(task)
         return comes_back
+
+    def _reserve(self, session: Session, placer: Session | Statement, task: TaskState) -> bool:
+        """Reserve a node for a task of a starving job; return whether there is one."""
+        threshold = self.starvation_threshold
+        if threshold is None or task.job is None or not session.is_starving(task.job, threshold):
+            return False
+        node = first_node_to_reserve(session, task)
+        if node is None:
+            return False
+        placer.reserve(task, node)
+        return True

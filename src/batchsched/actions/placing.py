@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from batchsched.model.status import TaskStatus
 from batchsched.placement import Fit
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, TaskState
 
-__all__ = ["Placer", "place_now", "place_now_or_later", "place_on_ladder"]
+__all__ = ["Placer", "can_still_start", "place_now", "place_now_or_later", "place_on_ladder"]
 
 
 class Placer(Protocol):
@@ -70,6 +71,15 @@ def place_on_ladder(session: Session, placer: Placer, task: TaskState) -> bool:
         return False
     placer.promise(task, node)
     return True
+
+
+def can_still_start(session: Session, job: JobState, left: int) -> bool:
+    """Return whether a job is ready, or would be if all tasks that are left found a place.
+
+    `left`: how many of its tasks are still to be tried.
+    """
+    placed = job.ready_count + job.waiting_count + job.count(TaskStatus.CONDITIONAL)
+    return placed + left >= job.min_available or session.job_ready(job)
 
 
 def _may_be_conditional(session: Session, job: JobState) -> bool:

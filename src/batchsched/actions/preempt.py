@@ -7,7 +7,7 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.actions.eviction.search import EvictionScope, make_room_among
+from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -69,7 +69,7 @@ def _take_turn(
         may_use_idle = not session.overused(queue)
         if not may_use_idle:
             session.queues_overused.add(queue.name)
-        if (may_use_idle and place_now_or_later(session, statement, task)) or make_room_among(
+        if (may_use_idle and place_now_or_later(session, statement, task)) or make_room(
             session,
             statement,
             task,
@@ -87,7 +87,7 @@ def _take_turn(
 def _within_job(session: Session, job: JobState) -> None:
     for task in tasks_to_place(session, job):
         with session.statement() as statement:
-            if not make_room_among(
+            if not make_room(
                 session,
                 statement,
                 task,

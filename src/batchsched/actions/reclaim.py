@@ -7,7 +7,7 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.actions.eviction.search import EvictionScope, make_room_among
+from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -64,7 +64,7 @@ def _take_turn(
     placed = False
     while tasks and not session.overused(queue):
         task = tasks.popleft()
-        if not place_now_or_later(session, statement, task) and not make_room_among(
+        if not place_now_or_later(session, statement, task) and not make_room(
             session,
             statement,
             task,

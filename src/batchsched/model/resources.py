@@ -80,19 +80,22 @@ class Resource:
         return self.scalars.get(dimension, 0)
 
     def fits(self, capacity: Resource, /) -> bool:
-        """Return whether no dimension exceeds `capacity` by `EPSILON` or more. O(dimensions)."""
-        if self.milli_cpu - capacity.milli_cpu >= EPSILON:
+        """Return whether no dimension exceeds `capacity` by `EPSILON` or more. O(dimensions).
+
+        A dimension of which less than `EPSILON` is asked for does not matter, even where
+        `capacity` has less than nothing of it.
+
+        >>> Resource(milli_cpu=500).fits(Resource(milli_cpu=500, memory=-1))
+        True
+        """
+        if self.milli_cpu >= EPSILON and self.milli_cpu - capacity.milli_cpu >= EPSILON:
             return False
-        if self.memory - capacity.memory >= EPSILON:
+        if self.memory >= EPSILON and self.memory - capacity.memory >= EPSILON:
             return False
-        mine, theirs = self.scalars, capacity.scalars
-        if mine:
-            for name, amount in mine.items():
-                if amount - theirs.get(name, 0) >= EPSILON:
-                    return False
-        if theirs:
-            for name, amount in theirs.items():
-                if amount <= -EPSILON and name not in mine:
+        if self.scalars:
+            theirs = capacity.scalars
+            for name, amount in self.scalars.items():
+                if amount >= EPSILON and amount - theirs.get(name, 0) >= EPSILON:
                     return False
         return True
 

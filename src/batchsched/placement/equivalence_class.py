@@ -330,9 +330,9 @@ def _values_for(score: NodeScore, task: TaskState) -> NodeValues | None:
 def fit_check(request: Vector) -> FitCheck:
     """Return a check of whether `request` fits an amount, made for this request alone.
 
-    Dimensions that are not requested are not looked at: what is idle is never negative.
+    Dimensions that are not requested are not looked at.
     """
-    wanted = [(dimension, amount) for dimension, amount in enumerate(request) if amount]
+    wanted = [(dimension, amount) for dimension, amount in enumerate(request) if amount >= EPSILON]
     if not wanted:
         return lambda _there: True
     if len(wanted) == 1:

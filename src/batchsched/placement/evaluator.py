@@ -107,7 +107,7 @@ class Evaluator:
             accounts += [node.future_idle, node.accessible, node.eventual]
         for account in accounts:
             for position, (wanted, there) in enumerate(zip(request, account, strict=True)):
-                if wanted - there >= EPSILON:
+                if wanted >= EPSILON and wanted - there >= EPSILON:
                     short.add(position)
         return tuple(self._lacking[position] for position in sorted(short))
 

@@ -58,7 +58,7 @@ class IdleColumns:
         self.refresh()
         found = None if among is None else list(among)
         for wanted, column in zip(request, self._columns, strict=True):
-            if not wanted:
+            if wanted < EPSILON:
                 continue
             if found is None:
                 found = [i for i, there in enumerate(column) if wanted - there < EPSILON]
@@ -70,5 +70,7 @@ class IdleColumns:
         """Return the indices, in order, of the nodes where a dimension of `request` is short."""
         self.refresh()
         wanted = request[dimension]
+        if wanted < EPSILON:
+            return []
         column = self._columns[dimension]
         return [i for i, there in enumerate(column) if wanted - there >= EPSILON]

@@ -35,14 +35,19 @@ __all__ = [
     "MayGive",
     "NodeOrder",
     "NodeOrderOnResource",
+    "OnlyWithJob",
     "Overused",
     "Plugin",
     "Predicates",
     "Preemptable",
+    "PreemptableAlone",
     "QueueOrder",
     "QueueOrderByNeed",
     "QueueShares",
     "Reclaimable",
+    "ReclaimableAlone",
+    "Revocable",
+    "RevocableAlone",
     "SessionClose",
     "TaskOrder",
 ]
@@ -183,8 +188,9 @@ class Preemptable(Protocol):
     ) -> Sequence[Verdict]:
         """Return a verdict on each candidate, in their order.
 
-        Candidates come in victim order. Called once a node that the preempt action
-        looks at. Must change nothing.
+        Candidates come in victim order. Called for each node that the preempt action
+        looks at: first with each candidate alone, then with all that nobody protects.
+        Must change nothing.
         """
         ...
 
@@ -197,6 +203,62 @@ class Reclaimable(Protocol):
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         """Return a verdict on each candidate, in their order; see `Preemptable`."""
+        ...
+
+
+@runtime_checkable
+class Revocable(Protocol):
+    """Says which backfill tasks may be evicted for one that was promised their room.
+
+    Without any such plugin all may: that is what backfill tasks are for.
+    """
+
+    def revocable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        """Return a verdict on each candidate, in their order; see `Preemptable`."""
+        ...
+
+
+@runtime_checkable
+class PreemptableAlone(Preemptable, Protocol):
+    """Gives the verdicts of `preemptable` on many candidates, as if each stood alone."""
+
+    def preemptable_alone(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        """Return what `preemptable` says of each candidate when it is the only one.
+
+        It is for speed: without it `preemptable` is called once a candidate.
+        """
+        ...
+
+
+@runtime_checkable
+class ReclaimableAlone(Reclaimable, Protocol):
+    """Gives the verdicts of `reclaimable` on many candidates, as if each stood alone."""
+
+    def reclaimable_alone(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        """Return what `reclaimable` says of each candidate when it is the only one.
+
+        It is for speed: without it `reclaimable` is called once a candidate.
+        """
+        ...
+
+
+@runtime_checkable
+class RevocableAlone(Revocable, Protocol):
+    """Gives the verdicts of `revocable` on many candidates, as if each stood alone."""
+
+    def revocable_alone(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        """Return what `revocable` says of each candidate when it is the only one.
+
+        It is for speed: without it `revocable` is called once a candidate.
+        """
         ...
 
 
@@ -227,6 +289,22 @@ class Shield(ClaimantKey, Protocol):
         It is for speed. Who is shielded must be protected in any company, and remain so
         while the accounts of its job and queue become smaller; of the claimant it may
         depend on the `claimant_key` only.
+        """
+        ...
+
+
+@runtime_checkable
+class OnlyWithJob(ClaimantKey, Protocol):
+    """Says cheaply who cannot be evicted on their own, so that searches pass them over at first."""
+
+    def only_with_job(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[bool]:
+        """Return, for each candidate, whether it may go with its whole job at most.
+
+        It is for speed. Of such a candidate no verdict may be `Verdict.VICTIM`, in whatever
+        company, and that must remain so while the accounts of its job and queue become
+        smaller; of the claimant it may depend on the `claimant_key` only.
         """
         ...
 

@@ -52,6 +52,8 @@ class ExtensionPoints:
     """Judge candidates for a task of their queue; see `batchsched.plugin.Preemptable`."""
     reclaimable: _Verdicts | None = None
     """Judge candidates for a task of another queue; see `batchsched.plugin.Reclaimable`."""
+    revocable: _Verdicts | None = None
+    """Judge backfill tasks in the way of promised room; see `batchsched.plugin.Revocable`."""
     overused: Callable[[QueueState], bool] | None = None
     """Return whether a queue has enough; see `batchsched.plugin.Overused`."""
     queue_share: _Shares | None = None
@@ -78,5 +80,13 @@ class ExtensionPoints:
     """For speed: what verdicts read of a claimant; see `batchsched.plugin.ClaimantKey`."""
     shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None = None
     """For speed: who is protected in any company; see `batchsched.plugin.Shield`."""
+    only_with_job: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None = None
+    """For speed: who cannot be evicted alone; see `batchsched.plugin.OnlyWithJob`."""
+    preemptable_alone: _Verdicts | None = None
+    """For speed: many candidates as if alone; see `batchsched.plugin.PreemptableAlone`."""
+    reclaimable_alone: _Verdicts | None = None
+    """For speed: many candidates as if alone; see `batchsched.plugin.ReclaimableAlone`."""
+    revocable_alone: _Verdicts | None = None
+    """For speed: many candidates as if alone; see `batchsched.plugin.RevocableAlone`."""
     may_give: Callable[[QueueState], bool] | None = None
     """For speed: whether a queue may give anything; see `batchsched.plugin.MayGive`."""

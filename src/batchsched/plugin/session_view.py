@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from batchsched.state.ledger import Ledger
+from batchsched.state.live_queue import SortKey
 from batchsched.state.pod_affinity_index import PodAffinityIndex
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Dimensions, Vector
@@ -15,11 +16,12 @@ __all__ = ["SessionView"]
 class SessionView:
     """A plugin's view of the session: all of it may be read, none of it changed."""
 
-    __slots__ = ("_ledger", "_pod_affinity")
+    __slots__ = ("_ledger", "_pod_affinity", "_task_key")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._pod_affinity: PodAffinityIndex | None = None
+        self._task_key: Callable[[TaskState], SortKey] | None = None
 
     @property
     def now(self) -> float:
@@ -63,6 +65,21 @@ class SessionView:
     def cluster(self) -> Vector:
         """The sum of what all nodes have."""
         return self._ledger.cluster
+
+    def open_orders(self, task_key: Callable[[TaskState], SortKey], /) -> None:
+        """Let `in_task_order` work from now on: all plugins are open. The session calls this."""
+        self._task_key = task_key
+
+    def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return tasks in task order, as all plugins together have it.
+
+        Raises:
+            RuntimeError: not all plugins are open yet; they are when an action asks.
+
+        """
+        if self._task_key is None:
+            raise RuntimeError("task order is known only when all plugins are open")
+        return sorted(tasks, key=self._task_key)
 
     @property
     def pod_affinity(self) -> PodAffinityIndex:

@@ -12,6 +12,8 @@ class Verdict(Enum):
 
     VICTIM = "victim"
     """It may be evicted."""
+    WITH_JOB = "with its job"
+    """It may be evicted, but only together with all that its job has."""
     PASS = "pass"  # noqa: S105 - no password
     """Not for this plugin's reason."""
     PROTECTED = "protected"

@@ -51,6 +51,10 @@ class _Conformance:
         ]
 
     reclaimable = preemptable
+    revocable = preemptable
+    preemptable_alone = preemptable
+    reclaimable_alone = preemptable
+    revocable_alone = preemptable
 
 
 def _is_critical(task: TaskState) -> bool:

@@ -82,20 +82,28 @@ class _Drf:
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        claimant_share = self.claimant_key(claimant)
-        running: dict[str, Vector] = {}
-        verdicts: list[Verdict] = []
-        for candidate in candidates:
-            job = candidate.job
-            assert job is not None
-            allocated = running.get(job.uid)
-            if allocated is None:
-                allocated = self._allocated[job.uid]
-            left = minus(allocated, candidate.resreq)
-            share = dominant_share(left, self._total)
-            if claimant_share < share or abs(claimant_share - share) <= SHARE_TOLERANCE:
-                running[job.uid] = left
-                verdicts.append(Verdict.VICTIM)
-            else:
-                verdicts.append(Verdict.PASS)
-        return verdicts
+        share = self.claimant_key(claimant)
+        left: dict[str, Vector] = {}
+        return [self._verdict(share, candidate, left) for candidate in candidates]
+
+    def preemptable_alone(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        share = self.claimant_key(claimant)
+        return [self._verdict(share, candidate, {}) for candidate in candidates]
+
+    def _verdict(
+        self, claimant_share: float, candidate: TaskState, left: dict[str, Vector]
+    ) -> Verdict:
+        """Return the verdict on a candidate, and charge it to what is left of its job's use."""
+        job = candidate.job
+        assert job is not None
+        allocated = left.get(job.uid)
+        if allocated is None:
+            allocated = self._allocated[job.uid]
+        without = minus(allocated, candidate.resreq)
+        share = dominant_share(without, self._total)
+        if claimant_share < share or abs(claimant_share - share) <= SHARE_TOLERANCE:
+            left[job.uid] = without
+            return Verdict.VICTIM
+        return Verdict.PASS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import frozen
 
@@ -16,23 +16,31 @@ from batchsched.state.records import JobState, TaskState
 __all__ = ["GangPlugin"]
 
 
-@frozen
+@frozen(kw_only=True)
 class GangPlugin:
     """Decides which jobs are valid, ready and pipelined; keeps gangs whole."""
 
+    evicts_whole_jobs: bool = False
+    """Whether a job at its minimum may be evicted, as a whole.
+
+    If not, such a job, and so every job of one task, is safe from preempt and reclaim for ever.
+    """
+
     @classmethod
-    def from_arguments(cls, _arguments: Arguments) -> GangPlugin:
-        """Take no arguments."""
-        return cls()
+    def from_arguments(cls, arguments: Arguments) -> GangPlugin:
+        """Read ``atMinimum``: ``protect`` (the default) or ``whole-job``."""
+        choice = arguments.choice("atMinimum", ("protect", "whole-job"), default="protect")
+        return cls(evicts_whole_jobs=choice == "whole-job")
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Gang(view)
+        return _Gang(view, evicts_whole_jobs=self.evicts_whole_jobs)
 
 
 class _Gang:
-    def __init__(self, view: SessionView) -> None:
+    def __init__(self, view: SessionView, *, evicts_whole_jobs: bool) -> None:
         self._view = view
+        self._evicts_whole_jobs = evicts_whole_jobs
 
     def resume(self, _changes: Changes, /) -> bool:
         return True  # it keeps nothing
@@ -55,32 +63,82 @@ class _Gang:
     def job_condition_ready(self, job: JobState, /) -> bool:
         return job.conditionally_ready_count >= job.min_available
 
-    def claimant_key(self, _claimant: TaskState, /) -> None:
-        return None
+    def claimant_key(self, claimant: TaskState, /) -> int | None:
+        return _job(claimant).info.priority if self._evicts_whole_jobs else None
 
-    def shielded(self, _claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+    def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        mine = _job(claimant)
+        return [
+            job is not None
+            and job.ready_count <= job.min_available
+            and not (self._evicts_whole_jobs and self._may_go_for(mine, job))
+            for job in [candidate.job for candidate in candidates]
+        ]
+
+    def only_with_job(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[bool]:
         return [
             job is not None and job.ready_count <= job.min_available
             for job in [candidate.job for candidate in candidates]
         ]
 
+    @staticmethod
+    def _may_go_for(mine: JobState, job: JobState) -> bool:
+        """Return whether a job at its minimum may go as a whole, were it for a task of another.
+
+        Within a queue only for a job of higher priority: two equal gangs could take each
+        other's place in turn.
+        """
+        if mine.queue is job.queue:
+            return mine.info.priority > job.info.priority
+        return mine is not job
+
     def preemptable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        mine = _job(claimant)
+        return _cumulative(
+            candidates, lambda job: self._at_minimum(mine.info.priority > job.info.priority)
+        )
+
+    def preemptable_alone(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        mine = _job(claimant)
+        return [
+            Verdict.VICTIM
+            if job.ready_count > job.min_available
+            else self._at_minimum(mine.info.priority > job.info.priority)
+            for job in map(_job, candidates)
+        ]
+
+    def reclaimable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        mine = _job(claimant)
+        return _cumulative(candidates, lambda job: self._at_minimum(job is not mine))
+
+    def reclaimable_alone(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        mine = _job(claimant)
+        return [
+            Verdict.VICTIM
+            if job.ready_count > job.min_available
+            else self._at_minimum(job is not mine)
+            for job in map(_job, candidates)
+        ]
+
+    def revocable(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        left: dict[str, int] = {}
-        verdicts: list[Verdict] = []
-        for candidate in candidates:
-            job = candidate.job
-            assert job is not None
-            ready = left.setdefault(job.uid, job.ready_count)
-            if ready > job.min_available:
-                left[job.uid] = ready - 1
-                verdicts.append(Verdict.VICTIM)
-            else:
-                verdicts.append(Verdict.PROTECTED)
-        return verdicts
+        # What is left of a gang is of no use; without whole jobs a loan is called in all the same.
+        at_minimum = Verdict.WITH_JOB if self._evicts_whole_jobs else Verdict.VICTIM
+        return _cumulative(candidates, lambda _job: at_minimum)
 
-    reclaimable = preemptable
+    def _at_minimum(self, may_go: bool) -> Verdict:
+        return Verdict.WITH_JOB if may_go and self._evicts_whole_jobs else Verdict.PROTECTED
 
     def close(self) -> Iterable[tuple[JobState, JobCondition]]:
         for job in self._view.jobs_short:
@@ -93,3 +151,25 @@ class _Gang:
                     ConditionReason.NOT_ENOUGH_RESOURCES, message, plugin="gang"
                 )
                 yield job, condition
+
+
+def _job(task: TaskState) -> JobState:
+    assert task.job is not None
+    return task.job
+
+
+def _cumulative(
+    candidates: Sequence[TaskState], at_minimum: Callable[[JobState], Verdict]
+) -> Sequence[Verdict]:
+    """Return that candidates are victims as long as their jobs have more than the minimum."""
+    left: dict[str, int] = {}
+    verdicts: list[Verdict] = []
+    for candidate in candidates:
+        job = _job(candidate)
+        ready = left.setdefault(job.uid, job.ready_count)
+        if ready > job.min_available:
+            left[job.uid] = ready - 1
+            verdicts.append(Verdict.VICTIM)
+        else:
+            verdicts.append(at_minimum(job))
+    return verdicts

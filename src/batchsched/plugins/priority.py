@@ -51,6 +51,8 @@ class _Priority:
     ) -> Sequence[Verdict]:
         return [_verdict(claimant, candidate) for candidate in candidates]
 
+    preemptable_alone = preemptable
+
 
 def _verdict(claimant: TaskState, candidate: TaskState) -> Verdict:
     mine, other = claimant.job, candidate.job

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
 from typing import TypeVar
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.reasons import Unfit
-from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.plugin.verdicts import Vote
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = [
     "Named",
-    "VerdictFunction",
     "by_tier",
-    "combine_verdicts",
     "combine_votes",
     "expect_unfit",
     "guarded",
@@ -30,10 +28,6 @@ ItemT = TypeVar("ItemT")
 
 Named = tuple[str, FunctionT]
 """A plugin's name and one of its functions."""
-
-VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
-
-_VICTIM, _PASS, _PROTECTED = Verdict.VICTIM, Verdict.PASS, Verdict.PROTECTED
 
 
 def listed(
@@ -82,54 +76,6 @@ def combine_votes(
         if permitted:
             return True
     return True
-
-
-def combine_verdicts(
-    tiers: list[list[Named[VerdictFunction]]],
-    point: str,
-    claimant: TaskState,
-    candidates: Sequence[TaskState],
-) -> list[TaskState]:
-    """Return the candidates that may be evicted.
-
-    Nobody whom any plugin protects; of the others, those whom all of a tier call victims,
-    of the first tier where there are any.
-    """
-    # Every plugin is asked, of all tiers: what any of them protects is out, wherever it stands.
-    answers: list[list[Sequence[Verdict]]] = []
-    name = ""
-    try:
-        for tier in tiers:
-            of_tier: list[Sequence[Verdict]] = []
-            for name, function in tier:
-                of_tier.append(tuple(function(claimant, candidates)))
-            answers.append(of_tier)
-    except Exception as error:
-        raise plugin_error(name, point, error) from error
-    protected = [False] * len(candidates)
-    for tier, of_tier in zip(tiers, answers, strict=True):
-        for (name, _), verdicts in zip(tier, of_tier, strict=True):
-            if len(verdicts) != len(candidates):
-                problem = f"{len(verdicts)} verdicts on {len(candidates)} candidates"
-                raise PluginError(name, point, problem)
-            for position, verdict in enumerate(verdicts):
-                if verdict is _PROTECTED:
-                    protected[position] = True
-                elif verdict is not _VICTIM and verdict is not _PASS:
-                    raise PluginError(name, point, f"{verdict!r} is no Verdict")
-    if all(protected):
-        return []
-    for of_tier in answers:
-        chosen = [
-            candidate
-            for candidate, is_protected, *verdicts in zip(
-                candidates, protected, *of_tier, strict=True
-            )
-            if not is_protected and _PASS not in verdicts
-        ]
-        if chosen:
-            return chosen
-    return []
 
 
 def guarded(

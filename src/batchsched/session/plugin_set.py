@@ -22,9 +22,7 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Vote
 from batchsched.session.aggregation import (
     Named,
-    VerdictFunction,
     by_tier,
-    combine_verdicts,
     combine_votes,
     expect_unfit,
     guarded,
@@ -32,6 +30,7 @@ from batchsched.session.aggregation import (
     takes_need,
     without_need,
 )
+from batchsched.session.victims import Judge, Judges, Victims, WholeJobs
 from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
@@ -42,7 +41,6 @@ AskedT = ParamSpec("AskedT")
 AnswerT = TypeVar("AnswerT")
 _Functions = list[Named[Callable[AskedT, AnswerT]]]
 _Voters = list[list[Named[Callable[[JobState], Vote | bool]]]]
-_Judges = list[list[Named[VerdictFunction]]]
 
 
 @frozen
@@ -91,6 +89,7 @@ class PluginSet:
         """The tasks whose keys under `task_order` were made, if they are to be made anew."""
         self._opened = [_opened(configured, view) for configured in plugins]
         self._compile()
+        view.open_orders(self.signature)
 
     def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
         """Let each plugin catch up, or open it anew; return what is answered by others now.
@@ -145,11 +144,17 @@ class PluginSet:
         self._ready: _Voters = self._by_tier("job_ready")
         self._pipelined: _Voters = self._by_tier("job_pipelined")
         self._condition_ready: _Voters = self._by_tier("job_condition_ready")
-        self._preemptable: _Judges = self._by_tier("preemptable")
-        self._reclaimable: _Judges = self._by_tier("reclaimable")
+        self._preemptable = self._judges("preemptable")
+        self._reclaimable = self._judges("reclaimable")
+        revocable = self._judges("revocable")
+        self._revocable = revocable if self._on("revocable") else None
         points = ("preemptable", "reclaimable")
         self._claimant_keys = {point: self._claimant_keys_on(point) for point in points}
         self._shields = {point: self._shields_on(point) for point in points}
+        self._shield_keys = {point: self._shield_keys_on(point) for point in points}
+        self._only_with_job = {
+            point: self._on("only_with_job", "claimant_key", point) for point in points
+        }
         self.predicates: list[tuple[str, Predicate]] = [
             (name, predicate)
             for name, function in self._on("predicates")
@@ -185,6 +190,19 @@ class PluginSet:
             if point in opened.points
         )
 
+    def _judges(self, point: str) -> Judges:
+        alone = f"{point}_alone"
+        tiers: dict[int, list[Judge]] = {}
+        for opened in self._opened:
+            if point in opened.points:
+                judge = Judge(
+                    opened.name,
+                    getattr(opened.object, point),
+                    getattr(opened.object, alone) if alone in opened.points else None,
+                )
+                tiers.setdefault(opened.tier, []).append(judge)
+        return Judges(point, [tiers[tier] for tier in sorted(tiers)])
+
     def _claimant_keys_on(self, point: str) -> _Functions[[TaskState], Hashable] | None:
         """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
         judges = [opened for opened in self._opened if point in opened.points]
@@ -198,6 +216,14 @@ class PluginSet:
             (opened.name, cast("Shield", opened.object))
             for opened in self._opened
             if opened.points.issuperset((point, "claimant_key", "shielded"))
+        ]
+
+    def _shield_keys_on(self, point: str) -> _Functions[[TaskState], Hashable]:
+        return [
+            (opened.name, cast("ClaimantKey", opened.object).claimant_key)
+            for opened in self._opened
+            if opened.points.issuperset((point, "claimant_key"))
+            and ("shielded" in opened.points or "only_with_job" in opened.points)
         ]
 
     # Orders
@@ -326,13 +352,29 @@ class PluginSet:
 
     # Victims
 
-    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
-        """Return the candidates that may be evicted for a task of their own queue."""
-        return combine_verdicts(self._preemptable, "preemptable", claimant, candidates)
+    def preemptable(
+        self,
+        claimant: TaskState,
+        candidates: Sequence[TaskState],
+        whole_jobs: WholeJobs | None = None,
+    ) -> Victims:
+        """Return which of the candidates may be evicted for a task of their own queue."""
+        return self._preemptable.victims(claimant, candidates, whole_jobs)
 
-    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
-        """Return the candidates that may be evicted for a task of another queue."""
-        return combine_verdicts(self._reclaimable, "reclaimable", claimant, candidates)
+    def reclaimable(
+        self,
+        claimant: TaskState,
+        candidates: Sequence[TaskState],
+        whole_jobs: WholeJobs | None = None,
+    ) -> Victims:
+        """Return which of the candidates may be evicted for a task of another queue."""
+        return self._reclaimable.victims(claimant, candidates, whole_jobs)
+
+    def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return which backfill tasks may be evicted for one that was promised their room."""
+        if self._revocable is None:
+            return Victims(candidates)
+        return self._revocable.victims(claimant, candidates)
 
     def shield_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...]:
         """Return what of a claimant decides who is shielded.
@@ -342,8 +384,8 @@ class PluginSet:
         keys: list[Hashable] = []
         name = ""
         try:
-            for name, shield in self._shields[point]:
-                keys.append(shield.claimant_key(claimant))
+            for name, key_of in self._shield_keys[point]:
+                keys.append(key_of(claimant))
         except Exception as error:
             raise plugin_error(name, "claimant_key", error) from error
         return tuple(keys)
@@ -372,6 +414,23 @@ class PluginSet:
         except Exception as error:
             raise plugin_error(name, "shielded", error) from error
         return left
+
+    def only_with_job(
+        self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> list[bool]:
+        """Return, for each candidate, whether it is known that it cannot go on its own.
+
+        It is the same for all claimants with one `shield_key`.
+        """
+        known = [False] * len(candidates)
+        name = ""
+        try:
+            for name, function in self._only_with_job[point]:
+                answers = function(claimant, candidates)
+                known = [a or b for a, b in zip(known, answers, strict=True)]
+        except Exception as error:
+            raise plugin_error(name, "only_with_job", error) from error
+        return known
 
     def may_give(self, queue: QueueState) -> bool:
         """Return False if no task of the queue can be reclaimed now, whoever claims it."""

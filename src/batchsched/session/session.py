@@ -21,6 +21,7 @@ from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.memo import Memo
 from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.statement import Statement
+from batchsched.session.victims import Victims
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import LiveQueue, SortKey
 from batchsched.state.needs import Need, need_of_job, need_of_task
@@ -353,13 +354,17 @@ class Session:
         deserved, allocated = map(self.ledger.dimensions.resource, share)
         return QueueShare(deserved=deserved, allocated=allocated)
 
-    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
-        """Return the candidates that may be evicted for a task of their own queue."""
+    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return which of the candidates may be evicted for a task of their own queue."""
         return self.plugin_set.preemptable(claimant, candidates)
 
-    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
-        """Return the candidates that may be evicted for a task of another queue."""
+    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return which of the candidates may be evicted for a task of another queue."""
         return self.plugin_set.reclaimable(claimant, candidates)
+
+    def whole_job(self, job: JobState) -> list[TaskState]:
+        """Return the tasks that are evicted when a job is as a whole, in victim order. O(tasks)."""
+        return self.in_victim_order(job.having(TaskStatus.RUNNING))
 
     def job_order_key(self, job: JobState) -> SortKey:
         """Return the key of a job under job_order; the least goes first."""

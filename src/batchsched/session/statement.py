@@ -159,7 +159,7 @@ class Statement:
             self._session.record_rollback(self.placed())
         ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
-            ledger.move(task, status, node, is_backfill=is_backfill)
+            ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
         ledger.record_rollback(self._begin)
 
     def rollback(self, length: int) -> None:
@@ -174,7 +174,7 @@ class Statement:
             task, status, node, is_backfill = self._journal.pop()
             if self._claims and task is self._claims[-1][0] and status is TaskStatus.RUNNING:
                 self._claims.pop()
-            self._session.ledger.move(task, status, node, is_backfill=is_backfill)
+            self._session.ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
         self._session.ledger.record_rollback(begin)
 
     def _move(

@@ -34,6 +34,15 @@ _RESERVED = TaskStatus.RESERVED
 Origin = tuple[TaskStatus, NodeState | None, bool]
 """Status, node and mark of a task."""
 
+_NOT_NEGATIVE = ("idle", "future_idle", "accessible", "eventual")
+"""The accounts of a node that nothing in a session makes negative, or more so."""
+
+_Taken = tuple[bool, bool, bool, bool]
+"""From which of them a task takes what it holds, or is promised."""
+
+_NOTHING: _Taken = (False, False, False, False)
+
+
 Position = tuple[int, int, int]
 """A position in the records of changes: of nodes, of jobs, of jobs that were charged."""
 
@@ -157,19 +166,24 @@ class Ledger:
         node: NodeState | None,
         *,
         is_backfill: bool,
+        is_undo: bool = False,
     ) -> None:
         """Let `task` have this status, node and mark from now on, and tell the listeners.
 
+        `is_undo`: whether this only goes back to what was before, which needs no room.
+
         Raises:
-            InvariantError: an account would become negative. The books are then of no use.
+            InvariantError: an account would become negative, or one that was more so. The
+                books are then of no use.
 
         """
         if self.broken:
             raise InvariantError(self.broken)
         old = task.status
         old_node = task.node
+        origin = (old, old_node, task.is_backfill)
         if self.origins is not None and task not in self.origins:
-            self.origins[task] = (old, old_node, task.is_backfill)
+            self.origins[task] = origin
         same_accounts = (
             old_node is node
             and old.occupies
@@ -208,6 +222,8 @@ class Ledger:
             task.is_backfill = is_backfill
         if not same_accounts and node is not None:
             self._put_on(task, node)
+            if not is_undo and (node.special or min(node.idle) < -EPSILON):
+                self._expect_room(task, node, origin)
         if status.charged and not old.charged:
             if job is not None:
                 self.charged_jobs.append(job)
@@ -303,20 +319,15 @@ class Ledger:
         if task.info.host_ports:
             node.ports += 1
         if status.holds:
-            node.idle = idle = tuple(map(sub, node.idle, task.resreq))
-            if min(idle) < -EPSILON:
-                self._break(f"{task!r} would leave {node!r} less than nothing: {idle}")
+            node.idle = tuple(map(sub, node.idle, task.resreq))
             if status.occupies:
                 if task.is_backfill:
                     node.special += 1
                     node.backfilled = tuple(map(add, node.backfilled, task.resreq))
-                if node.special:
-                    self._expect_promises_kept(task, node)
                 if self.on_occupy is not None:
                     self.on_occupy(task, node, 1)
                 return
         self._book_special(task, node, 1)
-        self._expect_promises_kept(task, node)
 
     def _take_off(self, task: TaskState, node: NodeState) -> None:
         status = task.status
@@ -362,11 +373,22 @@ class Ledger:
                 self._break(f"{task!r} is on {node!r}, where no such task can be")
         node.special += sign
 
-    def _expect_promises_kept(self, task: TaskState, node: NodeState) -> None:
-        for name in ("future_idle", "accessible", "eventual"):
+    def _expect_room(self, task: TaskState, node: NodeState, origin: Origin) -> None:
+        """Break if a task has come to take of an account what is not there.
+
+        A node may have less than nothing, if its tasks held too much from the beginning; then
+        nobody may take more of that.
+        """
+        status, where, is_backfill = origin
+        before = _taken(status, is_backfill=is_backfill) if where is node else _NOTHING
+        after = _taken(task.status, is_backfill=task.is_backfill)
+        for name, took, takes in zip(_NOT_NEGATIVE, before, after, strict=True):
+            if not takes or took:
+                continue
             amounts: Vector = getattr(node, name)
-            if min(amounts) < -EPSILON:
-                self._break(f"{task!r} takes what was promised on {node!r}: {name} {amounts}")
+            for amount, wanted in zip(amounts, task.resreq, strict=True):
+                if amount < -EPSILON and wanted >= EPSILON:
+                    self._break(f"{task!r} takes more than there is on {node!r}: {name} {amounts}")
 
     def _break(self, problem: str) -> NoReturn:
         self.broken = problem
@@ -405,9 +427,20 @@ class Ledger:
                 booked, real = getattr(node, name), getattr(counted, name)
                 if booked != real:
                     yield f"{node!r}.{name} is booked as {booked}, and is {real}"
-            for name in ("idle", "future_idle", "accessible", "eventual"):
+            # Tasks that ask for next to nothing of something come even where there is none.
+            nothing_asked = [
+                sum(amount for amount in held if amount < EPSILON)
+                for held in zip(*[task.resreq for task in node.tasks.values()], strict=True)
+            ] or zero
+            for name in _NOT_NEGATIVE:
                 amounts: Vector = getattr(node, name)
-                if min(amounts) < -EPSILON:
+                if min(amounts) >= -EPSILON:
+                    continue
+                floor: Vector = getattr(self._as_described(node), name)
+                if any(
+                    amount + tiny < min(least, 0) - EPSILON
+                    for amount, tiny, least in zip(amounts, nothing_asked, floor, strict=True)
+                ):
                     yield f"{node!r}.{name} is negative: {amounts}"
         for task in self.tasks.values():
             node_of = task.node
@@ -415,6 +448,19 @@ class Ledger:
                 yield f"{task!r} is not listed on its node"
             if (node_of is None) != _is_nowhere(task):
                 yield f"{task!r} is {'nowhere' if node_of is None else 'on a node'}"
+
+    def _as_described(self, node: NodeState) -> NodeState:
+        """Return a node as it was when the cycle began, with what tasks held there. O(tasks)."""
+        described = NodeState(node.info, node.index, node.allocatable, self.dimensions.zero)
+        fresh = Ledger.__new__(Ledger)
+        fresh.changes = []
+        fresh.reserved_nodes = {}
+        fresh.on_occupy = None
+        for task in self.tasks.values():
+            if task.info.node_name == node.name and task.info.status.holds:
+                alike = TaskState(task.info, task.job, task.resreq, task.init_resreq)
+                fresh._put_on(alike, described)
+        return described
 
     def _job_faults(self) -> Iterator[str]:
         for job in self.jobs.values():
@@ -468,6 +514,22 @@ def _count(job: JobState, task: TaskState) -> None:
     job.valid_count += status.valid
     if status is _ALLOCATED:
         job.allocated[task.uid] = task
+
+
+def _taken(status: TaskStatus, *, is_backfill: bool) -> _Taken:
+    if status.occupies:
+        return True, True, not is_backfill, not is_backfill
+    match status:
+        case TaskStatus.UNKNOWN:
+            return True, True, True, True
+        case TaskStatus.RELEASING:
+            return True, False, not is_backfill, False
+        case TaskStatus.PIPELINED:
+            return False, True, False, True
+        case TaskStatus.CONDITIONAL:
+            return False, False, True, True
+        case _:
+            return _NOTHING
 
 
 def counted_job(info: JobInfo) -> JobState:

@@ -98,7 +98,7 @@ class LiveLedger(Ledger):
     ) -> None:
         if (task.status, task.node, task.is_backfill) == (status, node, is_backfill):
             return
-        self.move(task, status, node, is_backfill=is_backfill)
+        self.move(task, status, node, is_backfill=is_backfill, is_undo=True)
         if node is not None:
             # A move within the node's accounts is not noted there, but plugins may read it.
             node.running = None

@@ -51,11 +51,14 @@ def minus(left: Vector, right: Vector, /) -> Vector:
 def fits(request: Iterable[float], capacity: Iterable[float], /) -> bool:
     """Return whether no amount exceeds `capacity` by `EPSILON` or more. O(dimensions).
 
-    >>> fits((500, 10), (500, 20)), fits((501, 10), (500, 20))
-    (True, False)
+    A dimension of which less than `EPSILON` is asked for does not matter, even where
+    there is less than nothing of it.
+
+    >>> fits((500, 10), (500, 20)), fits((501, 10), (500, 20)), fits((500, 0), (500, -5))
+    (True, False, True)
     """
-    for wanted, there in zip(request, capacity, strict=True):  # noqa: SIM110 - twice as fast
-        if wanted - there >= EPSILON:
+    for wanted, there in zip(request, capacity, strict=True):
+        if wanted - there >= EPSILON and wanted >= EPSILON:
             return False
     return True
 

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from tests.support.books import Saying, dump, opened
 from tests.support.clusters import cluster, job, node
 
-from batchsched import JobInfo, Queue, Snapshot, TaskStatus
+from batchsched import JobInfo, Snapshot, TaskStatus
 from batchsched.actions.eviction import victims as make_room_module
-from batchsched.actions.eviction.search import EvictionScope, make_room_among
+from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.eviction.victims import (
     FreedResources,
     Shortfall,
-    make_room,
+    choose_units,
+    evict_for,
     running_tasks,
     spare,
     take_until,
@@ -30,6 +31,7 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.plugin import Verdict
 from batchsched.session.session import PlacementFactory, Session
+from batchsched.session.victims import Victims
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 from batchsched.testing import snapshots
@@ -302,8 +304,9 @@ def test_plugins_are_told_who_claims_and_the_candidates_in_victim_order(
     )
     with session.statement() as statement:
         task = session.task("b-1")
-        assert make_room_among(session, statement, task, scope=scope, may_use_idle=True)
-    assert asked == [("b-1", ["a-2", "a-1"])]
+        assert make_room(session, statement, task, scope=scope, may_use_idle=True)
+    assert asked[-1] == ("b-1", ["a-2", "a-1"])
+    assert asked[:-1] == [("b-1", ["a-2"]), ("b-1", ["a-1"])]  # each alone first
 
 
 def expected_room(
@@ -311,11 +314,12 @@ def expected_room(
     task: TaskState,
     nodes: Sequence[NodeState],
     is_candidate: Callable[[TaskState], bool],
-    victims_of: Callable[[TaskState, Sequence[TaskState]], list[TaskState]],
+    victims_of: Callable[[TaskState, Sequence[TaskState]], Victims],
     *,
     may_use_idle: bool,
-) -> tuple[str, list[str]] | None:
-    """Where and whom: the specification, section 7, word by word."""
+) -> tuple[NodeState, list[TaskState]] | None:
+    """Where and whom: the rules, word by word."""
+    possible: list[tuple[NodeState, list[list[TaskState]], list[list[TaskState]]]] = []
     for of in nodes:
         candidates = session.in_victim_order(
             other
@@ -325,22 +329,43 @@ def expected_room(
             and other.job.in_session
             and is_candidate(other)
         )
-        victims = victims_of(task, candidates) if candidates else []
-        taken: list[TaskState] = []
-        for victim in victims:
-            if enough_by_the_specification(task, of, taken, may_use_idle=may_use_idle):
+        victims = victims_of(task, candidates)
+        whole = [
+            session.in_victim_order(other for other in job.tasks if other.status.occupies)
+            for job in victims.whole_jobs
+        ]
+        possible.append((of, [[victim] for victim in victims.alone], whole))
+
+    def chosen(of: NodeState, units: Sequence[list[TaskState]]) -> list[TaskState] | None:
+        def is_enough(taken: Sequence[list[TaskState]]) -> bool:
+            going = {one.uid: one for unit in taken for one in unit if one.node is of}
+            return enough_by_the_specification(
+                task, of, list(going.values()), may_use_idle=may_use_idle
+            )
+
+        taken: list[list[TaskState]] = []
+        for unit in units:
+            if is_enough(taken):
                 break
-            taken.append(victim)
-        if not victims or not enough_by_the_specification(
-            task, of, taken, may_use_idle=may_use_idle
-        ):
-            continue
-        for victim in reversed(list(taken)):
-            without = [other for other in taken if other is not victim]
-            if enough_by_the_specification(task, of, without, may_use_idle=may_use_idle):
+            taken.append(unit)
+        if not is_enough(taken):
+            return None
+        for unit in reversed(list(taken)):
+            without = [other for other in taken if other is not unit]
+            if is_enough(without):
                 taken = without
-        return of.name, [victim.uid for victim in taken]
-    return None
+        return list({one.uid: one for unit in taken for one in unit}.values())
+
+    for of, alone, _ in possible:
+        found = chosen(of, alone) if alone else None
+        if found is not None:
+            return of, found
+    best: tuple[NodeState, list[TaskState]] | None = None
+    for of, alone, whole in possible:
+        found = chosen(of, [*alone, *whole]) if whole else None
+        if found is not None and (best is None or len(found) < len(best[1])):
+            best = of, found
+    return best
 
 
 def candidates_among(scope: EvictionScope, task: TaskState) -> Callable[[TaskState], bool]:
@@ -351,6 +376,8 @@ def candidates_among(scope: EvictionScope, task: TaskState) -> Callable[[TaskSta
             return lambda other: other.job is mine
         case EvictionScope.OTHER_JOBS:
             return lambda o: o.job is not mine and o.job is not None and o.job.queue is mine.queue
+        case EvictionScope.ANY_OTHER_JOB:
+            return lambda other: other.job is not mine
         case EvictionScope.OTHER_QUEUES:
             return lambda other: other.job is not None and other.job.queue is not mine.queue
 
@@ -375,13 +402,36 @@ SILENT = ("silent", Saying(preemptable=_anybody, reclaimable=_anybody))
 """Does not say what its verdicts read of the claimant, so that nothing can be remembered."""
 
 
+WHOLE_GANG = ("gang", {"atMinimum": "whole-job"})
+WHOLE = [WHOLE_GANG, *(name for name in PLUGINS if name != "gang")]
+
+
+def _some_with_their_jobs(_claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+    odd = [sum(map(ord, candidate.uid)) % 3 for candidate in candidates]
+    return [(Verdict.VICTIM, Verdict.WITH_JOB, Verdict.PASS)[number] for number in odd]
+
+
+ODD = [
+    (
+        "odd",
+        Saying(
+            preemptable=_some_with_their_jobs,
+            reclaimable=_some_with_their_jobs,
+            claimant_key=lambda _: None,
+        ),
+    )
+]
+
+
 @given(
     snapshots(max_jobs=6, max_nodes=4, constraints=False)
     | snapshots(max_jobs=6, max_nodes=3, constraints=False, max_queues=2, always=["running"]),
     OPERATIONS,
-    st.sampled_from([PLUGINS, PLUGINS, ["gang"], [*PLUGINS, SILENT], [SILENT]]),
+    st.sampled_from(
+        [PLUGINS, ["gang"], [*PLUGINS, SILENT], [SILENT], WHOLE, WHOLE, [WHOLE_GANG], ODD]
+    ),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=600, deadline=None)
 def test_searches_that_remember_find_what_searches_from_the_beginning_find(
     snapshot: Snapshot, operations, plugins
 ) -> None:
@@ -410,29 +460,16 @@ def test_searches_that_remember_find_what_searches_from_the_beginning_find(
         expected = expected_room(
             plain, task, nodes, is_candidate, victims_of, may_use_idle=may_use_idle
         )
-        found = make_room(
-            plain,
-            statements[1],
-            task,
-            nodes=nodes,
-            may_use_idle=may_use_idle,
-            is_candidate=is_candidate,
-            victims_of=victims_of,
-        )
-        assert found is (expected is not None)
         if expected is not None:
-            assert task.node is not None
-            evicted = [victim.uid for victim, _, _ in statements[1]._claims]
-            assert task.node.name == expected[0]
-            assert evicted[len(evicted) - len(expected[1]) :] == expected[1]
-        also = make_room_among(
+            evict_for(task, expected[1], expected[0], statements[1])
+        also = make_room(
             remembering,
             statements[0],
             remembering.task(uid),
             scope=scope,
             may_use_idle=may_use_idle,
         )
-        assert also is found
+        assert also is (expected is not None)
         assert dump(remembering) == dump(plain)
         if end == "undo":
             for statement, length in zip(statements, before, strict=True):
@@ -455,7 +492,7 @@ def test_where_no_room_is_made_nothing_is_changed(
             continue
         before = dump(session)
         with session.statement() as statement:
-            made = make_room_among(session, statement, task, scope=scope, may_use_idle=may_use_idle)
+            made = make_room(session, statement, task, scope=scope, may_use_idle=may_use_idle)
             session.ledger.check()
             if made:
                 assert task.status is TaskStatus.PIPELINED
@@ -469,7 +506,8 @@ def test_where_no_room_is_made_nothing_is_changed(
 
 
 def session_of(*jobs, size: str = "4C9G") -> Session:
-    return opened(cluster([node("n1", size), node("n2", size)], *jobs), ["priority"])
+    nodes = [node("n1", size), node("n2", size)]
+    return opened(cluster(nodes, *jobs), [("own", Saying(preemptable=_anybody))])
 
 
 def whom(session: Session, uid: str, *, may_use_idle: bool = True) -> list[str]:
@@ -478,10 +516,8 @@ def whom(session: Session, uid: str, *, may_use_idle: bool = True) -> list[str]:
             session,
             statement,
             session.task(uid),
-            nodes=session.nodes,
+            scope=EvictionScope.OTHER_JOBS,
             may_use_idle=may_use_idle,
-            is_candidate=lambda _: True,
-            victims_of=lambda _, candidates: list(candidates),
         )
         statement.commit()
     return [eviction.task_uid for eviction in session.evictions]
@@ -519,74 +555,128 @@ def test_nobody_takes_what_another_was_promised() -> None:
     session.ledger.check()
 
 
-def test_an_account_that_becomes_smaller_can_make_room_where_there_was_none() -> None:
-    # While queue r has 10 cpu and deserves 3.7, it gives low-2 (6 cpu) and then not low-1; when
-    # it has 1 cpu less it cannot give low-2, and so it gives low-1, which holds the memory.
-    snapshot = evolve(
-        cluster(
-            [node("n1", "7C5G"), node("n2", "4C3G"), node("n3", "0C10G")],
-            job("low", "1C4G@n1", "6C1G@n1", "2C1G@n2", "1C1G@n2", minimum=1, queue="r"),
-            job("firm", "0C10G@n3", minimum=1, queue="r"),
-            job("wants-memory", "1C4G", minimum=1, queue="q"),
-            job("wants-little", "2C2G", minimum=1, queue="q"),
-            job("wants-much", "8C12G", minimum=1, queue="q"),
-            queues=("q", "r"),
-        ),
-        queues=[Queue(name="q", weight=2), Queue(name="r", weight=1)],
+def test_what_the_share_does_not_reach_any_more_can_be_reclaimed() -> None:
+    """r deserves 3 of 6 cpu: its gang of 3 is covered, until a job of more value takes it over."""
+    snapshot = cluster(
+        [node("n1", "4C0G"), node("n2", "2C0G")],
+        job("gang", *["1C0G@n1"] * 3, priority=1, queue="r"),
+        job("x", "1C0G@n1", queue="r"),
+        job("y", "1C0G", priority=9, queue="r"),
+        job("b", *["1C0G"] * 9, minimum=1),
+        queues=("q", "r"),
     )
-    session = opened(snapshot, PLUGINS)
-    memory, little = session.task("wants-memory-1"), session.task("wants-little-1")
-
-    def make_room_for(task: TaskState) -> bool:
-        with session.statement() as statement:
-            made = make_room_among(
-                session, statement, task, scope=EvictionScope.OTHER_QUEUES, may_use_idle=True
-            )
-            statement.commit()
-        return made
-
-    assert not make_room_for(memory)
-    assert make_room_for(little)
-    assert [eviction.task_uid for eviction in session.evictions] == ["low-4"]
-    assert make_room_for(memory)
-    assert [eviction.task_uid for eviction in session.evictions] == ["low-4", "low-1"]
+    session = opened(snapshot, [WHOLE_GANG, "proportion"])
+    assert made_for(session, "b-1", EvictionScope.OTHER_QUEUES) == ["x-1"]
+    assert made_for(session, "b-2", EvictionScope.OTHER_QUEUES) is None
+    session.allocate(session.task("y-1"), session.node("n2"))
+    assert made_for(session, "b-2", EvictionScope.OTHER_QUEUES) == ["gang-3", "gang-2", "gang-1"]
 
 
 def test_making_room_says_whether_it_was_made_and_goes_from_node_to_node() -> None:
-    """On n1 nobody may be considered, on n2 nobody is let go; n3 is the first that is enough."""
+    """On n1 and n2 nobody is let go; n3 is the first that is enough."""
+    safe = ("a-1", "a-2")
+
+    def verdicts(_: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+        return [Verdict.PROTECTED if c.uid in safe else Verdict.VICTIM for c in candidates]
+
     session = opened(
         cluster(
             [node(f"n{n}", "4C9G") for n in (1, 2, 3, 4)],
             job("a", "1C1G@n1", "1C1G@n2", "1C1G@n3", "1C1G@n4", minimum=1),
-            job("b", "4C1G", "5C1G", "3C1G"),
+            job("b", "4C1G", "5C1G"),
         ),
-        ["priority"],
+        [("own", Saying(preemptable=verdicts))],
     )
-    asked: list[tuple[str, list[str]]] = []
-
-    def victims_of(claimant: TaskState, candidates: Sequence[TaskState]) -> list[TaskState]:
-        asked.append((claimant.uid, [candidate.uid for candidate in candidates]))
-        return [candidate for candidate in candidates if candidate.uid != "a-2"]
-
-    def made_for(uid: str, nodes: Sequence[NodeState]) -> list[str] | None:
+    for uid, expected in (("b-1", ["a-3"]), ("b-2", None)):
         with session.statement() as statement:
+            task = session.task(uid)
             made = make_room(
-                session,
-                statement,
-                session.task(uid),
-                nodes=nodes,
-                may_use_idle=True,
-                is_candidate=lambda other: other.uid != "a-1",
-                victims_of=victims_of,
+                session, statement, task, scope=EvictionScope.OTHER_JOBS, may_use_idle=True
             )
             assert made is (len(statement) > 0)
-            return [task.uid for task, _, _ in statement._claims] if made else None
+            evicted = [one.uid for one, _, _ in statement._claims]
+        assert (evicted if made else None) == expected
 
-    assert made_for("b-1", session.nodes) == ["a-3"]
-    assert asked == [("b-1", ["a-2"]), ("b-1", ["a-3"])]
-    assert made_for("b-2", session.nodes) is None
-    # Shortfall that is there without victims is not its business.
-    assert made_for("b-3", session.nodes[:2]) is None
+
+# Whole jobs
+
+
+def whole(*jobs: JobInfo, nodes: Sequence[str], queues: Sequence[str] = ("q",)) -> Session:
+    named = [node(f"n{number}", size) for number, size in enumerate(nodes, start=1)]
+    return opened(cluster(named, *jobs, queues=queues), [WHOLE_GANG, "priority"])
+
+
+IMPORTANT = job("b", "2C0G", priority=9)
+
+
+def test_surplus_goes_before_any_whole_job_on_whichever_node() -> None:
+    session = whole(
+        job("one", "2C0G@n1"),
+        job("two", "2C0G@n2", "2C0G@n2", minimum=1, priority=5),
+        IMPORTANT,
+        nodes=["2C0G", "4C0G"],
+    )
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["two-2"]
+
+
+def test_the_fewest_tasks_go_and_the_first_node_wins_among_equals() -> None:
+    session = whole(
+        job("g", "2C0G@n1", "2C0G@n2", "2C0G@n4"),
+        job("h", "1C0G@n2", "1C0G@n3"),
+        job("k", "2C0G@n3", "2C0G@n4"),
+        IMPORTANT,
+        nodes=["2C0G", "3C0G", "3C0G", "4C0G"],
+    )
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["k-2", "k-1"]
+    session = whole(job("k", "2C0G@n2"), job("g", "2C0G@n1"), IMPORTANT, nodes=["2C0G", "2C0G"])
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["g-1"]
+
+
+def test_a_job_is_spared_as_one_and_surplus_that_goes_with_it_anyway_is_counted_once() -> None:
+    # The surplus task of g goes first and is not enough; then all of g is, which has it.
+    session = whole(
+        job("g", "1C0G@n1", "1C0G@n1", "1C0G@n2", minimum=2),
+        IMPORTANT,
+        nodes=["2C0G", "1C0G"],
+    )
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["g-3", "g-2", "g-1"]
+    # Both jobs are taken for 4 cpu; the last alone is enough, so the first is spared.
+    session = whole(
+        job("small", "1C0G@n1"),
+        job("large", "4C0G@n1", priority=1),
+        job("b", "4C0G", priority=9),
+        nodes=["5C0G"],
+    )
+    assert made_for(session, "b-1", EvictionScope.OTHER_JOBS) == ["large-1"]
+
+
+def test_what_is_found_for_one_is_found_anew_for_the_next() -> None:
+    """Among many searches of one sort each takes the first of the nodes that are left."""
+    count = 6
+    session = whole(
+        *(job(f"r{n}", f"2C0G@n{n}") for n in range(1, count + 1)),
+        job("b", *["2C0G"] * (count + 1), minimum=1, priority=9),
+        nodes=["2C0G"] * count,
+    )
+    found = [made_for(session, f"b-{n}", EvictionScope.OTHER_JOBS) for n in range(1, count + 2)]
+    assert found == [*([f"r{n}-1"] for n in range(1, count + 1)), None]
+
+
+def test_units_are_taken_in_order_and_spared_from_the_last() -> None:
+    session = session_of(job("a", "1C0G@n1", "1C0G@n1", "2C0G@n1", "1C0G@n2", minimum=1))
+    a1, a2, a3, a4 = (session.task(f"a-{n}") for n in (1, 2, 3, 4))
+    on = session.nodes[0]
+
+    def chosen(cpu: int, *units: list[TaskState]) -> list[str] | None:
+        found = choose_units(units, on, lambda freed: freed.covers((cpu * 1000, 0)))
+        return None if found is None else [task.uid for task in found]
+
+    assert chosen(2, [a1], [a2], [a3]) == ["a-1", "a-2"]
+    assert chosen(3, [a1], [a2], [a3]) == ["a-1", "a-3"]  # a-2 is spared before a-1
+    assert chosen(2, [a1], [a4, a2]) == ["a-1", "a-4", "a-2"]
+    assert chosen(2, [a1], [a1, a2, a4]) == ["a-1", "a-2", "a-4"]  # it goes with the rest
+    assert chosen(3, [a1], [a4, a2]) is None  # what is elsewhere does not count
+    assert chosen(0, [a1]) == []
 
 
 @pytest.mark.parametrize("scope", [EvictionScope.OTHER_JOBS, EvictionScope.OTHER_QUEUES])
@@ -604,7 +694,7 @@ def test_room_that_is_there_without_victims_is_not_its_business(scope: EvictionS
     )
     with session.statement() as statement:
         task = session.task("b-1")
-        assert not make_room_among(session, statement, task, scope=scope, may_use_idle=True)
+        assert not make_room(session, statement, task, scope=scope, may_use_idle=True)
         assert len(statement) == 0
 
 
@@ -624,7 +714,7 @@ def test_a_node_without_enough_for_one_may_have_enough_for_the_next() -> None:
     def made(uid: str) -> bool:
         with session.statement() as statement:
             task = session.task(uid)
-            return make_room_among(
+            return make_room(
                 session, statement, task, scope=EvictionScope.OTHER_JOBS, may_use_idle=True
             )
 
@@ -639,7 +729,7 @@ def made_for(session: Session, uid: str, scope: EvictionScope) -> list[str] | No
     """Make room for a task, for good; return who was evicted, None if there was no room."""
     with session.statement() as statement:
         task = session.task(uid)
-        if not make_room_among(session, statement, task, scope=scope, may_use_idle=True):
+        if not make_room(session, statement, task, scope=scope, may_use_idle=True):
             return None
         evicted = [victim.uid for victim, _, _ in statement._claims]
         statement.commit()
@@ -828,7 +918,7 @@ def test_a_queue_that_has_more_has_more_to_give_whichever_of_its_jobs_has_it() -
     snapshot = cluster(
         [node(f"n{n}", "1C0G") for n in range(1, 5)],
         job("x", "1C0G@n1", minimum=0, queue="r"),
-        job("y", "1C0G@n2", "1C0G", minimum=0, queue="r"),
+        job("y", "1C0G@n2", "1C0G", minimum=0, priority=1, queue="r"),
         job("b", *["1C0G"] * 4, minimum=0),
         queues=("q", "r"),
     )

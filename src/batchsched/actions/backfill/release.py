@@ -10,7 +10,7 @@ from batchsched.actions.action import tasks_to_place
 from batchsched.model.status import TaskStatus
 from batchsched.placement import Fit
 from batchsched.session.session import Session
-from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.records import JobState
 
 __all__ = ["release"]
 
@@ -28,17 +28,11 @@ def release(session: Session, starvation_threshold: float | None) -> None:
                 for task in job.having(status):
                     session.unallocate(task)
                     session.record_rollback([task])
-    promised = {
-        task.node
-        for job in session.jobs_having(TaskStatus.CONDITIONAL)
-        for task in job.having(TaskStatus.CONDITIONAL)
-        if task.node is not None
-    }
     waiting = session.live_jobs(candidates)
     while waiting:
         job = waiting.pop()
         if not session.job_ready(job):
-            _start_as_backfill(session, job, promised)
+            _start_as_backfill(session, job)
 
 
 def _gives_back(session: Session, job: JobState, threshold: float | None) -> bool:
@@ -49,34 +43,13 @@ def _gives_back(session: Session, job: JobState, threshold: float | None) -> boo
     return threshold is None or not session.is_starving(job, threshold)
 
 
-def _start_as_backfill(session: Session, job: JobState, promised: set[NodeState]) -> None:
+def _start_as_backfill(session: Session, job: JobState) -> None:
     with session.statement() as statement:
         for task in tasks_to_place(session, job):
-            node = _best_node(session, task, promised) if session.may_take_task(task) else None
+            node = session.placement.best(task, Fit.NOW) if session.may_take_task(task) else None
             if node is None:
                 session.record_failure(task)
             else:
                 statement.allocate(task, node, is_backfill=True)
         if session.job_ready(job):
             statement.commit()
-
-
-def _best_node(session: Session, task: TaskState, promised: set[NodeState]) -> NodeState | None:
-    """Return the best node where a task can start as backfill and keeps nobody waiting.
-
-    Nodes with Conditional tasks are out. Such a task waits for the backfill tasks there to
-    leave; room that they do not need (`accessible`) would be given to new ones again and again,
-    for what those hold counts as accessible too, and the promise would never come true.
-    """
-    placement = session.placement
-    if not promised:
-        return placement.best(task, Fit.NOW)
-    nodes = [
-        node
-        for node in placement.feasible(task)
-        if node not in promised and node.fits_now(task.init_resreq)
-    ]
-    if not nodes:
-        return None
-    totals = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
-    return nodes[max(range(len(nodes)), key=lambda position: (totals[position], -position))]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from batchsched.actions.eviction.victims import running_tasks, take_until
+from collections.abc import Sequence
+
+from batchsched.actions.eviction.victims import Shortfall, Unit, choose_units, running_tasks
 from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.session.victims import Victims
 from batchsched.state.records import JobState, NodeState, TaskState
-from batchsched.state.vectors import fits, minus
+from batchsched.state.vectors import fits
 
 __all__ = ["make_promises_real"]
 
@@ -46,11 +49,25 @@ def _evict_backfill(
     # What backfill tasks hold is part of `eventual` already: evicting them changes nothing there.
     if not fits(task.init_resreq, node.eventual):
         return False
-    missing = minus(task.init_resreq, node.future_idle)
+    room = Shortfall(task.init_resreq, node, may_use_idle=True)
     candidates = session.in_victim_order(running_tasks(node, is_candidate))
-    chosen = take_until(candidates, lambda freed: freed.covers(missing))
+    victims = session.plugin_set.revocable(task, candidates)
+    chosen = choose_units(_units(session, candidates, victims), node, room.is_enough_for_now_with)
     if chosen is None:
         return False
     for victim in chosen:
         statement.evict(victim, claimant=task)
     return True
+
+
+def _units(session: Session, candidates: Sequence[TaskState], victims: Victims) -> list[Unit]:
+    """Return what may be evicted, in victim order: tasks on their own, and whole jobs."""
+    alone = {victim.uid for victim in victims.alone}
+    units: list[Unit] = []
+    for candidate in candidates:
+        job = candidate.job
+        if job is not None and job in victims.whole_jobs:
+            units.append(session.whole_job(job))
+        elif candidate.uid in alone:
+            units.append([candidate])
+    return units

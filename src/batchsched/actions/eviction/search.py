@@ -1,23 +1,38 @@
-"""Making room for the tasks of a queue, and remembering where that was in vain.
+"""Making room for a task by evicting others, and remembering where that was in vain.
 
-It decides what `make_room` in `victims` decides; `search_cache` keeps what was found out.
+First by evicting tasks that may go on their own, on the first node where that is enough.
+Only if there is no such node, by evicting whole jobs too, on the node where that costs the
+fewest tasks. `search_cache` keeps what was found out for the next search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Literal
 
-from batchsched.actions.eviction.search_cache import Bounds, Claimed, Verdicts, running_nodes
-from batchsched.actions.eviction.victims import Shortfall, evict_for, take_until
+from batchsched.actions.eviction.search_cache import (
+    AtMost,
+    Bounds,
+    Claimed,
+    Searched,
+    Verdicts,
+    running_nodes,
+)
+from batchsched.actions.eviction.victims import (
+    Shortfall,
+    choose_units,
+    evict_for,
+    take_until,
+)
 from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.session.victims import Victims, WholeJobs
 from batchsched.state.records import HeldBy, NodeState, TaskState
 
-__all__ = ["EvictionScope", "make_room_among"]
+__all__ = ["EvictionScope", "make_room"]
 
 Point = Literal["preemptable", "reclaimable"]
 """Which verdicts count: those on tasks of the claimant's queue, or of other queues."""
@@ -29,6 +44,7 @@ class EvictionScope(Enum):
     OTHER_JOBS = "other jobs of the same queue"
     SAME_JOB = "the same job"
     OTHER_QUEUES = "other queues"
+    ANY_OTHER_JOB = "other jobs of any queue"
 
     @property
     def point(self) -> Point:
@@ -36,7 +52,7 @@ class EvictionScope(Enum):
         return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
 
 
-def make_room_among(
+def make_room(
     session: Session,
     statement: Statement,
     task: TaskState,
@@ -44,9 +60,11 @@ def make_room_among(
     scope: EvictionScope,
     may_use_idle: bool,
 ) -> bool:
-    """Evict on the first node where that is enough, and promise the task its place there.
+    """Evict what has to go for a task, and promise the task its place there.
 
-    Nodes are tried the best first; in node order where room is made scope other queues.
+    Nodes are tried the best first, or in node order for `EvictionScope.OTHER_QUEUES`. Tasks
+    that may go on their own are evicted on the first node where that is enough; only if there
+    is none, whole jobs too, on the node where the fewest tasks are evicted in all.
 
     Args:
         session: where this happens.
@@ -65,79 +83,77 @@ def make_room_among(
     if scope is EvictionScope.SAME_JOB and not job.count(TaskStatus.RUNNING):
         return False
     search = _Search(session, task, scope, may_use_idle=may_use_idle)
-    if search.still_open is not None and not search.still_open:
+    found = search.alone() or search.with_jobs()
+    if found is None:
         return False
-    if scope is EvictionScope.OTHER_QUEUES:
-        nodes: Iterable[NodeState] = session.placement.feasible(task, search.still_open)
-    else:
-        nodes = session.placement.ranked(task, search.still_open)
-    asked: list[int] = []
-    for node in nodes:
-        chosen = search.victims_on(node)
-        if chosen is not None:
-            search.record_rejected(asked)
-            evict_for(task, chosen, node, statement)
-            return True
-        asked.append(node.index)
-    # What is not feasible is passed over too: until it changes, that is.
-    search.record_rejected(asked if search.still_open is None else search.still_open)
-    return False
+    node, victims = found
+    evict_for(task, victims, node, statement)
+    return True
+
+
+_Found = tuple[NodeState, list[TaskState]]
+"""Where there is room once these are evicted."""
 
 
 class _Search:
     """A search for room for one claimant, with what earlier searches have found out."""
 
     __slots__ = (
-        *("_among", "_at_home", "_bounds", "_in_vain", "_may_grow", "_open", "_session", "_task"),
-        *("_verdicts", "still_open"),
+        *("_at_home", "_bounds", "_may_use_idle", "_open", "_open_alone", "_scope"),
+        *("_searched", "_session", "_task", "_verdicts", "_whole_jobs"),
     )
 
-    def __init__(  # noqa: PLR0915 - one list of what a search begins with
+    def __init__(
         self, session: Session, task: TaskState, scope: EvictionScope, *, may_use_idle: bool
     ) -> None:
         self._session = session
         self._task = task
-        self._among = scope
-        self._may_grow = may_use_idle
+        self._scope = scope
+        self._may_use_idle = may_use_idle
+        self._whole_jobs: WholeJobs = {}
         self._bounds: Bounds | None = None
         self._verdicts: Verdicts | None = None
-        self._open: set[int] = set()
-        self._in_vain: set[int] = set()
+        self._searched = Searched(session.ledger.position())
+        self._open: set[int] | None = None
+        """The nodes where there may be room; None: any."""
+        self._open_alone: set[int] | None = None
+        """The nodes where there may be room when tasks go on their own; None: any."""
         self._at_home: set[int] = set()
-        """The nodes where tasks of the claimant's job run."""
-        self.still_open: set[int] | None = None
-        """The nodes that are to be asked; None: all."""
+        """The nodes where the candidates of other claimants are not quite the same."""
+        job = task.job
+        assert job is not None
+        if scope in (EvictionScope.OTHER_JOBS, EvictionScope.ANY_OTHER_JOB):
+            self._at_home = running_nodes(job)
+        claimant_key = session.plugin_set.claimant_key(scope.point, task)
+        if claimant_key is not None:
+            self._recall(claimant_key)
+
+    def _recall(self, claimant_key: Hashable) -> None:
+        """Find what searches like this one have found out."""
+        session, task, scope = self._session, self._task, self._scope
         job = task.job
         assert job is not None
         assert job.queue is not None
-        if scope is not EvictionScope.OTHER_QUEUES:
-            self._at_home = running_nodes(job)
-        claimant_key = session.plugin_set.claimant_key(scope.point, task)
-        if claimant_key is None:
-            return
         large_enough: AbstractSet[int] = session.large_enough(task.init_resreq)
         # Jobs of a queue have the same candidates, but for where they run themselves.
         own = None
         if scope is EvictionScope.SAME_JOB:
-            large_enough = self._at_home & large_enough
+            large_enough = running_nodes(job) & large_enough
             own = job.uid
         across = job.queue if scope is EvictionScope.OTHER_QUEUES else None
         claimed = Claimed(session.ledger, across, session.plugin_set.may_give)
         now = session.ledger.position()
-        who: Hashable = (
-            scope,
-            job.queue.name,
-            own,
-            session.plugin_set.shield_key(scope.point, task),
-        )
+        shield_key = session.plugin_set.shield_key(scope.point, task)
+        who: Hashable = (scope, job.queue.name, own, shield_key)
         known_bounds = session.memo.store(Bounds)
         bounds = known_bounds.get(who)
         if bounds is None:
             bounds = known_bounds[who] = Bounds(claimed, now)
         bounds.catch_up()
         self._bounds = bounds
-        self._open = bounds.open_for((task.init_resreq, may_use_idle), large_enough)
-        self.still_open = self._open
+        asked_for = (task.init_resreq, self._may_use_idle)
+        self._open = bounds.open_for(asked_for, large_enough, alone=False)
+        self._open_alone = bounds.open_for(asked_for, large_enough, alone=True)
         kind = session.placement.kind(task)
         if kind is not None:
             who = (scope, job.queue.name, own, claimant_key)
@@ -147,83 +163,184 @@ class _Search:
                 verdicts = known_verdicts[who] = Verdicts(claimed, now)
             verdicts.catch_up()
             self._verdicts = verdicts
-            self._in_vain = verdicts.rejected_nodes((kind, may_use_idle))
-            if self._in_vain:
-                in_vain = self._in_vain
-                if scope is EvictionScope.OTHER_JOBS and self._at_home:
-                    in_vain = in_vain - self._at_home
-                self.still_open = self._open - in_vain
+            self._searched = verdicts.searched((kind, self._may_use_idle))
 
-    def record_rejected(self, asked: Iterable[int]) -> None:
-        """Take note of nodes that were asked in vain, for other searches like this."""
-        if self._among is EvictionScope.OTHER_JOBS and self._at_home:
-            asked = set(asked) - self._at_home  # others have more candidates there
-        self._in_vain.update(asked)
+    # Both passes
 
-    def victims_on(self, node: NodeState) -> list[TaskState] | None:
-        """Return whom to evict on a node, or None if that cannot be enough."""
-        task = self._task
-        at_most = self._at_most(node)
-        if not at_most.tasks:
-            self._open.discard(node.index)
-            return None
-        room = Shortfall(task.init_resreq, node, may_use_idle=self._may_grow)
-        if not room.may_be_enough(at_most.total):
-            self._open.discard(node.index)
-            return None
-        if self._among is EvictionScope.OTHER_JOBS and node.index in self._at_home:
-            # These candidates are no other claimant's.
-            others = [other for other in self._all_on(node).tasks if other.job is not task.job]
-            victims = self._ask(others)
+    def alone(self) -> _Found | None:
+        """Find the first node where it is enough to evict tasks that may go on their own."""
+        open_ = self._open_alone
+        if open_ is not None:
+            open_ = open_ - self._elsewhere(self._searched.in_vain_alone)
+        asked: list[int] = []
+        for node in self._feasible(open_):
+            victims = self._alone_on(node)
+            if victims is not None:
+                self._note_in_vain(asked, alone=True)
+                return node, victims
+            asked.append(node.index)
+        # What is not feasible is passed over too: until it changes, that is.
+        self._note_in_vain(asked if open_ is None else open_, alone=True)
+        return None
+
+    def with_jobs(self) -> _Found | None:
+        """Find the node where, with whole jobs, the fewest tasks are evicted; the first of equals.
+
+        Only after `alone` has found no node.
+        """
+        open_ = self._open
+        searched = self._searched
+        if open_ is not None:
+            open_ = open_ - self._elsewhere(searched.in_vain)
+        best: NodeState | None = None
+        fewest = 0
+        asked: list[int] = []
+        is_complete = True
+        for node in self._feasible(open_):
+            index = node.index
+            count = None if index in self._at_home else searched.with_jobs.get(index)
+            if count is None:
+                victims = self._with_jobs_on(node)
+                if victims is None:
+                    asked.append(index)
+                    continue
+                count = len(victims)
+                if index not in self._at_home:
+                    searched.with_jobs[index] = count
+            if best is None or count < fewest:
+                best, fewest = node, count
+                if count == 1:
+                    is_complete = False
+                    break
+        if is_complete and open_ is not None:
+            self._note_in_vain(open_ - searched.with_jobs.keys(), alone=False)
         else:
-            verdicts = self._verdicts
-            known = None if verdicts is None else verdicts.victims.get(node.index)
-            victims = self._ask(self._all_on(node).tasks) if known is None else known
-            if known is None and verdicts is not None:
-                verdicts.keep(node.index, victims)
-        # All of them first: mostly not even that is enough.
-        if not victims or not room.is_enough_with(victims):
+            self._note_in_vain(asked, alone=False)
+        if best is None:
             return None
-        return take_until(victims, room.is_enough_with)
+        chosen = self._with_jobs_on(best)
+        assert chosen is not None
+        return best, chosen
 
-    def _at_most(self, node: NodeState) -> HeldBy:
+    def _feasible(self, among: Collection[int] | None) -> Iterable[NodeState]:
+        """Return the feasible nodes in the order in which they are tried."""
+        if among is not None and not among:
+            return ()
+        if self._scope is EvictionScope.OTHER_QUEUES:
+            return self._session.placement.feasible(self._task, among)
+        return self._session.placement.ranked(self._task, among)
+
+    def _elsewhere(self, indices: set[int]) -> set[int]:
+        """Return nodes without those where the claimant's job runs: it has candidates fewer."""
+        return indices - self._at_home if self._at_home else indices
+
+    def _note_in_vain(self, asked: Iterable[int], *, alone: bool) -> None:
+        searched = self._searched
+        known = searched.in_vain_alone if alone else searched.in_vain
+        known.update(self._elsewhere(set(asked)))
+
+    # One node
+
+    def _alone_on(self, node: NodeState) -> list[TaskState] | None:
+        """Return whom to evict on a node without whole jobs, or None if that cannot be enough."""
+        at_most = self._at_most(node)
+        room = Shortfall(self._task.init_resreq, node, may_use_idle=self._may_use_idle)
+        if not room.may_be_enough(at_most.alone):
+            self._close(node, self._open_alone)
+            if not room.may_be_enough(at_most.total):
+                self._close(node, self._open)
+            return None
+        victims = self._victims_on(node)
+        if victims.alone and room.is_enough_with(victims.alone):
+            # All of them first: mostly not even that is enough.
+            return take_until(victims.alone, room.is_enough_with)
+        if not victims.whole_jobs:
+            self._note_in_vain([node.index], alone=False)
+        return None
+
+    def _with_jobs_on(self, node: NodeState) -> list[TaskState] | None:
+        """Return whom to evict on a node, whole jobs too, or None if that cannot be enough."""
+        room = Shortfall(self._task.init_resreq, node, may_use_idle=self._may_use_idle)
+        if not room.may_be_enough(self._at_most(node).total):
+            self._close(node, self._open)
+            return None
+        victims = self._victims_on(node)
+        if not victims.whole_jobs:
+            return None
+        units = [
+            *([victim] for victim in victims.alone),
+            *map(self._session.whole_job, victims.whole_jobs),
+        ]
+        return choose_units(units, node, room.is_enough_with)
+
+    @staticmethod
+    def _close(node: NodeState, open_: set[int] | None) -> None:
+        if open_ is not None:
+            open_.discard(node.index)
+
+    def _victims_on(self, node: NodeState) -> Victims:
+        if node.index in self._at_home:
+            # These candidates are no other claimant's.
+            mine = self._task.job
+            return self._ask([other for other in self._all_on(node).tasks if other.job is not mine])
+        verdicts = self._verdicts
+        known = None if verdicts is None else verdicts.victims.get(node.index)
+        if known is None:
+            known = self._ask(self._all_on(node).tasks)
+            if verdicts is not None:
+                verdicts.keep(node.index, known)
+        return known
+
+    def _at_most(self, node: NodeState) -> AtMost:
         """Return who could be victims of a claimant like this at most."""
         bounds = self._bounds
         if bounds is None:
-            return self._all_on(node)
+            all_ = self._all_on(node)
+            return AtMost(all_.tasks, all_.total, all_.total)
         at_most = bounds.held.get(node.index)
         if at_most is None:
-            at_most = self._all_on(node)
-            candidates, own = at_most.tasks, []
-            if self._among is EvictionScope.OTHER_JOBS and node.index in self._at_home:
-                # Who is shielded from their own job may not be from others, and the other way.
-                candidates = [other for other in at_most.tasks if other.job is not self._task.job]
-                own = [other for other in at_most.tasks if other.job is self._task.job]
-            left = self._session.plugin_set.unshielded(self._among.point, self._task, candidates)
-            left += own
-            if len(left) < len(at_most.tasks):
-                at_most = HeldBy(left, self._session.ledger.dimensions.zero)
-            bounds.held[node.index] = at_most
-            if not left:
+            at_most = bounds.held[node.index] = self._bound(node)
+            if not at_most.tasks:
                 bounds.nobody.add(node.index)
         return at_most
 
-    def _ask(self, candidates: Sequence[TaskState]) -> list[TaskState]:
+    def _bound(self, node: NodeState) -> AtMost:
+        all_ = self._all_on(node)
+        candidates, own = all_.tasks, []
+        if node.index in self._at_home:
+            # Who is shielded from their own job may not be from others, and the other way.
+            candidates = [other for other in all_.tasks if other.job is not self._task.job]
+            own = [other for other in all_.tasks if other.job is self._task.job]
+        plugins, point = self._session.plugin_set, self._scope.point
+        left = plugins.unshielded(point, self._task, candidates)
+        only_with_job = plugins.only_with_job(point, self._task, left)
+        zero = self._session.ledger.dimensions.zero
+        alone = [one for one, is_so in zip(left, only_with_job, strict=True) if not is_so]
+        of_alone = HeldBy([*alone, *own], zero).total
+        if len(left) + len(own) == len(all_.tasks):
+            return AtMost(all_.tasks, all_.total, of_alone)
+        held = HeldBy([*left, *own], zero)
+        return AtMost(held.tasks, held.total, of_alone)
+
+    def _ask(self, candidates: Sequence[TaskState]) -> Victims:
         if not candidates:
-            return []
+            return Victims()
         in_order = self._session.in_victim_order(candidates)
-        if self._among is EvictionScope.OTHER_QUEUES:
-            return self._session.reclaimable(self._task, in_order)
-        return self._session.preemptable(self._task, in_order)
+        plugins = self._session.plugin_set
+        if self._scope is EvictionScope.OTHER_QUEUES:
+            return plugins.reclaimable(self._task, in_order, self._whole_jobs)
+        return plugins.preemptable(self._task, in_order, self._whole_jobs)
 
     def _all_on(self, node: NodeState) -> HeldBy:
         """Return the Running tasks that claimants like this may consider, and its own job's."""
         running = self._session.running_on(node)
         job = self._task.job
         assert job is not None
-        if self._among is EvictionScope.OTHER_QUEUES:
+        if self._scope is EvictionScope.OTHER_QUEUES:
             return running.of_other_queues(job.queue)
-        if self._among is EvictionScope.OTHER_JOBS:
+        if self._scope is EvictionScope.OTHER_JOBS:
             return running.of_queue(job.queue)
-        tasks = [other for other in running.all if other.job is job]
+        tasks = running.all
+        if self._scope is EvictionScope.SAME_JOB:
+            tasks = [other for other in tasks if other.job is job]
         return HeldBy(tasks, self._session.ledger.dimensions.zero)

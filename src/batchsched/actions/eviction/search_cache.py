@@ -13,16 +13,18 @@ or in the accounts of the jobs and queues that run there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 
-from attrs import Factory, define
+from attrs import Factory, define, frozen
 
 from batchsched.model.status import TaskStatus
+from batchsched.session.victims import Victims
 from batchsched.state.ledger import Ledger, Position
-from batchsched.state.records import HeldBy, JobState, QueueState, TaskState
+from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.vectors import Vector
 
-__all__ = ["Bounds", "Claimed", "SomeNodes", "Verdicts", "running_nodes"]
+__all__ = ["AtMost", "Bounds", "Claimed", "Searched", "SomeNodes", "Verdicts", "running_nodes"]
 
 
 @define
@@ -62,6 +64,17 @@ class Claimed:
         )
 
 
+@frozen
+class AtMost:
+    """Who could be evicted on a node at most."""
+
+    tasks: Sequence[TaskState]
+    total: Vector
+    """What they hold together."""
+    alone: Vector
+    """What those of them hold together that may be able to go without their whole jobs."""
+
+
 @define
 class SomeNodes:
     """Nodes of which something holds."""
@@ -78,12 +91,14 @@ class Bounds:
     claimed: Claimed
     position: Position
     """As of when `held` holds; see `Ledger.position`."""
-    held: dict[int, HeldBy] = Factory(dict[int, HeldBy])
+    held: dict[int, AtMost] = Factory(dict[int, AtMost])
     """Index of a node to the tasks that no plugin shields there."""
     nobody: set[int] = Factory(set[int])
     """The nodes where there is no such task, so that nothing that is asked for will find room."""
     _open: dict[Hashable, SomeNodes] = Factory(dict[Hashable, SomeNodes])
     """What claimants ask for to the nodes where the bound may be enough for it."""
+    _open_alone: dict[Hashable, SomeNodes] = Factory(dict[Hashable, SomeNodes])
+    """The same, of tasks that go on their own."""
 
     def catch_up(self) -> None:
         """Forget what may have changed. O(changes since, and the tasks of jobs charged)."""
@@ -97,15 +112,19 @@ class Bounds:
                 self.nobody -= changed
             self.position = now
 
-    def open_for(self, asked_for: Hashable, large_enough: AbstractSet[int]) -> set[int]:
+    def open_for(
+        self, asked_for: Hashable, large_enough: AbstractSet[int], *, alone: bool
+    ) -> set[int]:
         """Return which nodes, of those that are large enough, may have room for what is asked for.
 
-        Discard from it the nodes where the bound is not enough.
+        Discard from it the nodes where the bound is not enough. `alone`: by evicting tasks
+        that go on their own; if not, by evicting whole jobs too.
         """
         now = self.claimed.ledger.position()
-        known = self._open.get(asked_for)
+        which = self._open_alone if alone else self._open
+        known = which.get(asked_for)
         if known is None:
-            known = self._open[asked_for] = SomeNodes(now, set(large_enough - self.nobody))
+            known = which[asked_for] = SomeNodes(now, set(large_enough - self.nobody))
         elif known.position != now:
             changed = self._changed(known.position)
             known.indices |= large_enough if changed is None else changed & large_enough
@@ -117,16 +136,42 @@ class Bounds:
 
 
 @define
+class Searched:
+    """Where searches for what is asked for have looked."""
+
+    position: Position
+    """As of when it holds; see `Ledger.position`."""
+    in_vain: set[int] = Factory(set[int])
+    """The nodes where evicting is not enough."""
+    in_vain_alone: set[int] = Factory(set[int])
+    """The nodes where evicting those who go on their own is not enough."""
+    with_jobs: dict[int, int] = Factory(dict[int, int])
+    """Nodes where evicting whole jobs too is enough, to how many tasks are evicted then."""
+
+    def forget(self, changed: Collection[int] | None) -> None:
+        """Forget some nodes; None: all."""
+        if changed is None:
+            self.in_vain.clear()
+            self.in_vain_alone.clear()
+            self.with_jobs.clear()
+            return
+        self.in_vain -= set(changed)
+        self.in_vain_alone -= set(changed)
+        for index in changed:
+            self.with_jobs.pop(index, None)
+
+
+@define
 class Verdicts:
     """Whom plugins would let go."""
 
     claimed: Claimed
     position: Position
     """As of when `victims` holds; see `Ledger.position`."""
-    victims: dict[int, list[TaskState]] = Factory(dict[int, list[TaskState]])
-    """Index of a node to whom plugins would let go there, in victim order."""
-    _in_vain: dict[Hashable, SomeNodes] = Factory(dict[Hashable, SomeNodes])
-    """What claimants ask for to the nodes that were asked for it in vain."""
+    victims: dict[int, Victims] = Factory(dict[int, Victims])
+    """Index of a node to whom plugins would let go there."""
+    _searched: dict[Hashable, Searched] = Factory(dict[Hashable, Searched])
+    """What claimants ask for to where they have looked for it."""
     _givers: set[QueueState] = Factory(set[QueueState])
 
     def catch_up(self) -> None:
@@ -136,37 +181,36 @@ class Verdicts:
             _forget(self.victims, self._changed(self.position))
             self.position = now
 
-    def keep(self, node_index: int, victims: list[TaskState]) -> None:
+    def keep(self, node_index: int, victims: Victims) -> None:
         """Remember whom plugins would let go on a node."""
         self.victims[node_index] = victims
         if self.claimed.across_queues is not None:
-            for victim in victims:
+            for victim in victims.alone:
                 assert victim.job is not None
-                assert victim.job.queue is not None
-                self._givers.add(victim.job.queue)
+                self._add_giver(victim.job)
+            for job in victims.whole_jobs:
+                self._add_giver(job)
 
-    def rejected_nodes(self, asked_for: Hashable) -> set[int]:
-        """Return the nodes that were asked in vain for what is asked for; add those that are."""
+    def _add_giver(self, job: JobState) -> None:
+        assert job.queue is not None
+        self._givers.add(job.queue)
+
+    def searched(self, asked_for: Hashable) -> Searched:
+        """Return where it was looked for what is asked for; add to it what is found out."""
         now = self.claimed.ledger.position()
-        known = self._in_vain.get(asked_for)
+        known = self._searched.get(asked_for)
         if known is None:
-            known = self._in_vain[asked_for] = SomeNodes(now, set())
+            known = self._searched[asked_for] = Searched(now)
         elif known.position != now:
-            changed = self._changed(known.position)
-            if changed is None:
-                known.indices.clear()
-            else:
-                known.indices -= changed
+            known.forget(self._changed(known.position))
             known.position = now
-        return known.indices
+        return known
 
     def _changed(self, position: Position) -> set[int] | None:
         return self.claimed.changed(position, givers=self._givers, charged_only=False)
 
 
-def _forget(
-    known: dict[int, HeldBy] | dict[int, list[TaskState]], changed: Collection[int] | None
-) -> None:
+def _forget(known: dict[int, AtMost] | dict[int, Victims], changed: Collection[int] | None) -> None:
     if changed is None:
         known.clear()
     else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
-from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus
@@ -13,59 +13,13 @@ from batchsched.state.vectors import Vector, fits, is_empty, minus, plus
 __all__ = [
     "FreedResources",
     "Shortfall",
+    "Unit",
+    "choose_units",
     "evict_for",
-    "make_room",
     "running_tasks",
     "spare",
     "take_until",
 ]
-
-VictimsFunction = Callable[[TaskState, Sequence[TaskState]], list[TaskState]]
-"""From a claimant and candidates in victim order, the candidates that may be evicted."""
-
-
-def make_room(
-    session: Session,
-    statement: Statement,
-    task: TaskState,
-    *,
-    nodes: Iterable[NodeState],
-    may_use_idle: bool,
-    is_candidate: Callable[[TaskState], bool],
-    victims_of: VictimsFunction,
-) -> bool:
-    """Evict on the first of `nodes` where that is enough, and promise the task its place there.
-
-    It asks every node anew; preempt and reclaim use `batchsched.actions.eviction.search`, which
-    gives the same answers and remembers what was asked in vain.
-
-    Args:
-        session: where this happens.
-        statement: what records it.
-        task: the claimant, Pending.
-        nodes: feasible nodes, in the order in which to try them.
-        may_use_idle: whether the task may take idle resources too; if not, it must find
-            room in what its victims hold alone.
-        is_candidate: which Running tasks of jobs in the session may be considered.
-        victims_of: which of those may be evicted.
-
-    Returns:
-        Whether room was made. If not, nothing was changed.
-
-    """
-    for node in nodes:
-        candidates = session.in_victim_order(
-            other for other in session.running_on(node).all if is_candidate(other)
-        )
-        if not candidates:
-            continue
-        victims = victims_of(task, candidates)
-        room = Shortfall(task.init_resreq, node, may_use_idle=may_use_idle)
-        chosen = take_until(victims, room.is_enough_with) if victims else None
-        if chosen is not None:
-            evict_for(task, chosen, node, statement)
-            return True
-    return False
 
 
 def evict_for(
@@ -123,8 +77,8 @@ class Shortfall:
     __slots__ = ("_missing", "_missing_for_good", "_request")
 
     def __init__(self, request: Vector, node: NodeState, *, may_use_idle: bool) -> None:
-        self._missing = minus(request, node.future_idle if node.special else node.idle)
-        self._missing_for_good = minus(request, node.eventual) if node.special else self._missing
+        self._missing = _missing(request, node.future_idle if node.special else node.idle)
+        self._missing_for_good = _missing(request, node.eventual) if node.special else self._missing
         self._request = None if may_use_idle else request
 
     def may_be_enough(self, freed: Vector) -> bool:
@@ -146,6 +100,18 @@ class Shortfall:
             and (self._request is None or freed.covers(self._request))
             and freed.covers_for_good(self._missing_for_good)
         )
+
+    def is_enough_for_now_with(self, freed: FreedResources) -> bool:
+        """Return whether there is room once victims are gone, whatever is promised in the end."""
+        return freed.covers(self._missing)
+
+
+def _missing(request: Vector, there: Vector) -> Vector:
+    """Return what a request lacks: nothing of what it does not ask for, whatever there is."""
+    return tuple(
+        wanted - amount if wanted >= EPSILON else 0
+        for wanted, amount in zip(request, there, strict=True)
+    )
 
 
 def running_tasks(node: NodeState, is_candidate: Callable[[TaskState], bool]) -> list[TaskState]:
@@ -189,3 +155,46 @@ def spare(
             kept.append(victim)
     kept.reverse()
     return kept
+
+
+Unit = Sequence[TaskState]
+"""Tasks that are evicted together or not at all, on whichever nodes."""
+
+
+def choose_units(
+    units: Sequence[Unit], node: NodeState, is_enough: Callable[[FreedResources], bool]
+) -> list[TaskState] | None:
+    """Return whom to evict of units that are taken in order until it is enough, and then spared.
+
+    A unit is spared as one. A task may be in several units; only what the tasks on the node
+    hold counts. None if all units are not enough. O(tasks of the units x dimensions).
+    """
+    on_node = [[task for task in unit if task.node is node] for unit in units]
+    freed = FreedResources()
+    times: dict[str, int] = {}
+
+    def take(tasks: Unit) -> None:
+        for task in tasks:
+            times[task.uid] = times.get(task.uid, 0) + 1
+            if times[task.uid] == 1:
+                freed.add(task)
+
+    def drop(tasks: Unit) -> None:
+        for task in tasks:
+            times[task.uid] -= 1
+            if not times[task.uid]:
+                freed.remove(task)
+
+    taken = 0
+    while not is_enough(freed):
+        if taken == len(units):
+            return None
+        take(on_node[taken])
+        taken += 1
+    kept: list[Unit] = []
+    for position in reversed(range(taken)):
+        drop(on_node[position])
+        if not is_enough(freed):
+            take(on_node[position])
+            kept.append(units[position])
+    return list({task.uid: task for unit in reversed(kept) for task in unit}.values())

@@ -11,7 +11,7 @@ from math import ceil
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
-from batchsched.actions.placing import place_now
+from batchsched.actions.placing import can_still_start, place_now
 from batchsched.actions.reservation.eligibility import (
     can_hold_reservation,
     can_keep_for_one_job,
@@ -181,11 +181,12 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
     if any(session.was_tried_in_vain(task) for task in tasks):
         return False
     with session.statement(is_trial=True) as statement:
-        for task in tasks:
-            if not place_now(session, statement, task):
+        for left, task in zip(reversed(range(len(tasks))), tasks, strict=True):
+            if place_now(session, statement, task):
+                if session.job_ready(job):
+                    return True
+            elif not can_still_start(session, job, left):
                 return False
-            if session.job_ready(job):
-                return True
     return False
 
 

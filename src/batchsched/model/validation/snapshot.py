@@ -18,10 +18,8 @@ from batchsched.model.immutable import FrozenMap
 from batchsched.model.resources import Resource
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.constraints import constraint_problems, taint_problems
-from batchsched.model.validation.node_capacity import node_use_faults
 from batchsched.model.validation.queues import queue_problems, queue_tree_faults
 from batchsched.model.validation.resources import (
-    is_sound_resource,
     is_usual_resource,
     request_problems,
     resource_problems,
@@ -101,13 +99,6 @@ def snapshot_faults(
         check.faults.extend(total_faults("nodes", (node.allocatable for node in nodes)))
         check.faults.extend(total_faults("jobs", map(_asked_for, tasks[:of_jobs])))
         check.faults.extend(total_faults("other_tasks", map(_asked_for, tasks[of_jobs:])))
-    if check.faults:
-        # Only sums of sound amounts mean anything.
-        nodes = [
-            node for node in nodes if is_text(node.name) and is_sound_resource(node.allocatable)
-        ]
-        tasks = [task for task in tasks if _is_sound_use(task)]
-    check.faults.extend(node_use_faults(nodes, tasks))
     return check.faults
 
 
@@ -287,14 +278,6 @@ class _Check:
 def _asked_for(task: TaskInfo) -> Resource:
     """Return the larger request, whether or not it is sound."""
     return task.resreq if task.init_resreq is None else task.init_resreq
-
-
-def _is_sound_use(task: TaskInfo) -> bool:
-    return (
-        type(task.status) is TaskStatus
-        and is_text(task.node_name)
-        and is_sound_resource(task.resreq)
-    )
 
 
 def _are_sound_labels(labels: Mapping[str, str]) -> bool:

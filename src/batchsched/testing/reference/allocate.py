@@ -16,6 +16,7 @@ from batchsched.testing.reference.choose import (
     place_now,
 )
 from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.plugins import ready_count, waiting_count
 from batchsched.testing.reference.promises import make_promises_real
 from batchsched.testing.reference.reservations import (
     can_be_reserved,
@@ -24,7 +25,7 @@ from batchsched.testing.reference.reservations import (
 )
 from batchsched.testing.reference.session import Session
 
-__all__ = ["allocate"]
+__all__ = ["allocate", "can_still_start"]
 
 
 @frozen
@@ -38,7 +39,7 @@ class _Options:
 def allocate(session: Session, arguments: Arguments) -> None:
     """First the jobs with Reserved tasks, then all jobs in turn."""
     options = _Options(
-        discards=arguments.word("unready", ("hold", "discard")) == "discard",
+        discards=arguments.word("unready", ("discard", "hold")) == "discard",
         evict_backfill=arguments.boolean("evictBackfill"),
         starvation_threshold=arguments.number("starvationThreshold", inf),
     )
@@ -68,9 +69,13 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
     def attempt() -> bool:
         nonlocal comes_back
         comes_back = _place_tasks(session, options, job, tasks)
-        return session.tiers.job_ready(job) or (
-            session.tiers.job_condition_ready(job)
-            and bool(session.tasks_with(job, TaskStatus.CONDITIONAL, TaskStatus.RESERVED))
+        return (
+            session.tiers.job_ready(job)
+            or session.tiers.job_pipelined(job)
+            or (
+                session.tiers.job_condition_ready(job)
+                and bool(session.tasks_with(job, TaskStatus.CONDITIONAL, TaskStatus.RESERVED))
+            )
         )
 
     if options.discards:
@@ -83,7 +88,10 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
 
 
 def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-    """Place tasks until one cannot be, or the job is ready; return whether it is to come back."""
+    """Place tasks until the job is ready, or cannot be any more; return whether to come back.
+
+    A task that cannot be placed is passed over.
+    """
     reserved: list[TaskInfo] = []
     comes_back = False
     while tasks:
@@ -96,11 +104,12 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
             pass
         else:
             session.tried_in_vain.add(task.uid)
-            if not session.is_starving(job, options.starvation_threshold):
+            if session.is_starving(job, options.starvation_threshold) and _reserve(session, task):
+                reserved.append(task)
+            elif not can_still_start(session, job, tasks):
+                tasks.clear()
                 break
-            if not _reserve(session, task):
-                break
-            reserved.append(task)
+            continue
         if session.tiers.job_ready(job) and tasks:
             comes_back = True
             break
@@ -108,6 +117,16 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
         for task in reserved:
             session.state.take_off(task)
     return comes_back
+
+
+def can_still_start(session: Session, job: JobInfo, left: list[TaskInfo]) -> bool:
+    """Return whether a job is ready, or would be enough with all tasks that are left to take."""
+    placed = (
+        ready_count(session.state, job)
+        + waiting_count(session.state, job)
+        + len(session.tasks_with(job, TaskStatus.CONDITIONAL))
+    )
+    return session.tiers.job_ready(job) or placed + len(left) >= job.min_available
 
 
 def _reserve(session: Session, task: TaskInfo) -> bool:

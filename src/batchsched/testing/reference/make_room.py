@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of
+from batchsched.testing.reference.tiers import Victims
 
-__all__ = ["enough_victims", "make_room", "running_on"]
+__all__ = ["enough_victims", "make_room", "members", "running_on"]
+
+UnitT = TypeVar("UnitT")
 
 
 def running_on(
@@ -28,10 +32,10 @@ def running_on(
 
 
 def enough_victims(
-    victims: Sequence[TaskInfo], is_enough: Callable[[list[TaskInfo]], bool]
-) -> list[TaskInfo] | None:
+    victims: Sequence[UnitT], is_enough: Callable[[list[UnitT]], bool]
+) -> list[UnitT] | None:
     """Take victims in order until enough, then spare those that are not needed; None: too few."""
-    taken: list[TaskInfo] = []
+    taken: list[UnitT] = []
     for victim in victims:
         if is_enough(taken):
             break
@@ -45,6 +49,10 @@ def enough_victims(
     return taken
 
 
+Unit = list[TaskInfo]
+"""Tasks that are evicted together or not at all."""
+
+
 def make_room(
     session: Session,
     action: str,
@@ -53,35 +61,69 @@ def make_room(
     *,
     may_use_idle: bool,
     is_candidate: Callable[[TaskInfo], bool],
-    victims_of: Callable[[TaskInfo, list[TaskInfo]], list[TaskInfo]],
+    victims_of: Callable[[TaskInfo, list[TaskInfo]], Victims],
 ) -> bool:
-    """Evict what is needed on the first node where that is possible; Pipeline the task there."""
+    """Evict what is needed for a task, and let it be Pipelined there.
+
+    Those who may go on their own, on the first node where that is enough. Only if no node
+    is, whole jobs too, on the node where the fewest tasks are evicted in all.
+    """
     request = task.start_request
+    possible: list[tuple[NodeInfo, list[Unit], list[Unit]]] = []
     for node in nodes:
-        candidates = running_on(session, node, is_candidate)
-        if not candidates:
-            continue
-        victims = victims_of(task, candidates)
-        if not victims:
-            continue
+        victims = victims_of(task, running_on(session, node, is_candidate))
+        jobs = {session.job_of(other).uid: session.job_of(other) for other in victims.with_job}
+        whole = [
+            session.tiers.victims_in_order(
+                other for other in job.tasks if session.state.status(other).occupies
+            )
+            for job in jobs.values()
+        ]
+        if victims.alone or whole:
+            possible.append((node, [[victim] for victim in victims.alone], whole))
+
+    def chosen_on(node: NodeInfo, units: Sequence[Unit]) -> list[TaskInfo] | None:
         accounts = session.accounts(node)
 
-        def is_enough(taken: list[TaskInfo]) -> bool:
-            freed = total_of(victim.resreq for victim in taken)
+        def is_enough(taken: Sequence[Unit]) -> bool:
+            leaving = [other for other in members(taken) if _is_on(session, other, node)]
+            freed = total_of(victim.resreq for victim in leaving)
             new = total_of(
-                victim.resreq for victim in taken if not session.state.is_backfill(victim)
+                victim.resreq for victim in leaving if not session.state.is_backfill(victim)
             )
             return (
-                request.fits(accounts.future_idle + freed)  # noqa: B023 - used in this turn only
-                and request.fits(accounts.eventual + new)  # noqa: B023
+                request.fits(accounts.future_idle + freed)
+                and request.fits(accounts.eventual + new)
                 and (may_use_idle or request.fits(freed))
             )
 
-        taken = enough_victims(victims, is_enough)
-        if taken is None:
-            continue
-        for victim in taken:
-            session.evict(victim, action, task)
-        session.place(task, TaskStatus.PIPELINED, node)
-        return True
-    return False
+        taken = enough_victims(units, is_enough)
+        return None if taken is None else members(taken)
+
+    chosen: list[tuple[NodeInfo, list[TaskInfo]]] = []
+    for node, alone, _ in possible:
+        victims_here = chosen_on(node, alone) if alone else None
+        if victims_here is not None:
+            chosen = [(node, victims_here)]
+            break
+    else:
+        for node, alone, whole in possible:
+            victims_here = chosen_on(node, [*alone, *whole]) if whole else None
+            if victims_here is not None:
+                chosen.append((node, victims_here))
+    if not chosen:
+        return False
+    node, evicted = min(chosen, key=lambda choice: len(choice[1]))  # the first of equals
+    for victim in evicted:
+        session.evict(victim, action, task)
+    session.place(task, TaskStatus.PIPELINED, node)
+    return True
+
+
+def members(units: Iterable[Unit]) -> list[TaskInfo]:
+    """Return all tasks of some units, each once, in order."""
+    return list({task.uid: task for unit in units for task in unit}.values())
+
+
+def _is_on(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    return session.state.node_name(task) == node.name

@@ -6,7 +6,7 @@ are those of a plugin that has no such function.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from attrs import frozen
@@ -14,6 +14,7 @@ from attrs import frozen
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.reasons import ConditionReason, JobCondition
 from batchsched.model.status import TaskStatus
+from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.state import State
 
 __all__ = [
@@ -52,6 +53,7 @@ class Verdict(Enum):
 
     VICTIM = "it may be evicted"
     PASS = "not for this plugin's reason"  # noqa: S105 - no password
+    WITH_JOB = "it may be evicted, but only together with all that its job has"
     PROTECTED = "it must not be evicted"
 
 
@@ -124,6 +126,10 @@ class Plugin:
         """Return a verdict for each candidate; None without such a function."""
         return None
 
+    def revocable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Return a verdict for each backfill task in the way of a task that was promised room."""
+        return [Verdict.VICTIM for _ in candidates]
+
     def overused(self, _queue: Queue) -> bool:
         """Return whether the queue has all that it deserves."""
         return False
@@ -178,10 +184,11 @@ class Priority(Plugin):
 
 
 class Gang(Plugin):
-    """A job starts with `min_available` tasks, and is not cut to less."""
+    """A job starts with `min_available` tasks, and is not cut to less, unless it goes whole."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, arguments: Arguments) -> None:
         self._state = state
+        self._may_go_whole = arguments.word("atMinimum", ("protect", "whole-job")) == "whole-job"
 
     def job_valid(self, job: JobInfo) -> JobCondition | None:
         """Refuse a job that has too few tasks left that could ever start."""
@@ -214,7 +221,9 @@ class Gang(Plugin):
         """Vote by the tasks that are ready, or have any promise."""
         return count_of(self._state, job, CONDITIONALLY_READY) >= job.min_available
 
-    def _victims(self, candidates: list[TaskInfo]) -> list[Verdict]:
+    def _victims(
+        self, candidates: list[TaskInfo], at_minimum: Callable[[JobInfo], Verdict]
+    ) -> list[Verdict]:
         counters: dict[str, int] = {}
         verdicts: list[Verdict] = []
         for candidate in candidates:
@@ -224,16 +233,33 @@ class Gang(Plugin):
                 counters[job.uid] = counter - 1
                 verdicts.append(Verdict.VICTIM)
             else:
-                verdicts.append(Verdict.PROTECTED)
+                verdicts.append(at_minimum(job))
         return verdicts
 
-    def preemptable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Protect what a job needs in order to stay ready."""
-        return self._victims(candidates)
+    def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect what a job needs, but whole jobs from those of higher priority."""
+        claimant = self._state.job_of[task.uid]
 
-    def reclaimable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Protect what a job needs in order to stay ready."""
-        return self._victims(candidates)
+        def at_minimum(job: JobInfo) -> Verdict:
+            may_go = self._may_go_whole and claimant.priority > job.priority
+            return Verdict.WITH_JOB if may_go else Verdict.PROTECTED
+
+        return self._victims(candidates, at_minimum)
+
+    def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect what a job needs, but from other jobs if it may go whole."""
+        claimant = self._state.job_of[task.uid]
+
+        def at_minimum(job: JobInfo) -> Verdict:
+            may_go = self._may_go_whole and job is not claimant
+            return Verdict.WITH_JOB if may_go else Verdict.PROTECTED
+
+        return self._victims(candidates, at_minimum)
+
+    def revocable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Let a job at its minimum go whole, if it may: what is left of it is of no use."""
+        at_minimum = Verdict.WITH_JOB if self._may_go_whole else Verdict.VICTIM
+        return self._victims(candidates, lambda _job: at_minimum)
 
     def unschedulable(self, job: JobInfo) -> JobCondition | None:
         """Report a job that is not ready at close (section 9)."""
@@ -264,5 +290,9 @@ class Conformance(Plugin):
         return self._victims(candidates)
 
     def reclaimable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Protect the system's own tasks."""
+        return self._victims(candidates)
+
+    def revocable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
         """Protect the system's own tasks."""
         return self._victims(candidates)

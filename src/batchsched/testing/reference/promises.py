@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.status import TaskStatus
-from batchsched.testing.reference.make_room import enough_victims, running_on
+from batchsched.testing.reference.make_room import enough_victims, members, running_on
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of
 
@@ -38,16 +38,32 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
     )
     accounts = session.accounts(node)
     request = task.start_request
+    victims = session.tiers.revocable(task, candidates)
+    whole = {session.job_of(victim).uid for victim in victims.with_job}
+    units = [
+        session.tasks_with(session.job_of(victim), TaskStatus.RUNNING)[::-1]
+        if session.job_of(victim).uid in whole
+        else [victim]
+        for victim in candidates
+        if victim in victims.alone or victim in victims.with_job
+    ]
     taken = enough_victims(
-        candidates,
+        units,
         lambda taken: (
-            request.fits(accounts.future_idle + total_of(victim.resreq for victim in taken))
+            request.fits(
+                accounts.future_idle
+                + total_of(
+                    victim.resreq
+                    for victim in members(taken)
+                    if session.state.node_name(victim) == node.name
+                )
+            )
             and request.fits(accounts.eventual)
         ),
     )
     if taken is None:
         return False
-    for victim in taken:
+    for victim in members(taken):
         session.evict(victim, "allocate", task)
     session.place(task, TaskStatus.PIPELINED, node)
     return True

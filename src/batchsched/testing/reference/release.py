@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchsched.model.cluster import JobInfo, NodeInfo
+from batchsched.model.cluster import JobInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import feasible_nodes, place_now
 from batchsched.testing.reference.session import Session
@@ -34,18 +34,9 @@ def release(session: Session, starvation_threshold: float) -> None:
             session.statement(job, partial(_start_as_backfill, session, job))
 
 
-def _has_promises(session: Session, node: NodeInfo) -> bool:
-    """Return whether nothing may be backfilled into a node, for it would delay a promise."""
-    return any(
-        session.state.status(task) is TaskStatus.CONDITIONAL
-        for task in session.state.tasks_on(node)
-    )
-
-
 def _start_as_backfill(session: Session, job: JobInfo) -> bool:
     for task in session.to_place(job):
-        nodes = [node for node in feasible_nodes(session, task) if not _has_promises(session, node)]
-        if place_now(session, task, nodes):
+        if place_now(session, task, feasible_nodes(session, task)):
             session.state.mark_backfill(task)
         else:
             session.tried_in_vain.add(task.uid)

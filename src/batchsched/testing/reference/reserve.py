@@ -8,6 +8,7 @@ from math import ceil
 
 from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.status import TaskStatus
+from batchsched.testing.reference.allocate import can_still_start
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
 from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.reservations import (
@@ -58,11 +59,12 @@ def _could_be_scheduled(session: Session, job: JobInfo) -> bool:
     was_ready = session.tiers.job_ready(job)
     saved = session.state.save()
     could = False
-    for task in session.to_place(job):
-        if not place_now(session, task, feasible_nodes(session, task)):
-            break
-        if was_ready or session.tiers.job_ready(job):
-            could = True
+    left = session.to_place(job)
+    while left and not could:
+        task = left.pop(0)
+        if place_now(session, task, feasible_nodes(session, task)):
+            could = was_ready or session.tiers.job_ready(job)
+        elif not can_still_start(session, job, left):
             break
     session.state.restore(saved)
     return could

@@ -11,7 +11,7 @@ from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.conf import Conf
-from batchsched.testing.reference.state import Accounts, State, total_of
+from batchsched.testing.reference.state import Accounts, State, less, total_of
 from batchsched.testing.reference.tiers import Tiers
 
 __all__ = ["Session"]
@@ -115,7 +115,7 @@ class Session:
             and task.status.holds
             and task.status is not TaskStatus.RELEASING
         ]
-        return node.allocatable - total_of(others)
+        return less(node.allocatable, total_of(others))
 
     def is_starving(self, job: JobInfo, threshold: float) -> bool:
         """Return whether a job waits for longer than it should (section 11)."""

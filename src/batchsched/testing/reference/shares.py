@@ -7,13 +7,23 @@ promised something: that is what the allocate and deallocate events add up to
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo
-from batchsched.model.resources import Amount, Resource
+from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.status import TaskStatus
-from batchsched.testing.reference.plugins import Plugin, Verdict, compare
-from batchsched.testing.reference.state import State, total_of
+from batchsched.testing.reference.plugins import (
+    Plugin,
+    Verdict,
+    compare,
+    ready_count,
+    waiting_count,
+)
+from batchsched.testing.reference.state import State, less, total_of
 
 __all__ = ["Drf", "Proportion"]
+
+TasksInOrder = Callable[[Iterable[TaskInfo]], list[TaskInfo]]
 
 SAME_SHARE = 1e-6
 CHARGED = (
@@ -79,8 +89,9 @@ class Drf(Plugin):
 class Proportion(Plugin):
     """Queues share the cluster in proportion to their weights, as far as they want to."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, tasks_in_order: TasksInOrder) -> None:
         self._state = state
+        self._tasks_in_order = tasks_in_order
         self._total = cluster_total(state)
         self._jobs: dict[str, list[JobInfo]] = {}
         inner = {queue.parent for queue in state.snapshot.queues}
@@ -148,19 +159,89 @@ class Proportion(Plugin):
             return False
         return self._deserved[queue.name].fits(self._allocated(queue.name))
 
-    def reclaimable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Protect what a queue deserves; backfill tasks are beyond that."""
+    def _units(self, queue_name: str) -> list[list[TaskInfo]]:
+        """Return what a queue holds, the most valuable first, a job's minimum as one."""
+        units: list[list[TaskInfo]] = []
+        jobs = sorted(
+            self._jobs[queue_name], key=lambda job: (-job.priority, job.creation_time, job.uid)
+        )
+        for job in jobs:
+            tasks = self._tasks_in_order(
+                task
+                for task in job.tasks
+                if self._state.status(task).occupies and not self._state.is_backfill(task)
+            )
+            units.append(tasks[: job.min_available])
+            units.extend([task] for task in tasks[job.min_available :])
+        return [unit for unit in units if unit]
+
+    def _covered(self, queue_name: str) -> set[str]:
+        """Return the UIDs of the tasks that a queue's deserved share covers."""
+        deserved = self._deserved[queue_name]
+        used = Resource()
+        covered: set[str] = set()
+        uncovered_jobs: set[str] = set()
+        for unit in self._units(queue_name):
+            job = self._state.job_of[unit[0].uid]
+            together = total_of(task.resreq for task in unit)
+            if job.uid not in uncovered_jobs and all(
+                used.get(name) + amount - deserved.get(name) < EPSILON
+                for name, amount in together.dimensions()
+                if amount > EPSILON
+            ):
+                used = used + together
+                covered |= {task.uid for task in unit}
+            elif len(unit) > 1 or not any(task.uid in covered for task in job.tasks):
+                uncovered_jobs.add(job.uid)
+        return covered
+
+    def _need(self, task: TaskInfo) -> Resource:
+        """Return what a task needs and as many more as its job lacks to its minimum."""
+        job = self._state.job_of[task.uid]
+        lacking = (
+            job.min_available - ready_count(self._state, job) - waiting_count(self._state, job)
+        )
+        others = [
+            other
+            for other in self._tasks_in_order(job.tasks)
+            if self._state.status(other) is TaskStatus.PENDING
+            and not other.is_best_effort
+            and other is not task
+        ]
+        return total_of(other.resreq for other in [task, *others[: max(0, lacking - 1)]])
+
+    def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+        """Give back what is beyond a queue's share in what is asked for, but what is covered."""
+        need = self._need(task)
+        asked = [
+            name
+            for name, total in self._total.dimensions()
+            if total > 0 and need.get(name) > EPSILON
+        ]
+        mine = self._state.job_of[task.uid].queue
+        allocated = self._allocated(mine)
+        is_within = all(
+            allocated.get(name) + need.get(name) - self._deserved[mine].get(name) <= EPSILON
+            for name in asked
+        )
         copies: dict[str, Resource] = {}
         verdicts: list[Verdict] = []
         for candidate in candidates:
             queue_name = self._state.job_of[candidate.uid].queue
             copy = copies.setdefault(queue_name, self._allocated(queue_name))
+            deserved = self._deserved[queue_name]
             if self._state.is_backfill(candidate):
                 verdicts.append(Verdict.VICTIM)
-            elif not candidate.resreq.fits(copy):
-                verdicts.append(Verdict.PROTECTED)
-            elif self._deserved[queue_name].fits(copy - candidate.resreq):
-                copies[queue_name] = copy - candidate.resreq
+            elif (
+                is_within
+                and candidate.uid not in self._covered(queue_name)
+                and any(
+                    copy.get(name) - deserved.get(name) > EPSILON
+                    for name in asked
+                    if candidate.resreq.get(name) > EPSILON
+                )
+            ):
+                copies[queue_name] = less(copy, candidate.resreq)
                 verdicts.append(Verdict.VICTIM)
             else:
                 verdicts.append(Verdict.PROTECTED)

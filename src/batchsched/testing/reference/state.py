@@ -16,7 +16,7 @@ from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 
-__all__ = ["Accounts", "Place", "Saved", "State", "total_of"]
+__all__ = ["Accounts", "Place", "Saved", "State", "less", "total_of"]
 
 
 def total_of(resources: Iterable[Resource]) -> Resource:
@@ -30,6 +30,14 @@ def total_of(resources: Iterable[Resource]) -> Resource:
         for name, amount in resource.scalars.items():
             scalars[name] = scalars.get(name, 0) + amount
     return Resource(milli_cpu=milli_cpu, memory=memory, scalars=scalars)
+
+
+def less(left: Resource, right: Resource) -> Resource:
+    """Return `left` less `right`, which may be less than nothing.
+
+    Tasks may hold more than their node has: a device failed, say.
+    """
+    return left + right * -1
 
 
 @frozen
@@ -56,18 +64,18 @@ class Accounts:
     @property
     def future_idle(self) -> Resource:
         """What is idle once all that is being released is."""
-        return self.idle + self.releasing - self.pipelined
+        return less(self.idle + self.releasing, self.pipelined)
 
     @property
     def accessible(self) -> Resource:
         """What is idle, or held by backfill tasks and not promised yet."""
-        return self.idle + self.backfilled + self.leaving - self.conditional
+        return less(self.idle + self.backfilled + self.leaving, self.conditional)
 
     @property
     def eventual(self) -> Resource:
         """What is idle once releasing and backfill tasks are gone and promises are kept."""
         coming = self.idle + self.releasing + self.backfilled
-        return coming - (self.pipelined + self.conditional)
+        return less(coming, self.pipelined + self.conditional)
 
     def fits_now(self, request: Resource) -> bool:
         """Return whether a task can start now, without taking what others were promised."""
@@ -213,7 +221,7 @@ class State:
             elif place.status.occupies and place.is_backfill:
                 backfilled.append(task.resreq)
         return Accounts(
-            idle=node.allocatable - total_of(held),
+            idle=less(node.allocatable, total_of(held)),
             releasing=total_of(releasing),
             pipelined=total_of(pipelined),
             backfilled=total_of(backfilled),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cmp_to_key
+
+from attrs import frozen
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.reasons import JobCondition
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.conf import Conf, PluginConf
 from batchsched.testing.reference.plugins import (
     Conformance,
@@ -21,21 +24,34 @@ from batchsched.testing.reference.scores import NodeOrder
 from batchsched.testing.reference.shares import Drf, Proportion
 from batchsched.testing.reference.state import State
 
-__all__ = ["Tiers"]
+__all__ = ["Tiers", "Victims"]
 
 
-def _open(conf: PluginConf, state: State) -> Plugin:
+TasksInOrder = Callable[[Iterable[TaskInfo]], list[TaskInfo]]
+
+
+@frozen
+class Victims:
+    """Who may be evicted."""
+
+    alone: list[TaskInfo]
+    """Who may be evicted on their own, in victim order."""
+    with_job: list[TaskInfo]
+    """Who may be evicted only together with all that their jobs have, which may be, too."""
+
+
+def _open(conf: PluginConf, state: State, tasks_in_order: TasksInOrder) -> Plugin:
     match conf.name:
         case "priority":
             return Priority(state)
         case "gang":
-            return Gang(state)
+            return Gang(state, conf.arguments)
         case "conformance":
             return Conformance()
         case "drf":
             return Drf(state)
         case "proportion":
-            return Proportion(state)
+            return Proportion(state, tasks_in_order)
         case "predicates":
             return Predicates(state, conf.arguments)
         case "nodeorder":
@@ -56,8 +72,10 @@ class Tiers:
     """All plugins of the cycle, opened in configured order."""
 
     def __init__(self, conf: Conf, state: State) -> None:
+        self._state = state
         self._tiers = [
-            [(plugin.disabled, _open(plugin, state)) for plugin in tier] for tier in conf.tiers
+            [(plugin.disabled, _open(plugin, state, self.tasks_in_order)) for plugin in tier]
+            for tier in conf.tiers
         ]
 
     def _enabled(self, flag: str | None = None) -> Iterator[list[Plugin]]:
@@ -137,23 +155,67 @@ class Tiers:
 
     # Victims.
 
-    def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
+    def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> Victims:
         """Return which of the candidates may be evicted for a task of the same queue."""
-        return _victims(
+        return self._victims(
             candidates,
-            [
-                [plugin.preemptable(task, candidates) for plugin in tier]
+            lambda asked: [
+                [plugin.preemptable(task, asked) for plugin in tier]
                 for tier in self._enabled("enablePreemptable")
             ],
         )
 
-    def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[TaskInfo]:
+    def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> Victims:
         """Return which of the candidates may be evicted for a task of another queue."""
-        return _victims(
+        return self._victims(
             candidates,
-            [
-                [plugin.reclaimable(task, candidates) for plugin in tier]
+            lambda asked: [
+                [plugin.reclaimable(task, asked) for plugin in tier]
                 for tier in self._enabled("enableReclaimable")
+            ],
+        )
+
+    def revocable(self, task: TaskInfo, candidates: list[TaskInfo]) -> Victims:
+        """Return which backfill tasks may be evicted for one that was promised their room."""
+        return self._victims(
+            candidates,
+            lambda asked: [[plugin.revocable(task, asked) for plugin in self._all()]],
+        )
+
+    def _victims(self, candidates: list[TaskInfo], ask: Ask) -> Victims:
+        left = [one for one in candidates if not _is_protected(ask([one]), 0)]
+        answers = ask(left)
+        left_out = [_is_protected(answers, position) for position in range(len(left))]
+        chosen_by_tier = [
+            [
+                position
+                for position in range(len(left))
+                if not left_out[position] and _all_agree(tier, position)
+            ]
+            for tier in answers
+        ]
+        deciding = [number for number, chosen in enumerate(chosen_by_tier) if chosen]
+        if not deciding:
+            return Victims([], [])
+        number = deciding[0]
+        chosen = chosen_by_tier[number]
+
+        def may_go_whole(job: JobInfo) -> bool:
+            tasks = [task for task in job.tasks if self._state.status(task).occupies]
+            return all(
+                self._state.status(task) is TaskStatus.RUNNING
+                and not _is_protected(ask([task]), 0)
+                and _all_agree(ask([task])[number], 0)
+                for task in tasks
+            )
+
+        only_whole = [position for position in chosen if _says(answers, position, Verdict.WITH_JOB)]
+        return Victims(
+            [left[position] for position in chosen if position not in only_whole],
+            [
+                left[position]
+                for position in only_whole
+                if may_go_whole(self._state.job_of[left[position].uid])
             ],
         )
 
@@ -206,18 +268,19 @@ def _vote(tiers: Iterable[list[bool | None]]) -> bool:
     return True
 
 
-def _victims(candidates: list[TaskInfo], tiers: list[list[list[Verdict] | None]]) -> list[TaskInfo]:
-    answering = [[said for said in tier if said is not None] for tier in tiers]
-    for tier in answering:
-        victims = [
-            candidate
-            for position, candidate in enumerate(candidates)
-            if tier
-            and all(said[position] is Verdict.VICTIM for said in tier)
-            and not any(
-                said[position] is Verdict.PROTECTED for other in answering for said in other
-            )
-        ]
-        if victims:
-            return victims
-    return []
+Answers = list[list[list[Verdict] | None]]
+"""Tier by tier, each plugin's verdicts; None where it has no such function."""
+Ask = Callable[[list[TaskInfo]], Answers]
+
+
+def _says(answers: Answers, position: int, verdict: Verdict) -> bool:
+    return any(said is not None and said[position] is verdict for tier in answers for said in tier)
+
+
+def _is_protected(answers: Answers, position: int) -> bool:
+    return _says(answers, position, Verdict.PROTECTED)
+
+
+def _all_agree(tier: list[list[Verdict] | None], position: int) -> bool:
+    said = [verdicts[position] for verdicts in tier if verdicts is not None]
+    return bool(said) and all(v in (Verdict.VICTIM, Verdict.WITH_JOB) for v in said)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import Factory, define, frozen
+from attrs import define, frozen
 
 from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
@@ -18,6 +18,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
+from batchsched.plugins.proportion.coverage import Coverage
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, is_empty, minus, plus
 
@@ -100,15 +101,26 @@ def water_fill(
 class _Account:
     deserved: Amounts
     allocated: Vector
+    coverage: Coverage
     backfilling: int = 0
     """How many tasks marked as backfill are charged to the queue's jobs."""
-    keeps: dict[Vector, bool] = Factory(dict[Vector, bool])
-    """What a task holds to whether the queue could not spare it; as of what is allocated now."""
 
-    def allocate(self, allocated: Vector) -> None:
-        """Let this be allocated from now on."""
-        self.allocated = allocated
-        self.keeps.clear()
+    def exceeds(self, dimensions: Sequence[int], candidate: TaskState, allocated: Vector) -> bool:
+        """Return whether more is allocated than deserved of what a candidate holds.
+
+        Of the dimensions given, those count of which it holds any.
+        """
+        for dimension in dimensions:
+            if (
+                candidate.resreq[dimension] > EPSILON
+                and allocated[dimension] - self.deserved[dimension] > EPSILON
+            ):
+                return True
+        return False
+
+
+_Claim = tuple[bool, tuple[int, ...]]
+"""Whether all that a claimant needs stays within its queue's share; of which dimensions it is."""
 
 
 @frozen
@@ -143,6 +155,7 @@ class _Proportion:
     def __init__(self, view: SessionView) -> None:
         self._view = view
         self._in_cluster = view.dimensions.in_cluster
+        self._pending: dict[str, list[TaskState]] = {}
         self._uses: _UsesOfJobs | None = None
         """What each job uses; None until it is to be kept from cycle to cycle."""
         uses: dict[str, _Use] = {}
@@ -154,9 +167,15 @@ class _Proportion:
         self._dealt = self._to_deal(uses)
         self._accounts: dict[str, _Account] = {}
         for name, amounts in water_fill(*self._dealt).items():
-            self._accounts[name] = _Account(amounts, uses[name].held, uses[name].backfilling)
+            self._accounts[name] = self._account(name, amounts, uses[name])
+
+    def _account(self, name: str, deserved: Amounts, use: _Use) -> _Account:
+        view = self._view
+        coverage = Coverage(view.queues[name], deserved, view.dimensions.zero, view.in_task_order)
+        return _Account(deserved, use.held, coverage, use.backfilling)
 
     def resume(self, changes: Changes, /) -> bool:
+        self._pending.clear()
         if self._uses is None:
             self._uses = _UsesOfJobs(self._view)
             touched = set(self._uses.of_queue)
@@ -173,7 +192,7 @@ class _Proportion:
         for name in touched:
             if name in uses:
                 use = uses[name]
-                self._accounts[name] = _Account(deserved[name], use.held, use.backfilling)
+                self._accounts[name] = self._account(name, deserved[name], use)
         for name in self._accounts.keys() - uses.keys():
             del self._accounts[name]
         return True
@@ -207,7 +226,8 @@ class _Proportion:
         if task.is_backfill:
             account.backfilling += 1
         else:
-            account.allocate(plus(account.allocated, task.resreq))
+            account.allocated = plus(account.allocated, task.resreq)
+            account.coverage.came(task)
 
     def on_deallocate(self, task: TaskState, /) -> None:
         account = self._account_of(task)
@@ -216,59 +236,112 @@ class _Proportion:
         if task.is_backfill:
             account.backfilling -= 1
         else:
-            account.allocate(minus(account.allocated, task.resreq))
+            account.allocated = minus(account.allocated, task.resreq)
+            account.coverage.went(task)
 
     def _account_of(self, task: TaskState) -> _Account | None:
         if task.job is None or task.job.queue is None:
             return None
         return self._accounts[task.job.queue.name]
 
-    def claimant_key(self, _claimant: TaskState, /) -> None:
-        return None
+    # Reclaiming: within one's own share, from what is beyond the share of others.
+
+    def claimant_key(self, claimant: TaskState, /) -> _Claim:
+        need = self._need(claimant)
+        asked = tuple(
+            dimension
+            for dimension, (there, needed) in enumerate(zip(self._view.cluster, need, strict=True))
+            if there > 0 and needed > EPSILON
+        )
+        account = self._account_of(claimant)
+        assert account is not None
+        is_within = all(
+            account.allocated[d] + need[d] - account.deserved[d] <= EPSILON for d in asked
+        )
+        return is_within, asked
+
+    def _need(self, claimant: TaskState) -> Vector:
+        """Return what a task and as many more as its job lacks to its minimum ask for together."""
+        job = claimant.job
+        assert job is not None
+        lacking = job.min_available - job.ready_count - job.waiting_count - 1
+        need = claimant.resreq
+        if lacking <= 0:
+            return need
+        tasks = self._pending.get(job.uid)
+        if tasks is None:
+            # Most of them are Pending, or will be once a statement is undone.
+            wanted = [task for task in job.tasks if not task.is_best_effort]
+            tasks = self._pending[job.uid] = self._view.in_task_order(wanted)
+        for task in tasks:
+            if task.status is TaskStatus.PENDING and task is not claimant:
+                need = plus(need, task.resreq)
+                lacking -= 1
+                if not lacking:
+                    break
+        return need
 
     def may_give(self, queue: QueueState, /) -> bool:
         account = self._accounts.get(queue.name)
         return (
-            account is None or account.backfilling > 0 or fits(account.deserved, account.allocated)
+            account is None
+            or account.backfilling > 0
+            or any(
+                allocated - deserved > EPSILON
+                for allocated, deserved in zip(account.allocated, account.deserved, strict=True)
+            )
         )
 
-    def shielded(self, _claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
-        return [self._keeps(candidate) for candidate in candidates]
+    def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        # Not by coverage: what is covered now may not be once something more valuable has gone.
+        is_within, asked = self.claimant_key(claimant)
+        answers: list[bool] = []
+        for candidate in candidates:
+            account = self._account_of(candidate)
+            answers.append(
+                account is not None
+                and not candidate.is_backfill
+                and not (is_within and account.exceeds(asked, candidate, account.allocated))
+            )
+        return answers
 
-    def _keeps(self, candidate: TaskState) -> bool:
-        """Return whether the candidate's queue could not spare even this one task."""
-        account = self._account_of(candidate)
-        if account is None or candidate.is_backfill:
-            return False
-        keeps = account.keeps.get(candidate.resreq)
-        if keeps is None:
-            left = minus(account.allocated, candidate.resreq)
-            keeps = not (fits(candidate.resreq, account.allocated) and fits(account.deserved, left))
-            account.keeps[candidate.resreq] = keeps
-        return keeps
+    def reclaimable_alone(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        is_within, asked = self.claimant_key(claimant)
+        return [self._verdict(candidate, asked, is_within, None) for candidate in candidates]
 
     def reclaimable(
-        self, _claimant: TaskState, candidates: Sequence[TaskState], /
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        running: dict[str, Vector] = {}
-        verdicts: list[Verdict] = []
-        for candidate in candidates:
-            if candidate.is_backfill:
-                verdicts.append(Verdict.VICTIM)
-                continue
-            job = candidate.job
-            assert job is not None
-            assert job.queue is not None
-            name = job.queue.name
-            account = self._accounts[name]
-            allocated = running.get(name, account.allocated)
-            left = minus(allocated, candidate.resreq)
-            if fits(candidate.resreq, allocated) and fits(account.deserved, left):
-                running[name] = left
-                verdicts.append(Verdict.VICTIM)
-            else:
-                verdicts.append(Verdict.PROTECTED)
-        return verdicts
+        is_within, asked = self.claimant_key(claimant)
+        left: dict[str, Vector] = {}
+        return [self._verdict(candidate, asked, is_within, left) for candidate in candidates]
+
+    def _verdict(
+        self,
+        candidate: TaskState,
+        asked: Sequence[int],
+        is_within: bool,
+        left: dict[str, Vector] | None,
+    ) -> Verdict:
+        """Return the verdict on a candidate, and charge it to what is left of its queue's use."""
+        if candidate.is_backfill:
+            return Verdict.VICTIM
+        if not is_within:
+            return Verdict.PROTECTED
+        account = self._account_of(candidate)
+        job = candidate.job
+        assert account is not None
+        assert job is not None
+        assert job.queue is not None
+        name = job.queue.name
+        allocated = account.allocated if left is None else left.get(name, account.allocated)
+        if not account.exceeds(asked, candidate, allocated) or account.coverage.covers(candidate):
+            return Verdict.PROTECTED
+        if left is not None:
+            left[name] = minus(allocated, candidate.resreq)
+        return Verdict.VICTIM
 
 
 class _UsesOfJobs:

@@ -1,0 +1,199 @@
+"""Who may be evicted: what the verdicts of all plugins come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from batchsched.errors import PluginError, plugin_error
+from batchsched.model.status import TaskStatus
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.records import JobState, TaskState
+
+__all__ = ["Judge", "Judges", "VerdictFunction", "Victims", "WholeJobs"]
+
+VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
+
+WholeJobs = dict[tuple[str, int], bool]
+"""UIDs of jobs and numbers of tiers to whether a job may be evicted as a whole."""
+
+_PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
+
+
+@frozen
+class Victims:
+    """Which of some candidates may be evicted."""
+
+    alone: Sequence[TaskState] = ()
+    """Who may be evicted on their own, in victim order."""
+    whole_jobs: Sequence[JobState] = ()
+    """Jobs that may be evicted only as a whole: all their tasks that occupy a node, wherever.
+
+    In the victim order of their first candidates. Such a job may have candidates that can
+    go on their own as well.
+    """
+
+    def __bool__(self) -> bool:
+        return bool(self.alone or self.whole_jobs)
+
+
+_NOBODY = Victims()
+
+
+@frozen
+class Judge:
+    """A plugin with verdicts."""
+
+    name: str
+    """Of the plugin."""
+    together: VerdictFunction
+    """Its verdicts on candidates in victim order."""
+    alone: VerdictFunction | None
+    """Its verdicts on candidates each of which stands alone; None: ask one by one."""
+
+
+class Judges:
+    """The plugins with verdicts at one extension point, tier by tier.
+
+    First each candidate is asked about alone, so that nobody who cannot be evicted anyway
+    uses up what another plugin would grant. Then all that are left are asked about together.
+    Whom any plugin of any tier protects is out; of the others, those of whom no plugin of a
+    tier says pass, of the first tier where there are any. Of these, whoever any plugin lets go
+    only with the job goes as a part of the whole job, if all of that may go, or not at all.
+    """
+
+    __slots__ = ("_point", "_tiers")
+
+    def __init__(self, point: str, tiers: Sequence[Sequence[Judge]]) -> None:
+        self._point = point
+        self._tiers = tiers
+
+    def victims(
+        self,
+        claimant: TaskState,
+        candidates: Sequence[TaskState],
+        whole_jobs: WholeJobs | None = None,
+    ) -> Victims:
+        """Return which of the candidates may be evicted.
+
+        Args:
+            claimant: for whom.
+            candidates: Running tasks of jobs in the session, in victim order.
+            whole_jobs: what is known of whole jobs as long as neither the claimant nor the
+                cluster changes; added to.
+
+        """
+        left = self._not_protected(claimant, candidates)
+        if not left:
+            return _NOBODY
+        answers = [
+            [self._ask(judge, judge.together, claimant, left) for judge in tier]
+            for tier in self._tiers
+        ]
+        protected = [_PROTECTED in verdicts for verdicts in _by_candidate(answers)]
+        for number, tier in enumerate(answers):
+            chosen = [
+                position
+                for position, verdicts in enumerate(zip(*tier, strict=True))
+                if not protected[position] and _PASS not in verdicts
+            ]
+            if chosen:
+                return self._split(claimant, left, answers, chosen, number, whole_jobs)
+        return _NOBODY
+
+    def _not_protected(
+        self, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> Sequence[TaskState]:
+        left = candidates
+        for tier in self._tiers:
+            for judge in tier:
+                if not left:
+                    return left
+                verdicts = self._ask_alone(judge, claimant, left)
+                if _PROTECTED in verdicts:
+                    left = [
+                        candidate
+                        for candidate, verdict in zip(left, verdicts, strict=True)
+                        if verdict is not _PROTECTED
+                    ]
+        return left if self._tiers else ()
+
+    def _split(
+        self,
+        claimant: TaskState,
+        left: Sequence[TaskState],
+        answers: list[list[Sequence[Verdict]]],
+        chosen: Sequence[int],
+        tier: int,
+        whole_jobs: WholeJobs | None,
+    ) -> Victims:
+        with_job = {
+            position
+            for of_tier in answers
+            for verdicts in of_tier
+            if _WITH_JOB in verdicts
+            for position in chosen
+            if verdicts[position] is _WITH_JOB
+        }
+        if not with_job:
+            return Victims([left[position] for position in chosen])
+        known = {} if whole_jobs is None else whole_jobs
+        jobs: list[JobState] = []
+        for position in sorted(with_job):
+            job = left[position].job
+            assert job is not None
+            if job in jobs:
+                continue
+            may_go = known.get((job.uid, tier))
+            if may_go is None:
+                may_go = known[job.uid, tier] = self._may_go_whole(claimant, job, tier)
+            if may_go:
+                jobs.append(job)
+        return Victims([left[p] for p in chosen if p not in with_job], jobs)
+
+    def _may_go_whole(self, claimant: TaskState, job: JobState, tier: int) -> bool:
+        """Return whether all of a job may be evicted. O(tasks of the job)."""
+        running = job.count(TaskStatus.RUNNING)
+        if job.ready_count - job.count(TaskStatus.SUCCEEDED) != running:
+            return False
+        tasks = job.having(TaskStatus.RUNNING)
+        for number, judges in enumerate(self._tiers):
+            for judge in judges:
+                verdicts = self._ask_alone(judge, claimant, tasks)
+                if _PROTECTED in verdicts or (number == tier and _PASS in verdicts):
+                    return False
+        return True
+
+    def _ask_alone(
+        self, judge: Judge, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> Sequence[Verdict]:
+        if judge.alone is not None:
+            return self._ask(judge, judge.alone, claimant, candidates)
+        return [
+            self._ask(judge, judge.together, claimant, [candidate])[0] for candidate in candidates
+        ]
+
+    def _ask(
+        self,
+        judge: Judge,
+        function: VerdictFunction,
+        claimant: TaskState,
+        candidates: Sequence[TaskState],
+    ) -> Sequence[Verdict]:
+        try:
+            verdicts = tuple(function(claimant, candidates))
+        except Exception as error:
+            raise plugin_error(judge.name, self._point, error) from error
+        if len(verdicts) != len(candidates):
+            problem = f"{len(verdicts)} verdicts on {len(candidates)} candidates"
+            raise PluginError(judge.name, self._point, problem)
+        for verdict in verdicts:
+            if type(verdict) is not Verdict:
+                problem = f"expected a Verdict, got {verdict!r}"
+                raise PluginError(judge.name, self._point, problem)
+        return verdicts
+
+
+def _by_candidate(answers: list[list[Sequence[Verdict]]]) -> list[tuple[Verdict, ...]]:
+    return list(zip(*[verdicts for tier in answers for verdicts in tier], strict=True))
