@@ -20,9 +20,10 @@ from batchsched.errors import (
 from batchsched.live.attached import AttachedScheduler
 from batchsched.live.cluster import Cluster
 from batchsched.live.keeper import Keeper
+from batchsched.live.warm import WarmCycles
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_of, shown
+from batchsched.model.validation.values import is_of, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.session.outcomes import Unchanged, close
 from batchsched.session.plugin_set import ConfiguredPlugin
@@ -37,7 +38,7 @@ __all__ = ["Scheduler", "schedule"]
 class Scheduler:
     """Schedules snapshots by one configuration.
 
-    It keeps nothing from cycle to cycle: the same snapshot always gives the same result.
+    The same snapshot always gives the same result.
 
     Args:
         config: which actions run and which plugins decide; None: the default.
@@ -48,6 +49,9 @@ class Scheduler:
             plugin, each plugin's verdicts, and how each statement ended; see
             `batchsched.session.trace_events`. What it raises ends the cycle. Costs nothing
             where it is left out.
+        warm: whether it remembers the last snapshot and what was found out about it, so that a
+            cycle costs what has changed since: whatever is the same object as in the last
+            snapshot is not looked at again. It decides the same. Not where `trace` is given.
 
     Raises:
         ConfigError: the configuration names what the registry does not know, gives wrong
@@ -69,6 +73,7 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
         *,
         placement: PlacementFactory = IndexedPlacement,
         trace: Trace | None = None,
+        warm: bool = False,
     ) -> None:
         used = SchedulerConfig() if config is None else config
         known = default_registry() if registry is None else registry
@@ -86,6 +91,7 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             faults.append(Fault("placement", f"{shown(placement)} makes no placement engine"))
         if trace is not None and not callable(trace):
             faults.append(Fault("trace", f"expected a function of one event, got {shown(trace)}"))
+        faults += [Fault(path, message) for path, message in truth_problems("warm", warm)]
         if faults:
             raise ConfigError(faults)
         self.config = used
@@ -105,6 +111,8 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             )
             for (position, option), plugin in zip(placed, made.plugins, strict=True)
         ]
+        # What is traced is asked in full.
+        self._warm = WarmCycles(self) if warm and trace is None else None
         self._actions: list[tuple[str, Action]] = [
             (option.name, action) for option, action in zip(options, made.actions, strict=True)
         ]
@@ -122,7 +130,9 @@ did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priori
             ActionError: an action raised.
 
         """
-        return self.run(self.open(snapshot), reasons=reasons)
+        if self._warm is None or not is_of(snapshot, Snapshot):
+            return self.run(self.open(snapshot), reasons=reasons)
+        return self._warm.schedule(snapshot, reasons=reasons)
 
     def schedule_traced(
         self, snapshot: Snapshot, trace: Trace, /, *, rivals_at: int | None = None

@@ -1,0 +1,118 @@
+"""Cycles on snapshots, each of which is found to differ from the last by identity.
+
+Snapshots are frozen, and `next_snapshot` and `attrs.evolve` share what has not changed. So
+whatever is the same object as in the last snapshot is the same; everything else is looked at.
+That never decides anything: what is equal and is not the same object is only entered again.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+
+from attrs import evolve
+
+from batchsched.live.attached import Policy
+from batchsched.live.keeper import Keeper
+from batchsched.live.past import Past
+from batchsched.model.cluster import JobInfo
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.transition.content import Content
+
+__all__ = ["WarmCycles"]
+
+
+class WarmCycles:
+    """Keeps what a scheduler remembers from one snapshot to the next."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._kept: tuple[Snapshot, Content, Keeper] | None = None
+
+    def schedule(self, snapshot: Snapshot, *, reasons: bool) -> CycleResult:
+        """Run one cycle. O(what differs from the last snapshot, nodes, jobs and what waits)."""
+        # Whatever is raised, nothing that half a cycle has left is used again.
+        kept, self._kept = self._kept, None
+        if kept is None:
+            content = Content(snapshot)
+            keeper = self._policy.keep(content)
+        else:
+            last, content, keeper = kept
+            _follow(content, last, snapshot)
+        result = self._policy.run(keeper.session(), reasons=reasons, unchanged=Past(content))
+        keeper.end()
+        self._kept = snapshot, content, keeper
+        return result
+
+
+def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
+    """Write what differs between two snapshots."""
+    if not _are_same(last.nodes, now.nodes):
+        nodes = {node.name: node for node in now.nodes}
+        for name in [name for name in content.nodes if name not in nodes]:
+            content.put("nodes", name, None)
+        for name, node in nodes.items():
+            if content.nodes.get(name) is not node:
+                content.put("nodes", name, node)
+    if not _are_same(last.queues, now.queues):
+        queues = {queue.name: queue for queue in now.queues}
+        for name in [name for name in content.queues if name not in queues]:
+            content.put("queues", name, None)
+        for name, queue in queues.items():
+            if content.queues.get(name) != queue:
+                content.put("queues", name, queue)
+    if not _are_same(last.jobs, now.jobs):
+        before = {job.uid: job for job in last.jobs}
+        changed = [job for job in now.jobs if before.get(job.uid) is not job]
+        came = sum(job.uid not in before for job in changed)
+        if len(before) + came > len(now.jobs):
+            for uid in before.keys() - {job.uid for job in now.jobs}:
+                content.leave(uid)
+        # All that went goes first: it may have come back in another job.
+        for job in changed:
+            _take_out_what_went(content, job)
+        for job in changed:
+            _enter(content, job)
+    if not _are_same(last.other_tasks, now.other_tasks):
+        others = {task.uid: task for task in now.other_tasks}
+        for uid in [uid for uid in content.others if uid not in others]:
+            content.put("tasks", uid, None)
+        for uid, task in others.items():
+            if content.tasks.get(uid) is not task:
+                content.put("tasks", uid, task)
+    if content.now != now.now:
+        content.put("now", "", now.now)
+    content.commit()
+    content.adopt(now)
+
+
+def _are_same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
+    return before is now or (len(before) == len(now) and all(map(is_, before, now)))
+
+
+def _take_out_what_went(content: Content, job: JobInfo) -> None:
+    members = content.members.get(job.uid)
+    if members is not None:
+        uids = tuple(task.uid for task in job.tasks)
+        if uids != members:
+            for uid in set(members).difference(uids):
+                content.put("tasks", uid, None)
+                content.put("owner", uid, None)
+
+
+def _enter(content: Content, job: JobInfo) -> None:
+    known = content.jobs.get(job.uid)
+    if known is None:
+        content.enter(job)
+        return
+    described = evolve(job, tasks=())
+    if described != known:
+        content.put("jobs", job.uid, described)
+    uids = tuple(task.uid for task in job.tasks)
+    if uids != content.members[job.uid]:
+        content.put("members", job.uid, uids)
+    for task in job.tasks:
+        if content.tasks.get(task.uid) is not task:
+            if content.owner.get(task.uid) != job.uid:
+                content.put("owner", task.uid, job.uid)
+            content.put("tasks", task.uid, task)
