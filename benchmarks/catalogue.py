@@ -89,6 +89,7 @@ WORKLOADS = {workload.name: workload for workload in _ALL}
 
 REPORTS = {
     "validation": "what making a snapshot costs per task, by what its tasks share",
+    "steady": "what a cycle costs where little changes, on a living cluster and from scratch",
     "waiting": "what each strategy against waiting costs in utilisation and in waiting",
     "hot": "where the time of a cycle goes, function by function; writes results/hot.md",
 }

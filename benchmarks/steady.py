@@ -1,0 +1,305 @@
+"""What a cycle costs where little changes: a living cluster, against cycles from scratch.
+
+    python -m benchmarks.steady [--scale 1] [--only ROW,ROW]
+
+Each row begins with a cluster that runs, and lets a few things happen in each cycle: jobs come,
+tasks end, and what a row is about. A cycle is all that has to be done for that: events, the
+cycle, and carrying it out. "From scratch" is to make the same snapshot anew and to decide on it
+with `Scheduler.schedule`; that is done for a few of the cycles, and the result must be equal in
+full to that of the living cluster. Times are processor time, the median of the cycles but the
+first five.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from random import Random
+from statistics import median
+from time import process_time
+
+from attrs import evolve, frozen
+from examples.openb import make_snapshot, read_shapes
+
+from batchsched import (
+    CycleResult,
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    next_snapshot,
+)
+from batchsched.live import (
+    Cluster,
+    Event,
+    JobArrived,
+    NodeAdded,
+    NodeChanged,
+    NodeRemoved,
+    TaskSucceeded,
+    TimePassed,
+)
+from benchmarks.workloads.nodes import GIB
+
+__all__ = ["ROWS", "Row", "main", "measure"]
+
+ALL_ACTIONS = "reclaim, allocate, backfill, preempt, reserve"
+COMPARED = 2
+"""So many cycles are compared with cycles from scratch."""
+WARM_UP = 5
+
+Happening = Callable[[Random, Cluster, int], list[Event]]
+"""What happens before a cycle, besides time, given its number."""
+
+
+@frozen(kw_only=True)
+class Row:
+    """A cluster, and what happens to it."""
+
+    name: str
+    start: Callable[[float], Snapshot]
+    """Make the cluster, given a scale."""
+    happening: Happening
+    actions: str = "allocate, backfill"
+    cycles: int = 40
+    is_trial: bool = False
+    """Whether each cycle is a trial, which is undone."""
+
+
+@frozen
+class Measured:
+    """Seconds a cycle."""
+
+    live: float
+    scratch: float
+    waiting: int
+
+
+def busy_cluster(
+    scale: float, *, nodes: int, running: int, queues: int = 3, waiting: int = 0
+) -> Snapshot:
+    """Return equal nodes with jobs of ten tasks that run, and gangs of twenty that fit nowhere."""
+    nodes, running, waiting = (int(count * scale) for count in (nodes, running, waiting))
+    jobs = [
+        job_of(f"r{j}", f"q{j % queues}", 10, Resource(milli_cpu=4000, memory=16 * GIB))
+        for j in range(running // 10)
+    ]
+    jobs = [
+        evolve(
+            job,
+            min_available=1,
+            tasks=[
+                evolve(task, status=TaskStatus.RUNNING, node_name=f"n{(j * 10 + k) % nodes:05}")
+                for k, task in enumerate(job.tasks)
+            ],
+        )
+        for j, job in enumerate(jobs)
+    ]
+    for j in range(waiting // 20):
+        large = Resource(milli_cpu=63_000 - 100 * (j % 50), memory=200 * GIB)
+        jobs.append(job_of(f"w{j}", f"q{j % queues}", 20, large))
+    return Snapshot(
+        nodes=[node_of(f"n{i:05}") for i in range(nodes)],
+        queues=[Queue(name=f"q{i}", weight=i % 5 + 1) for i in range(queues)],
+        jobs=jobs,
+    )
+
+
+def node_of(name: str, **more: bool) -> NodeInfo:
+    allocatable = Resource(milli_cpu=64_000, memory=256 * GIB)
+    return NodeInfo(name=name, allocatable=allocatable, max_tasks=110, **more)
+
+
+def job_of(name: str, queue: str, size: int, request: Resource) -> JobInfo:
+    tasks = [TaskInfo(uid=f"{name}-{k}", name=f"{name}-{k}", resreq=request) for k in range(size)]
+    return JobInfo(name=name, queue=queue, min_available=size, tasks=tasks)
+
+
+def running_in(cluster: Cluster) -> list[str]:
+    return [
+        task.uid
+        for job in cluster.snapshot().jobs
+        for task in job.tasks
+        if task.status is TaskStatus.RUNNING
+    ]
+
+
+def ten_and_ten(random: Random, cluster: Cluster, number: int) -> list[Event]:
+    """A job of ten tasks comes, and ten tasks end."""
+    queues = sum(1 for _ in cluster.snapshot().queues)
+    request = Resource(milli_cpu=4000, memory=16 * GIB)
+    come = job_of(f"c{number}", f"q{random.randrange(queues)}", 10, request)
+    ends = random.sample(running_in(cluster), 10)
+    return [JobArrived(come), *(TaskSucceeded(uid) for uid in ends)]
+
+
+def with_a_node(random: Random, cluster: Cluster, number: int) -> list[Event]:
+    """The same, and a node is cordoned or opened, comes, or goes, in turn."""
+    node = cluster.snapshot().nodes[number]
+    event: Event = NodeChanged(evolve(node, unschedulable=not node.unschedulable))
+    if number % 3 == 1:
+        event = NodeAdded(node_of(f"{node.name}x", unschedulable=True))
+    elif number % 3 == 2:
+        added = [n.name for n in cluster.snapshot().nodes if n.name.endswith("x")]
+        event = NodeRemoved(added[-1])
+    return [*ten_and_ten(random, cluster, number), event]
+
+
+def ten_nodes(_random: Random, _cluster: Cluster, number: int) -> list[Event]:
+    """What if there were ten nodes more?"""
+    return [NodeAdded(node_of(f"t{number:04}-{k}")) for k in range(10)]
+
+
+def openb_filled(scale: float) -> Snapshot:
+    """Return openb's nodes with its tasks running, but for every twentieth, which has left."""
+    snapshot = make_snapshot(read_shapes(), scale)
+    filled = next_snapshot(snapshot, Scheduler().schedule(snapshot), now=snapshot.now)
+    running = [j for j in filled.jobs if all(t.status is TaskStatus.RUNNING for t in j.tasks)]
+    kept = [job for position, job in enumerate(running) if position % 20]
+    return evolve(filled, jobs=kept)
+
+
+def one_of_openb(random: Random, cluster: Cluster, number: int) -> list[Event]:
+    """A task ends, and one of the same shapes comes."""
+    jobs = cluster.snapshot().jobs
+    pattern = random.choice(jobs)
+    name = f"come{number:06}"
+    tasks = [
+        evolve(task, uid=f"{name}-{k}", name=name, status=TaskStatus.PENDING, node_name=None)
+        for k, task in enumerate(pattern.tasks)
+    ]
+    ended = random.choice(running_in(cluster))
+    return [JobArrived(evolve(pattern, name=name, tasks=tasks)), TaskSucceeded(ended)]
+
+
+_LARGE = partial(busy_cluster, nodes=10_000, running=100_000)
+
+ROWS = (
+    Row(name="large", start=_LARGE, happening=ten_and_ten),
+    Row(
+        name="small",
+        start=partial(busy_cluster, nodes=1000, running=10_000),
+        happening=ten_and_ten,
+    ),
+    Row(
+        name="waiting",
+        start=partial(busy_cluster, nodes=10_000, running=100_000, waiting=10_000),
+        happening=ten_and_ten,
+        cycles=20,
+    ),
+    Row(name="openb", start=openb_filled, happening=one_of_openb),
+    Row(name="all-actions", start=_LARGE, happening=ten_and_ten, actions=ALL_ACTIONS),
+    Row(name="nodes", start=_LARGE, happening=with_a_node, cycles=24),
+    Row(
+        name="queues-1000",
+        start=partial(busy_cluster, nodes=10_000, running=100_000, queues=1000),
+        happening=ten_and_ten,
+    ),
+    Row(
+        name="queues-10000",
+        start=partial(busy_cluster, nodes=10_000, running=100_000, queues=10_000),
+        happening=ten_and_ten,
+        cycles=20,
+    ),
+    Row(name="trial", start=_LARGE, happening=ten_nodes, is_trial=True, cycles=20),
+    Row(
+        name="largest",
+        start=partial(busy_cluster, nodes=50_000, running=500_000),
+        happening=ten_and_ten,
+        cycles=20,
+    ),
+)
+"""The rows of the table. Full sizes need up to 3 GB."""
+
+
+def measure(row: Row, scale: float, *, cycles: int | None = None, seed: int = 1) -> Measured:
+    """Run a row; return what its cycles cost."""
+    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": row.actions}))
+    cluster = Cluster(row.start(scale))
+    live = scheduler.attach(cluster)
+    live.schedule()
+    gc.collect()
+    spent: list[float] = []
+    scratch: list[float] = []
+    waiting = 0
+    number = row.cycles if cycles is None else cycles
+    for seconds, compared, waits in islice(
+        _cycles(row, scheduler, cluster, live.schedule, seed, number), number
+    ):
+        spent.append(seconds)
+        waiting = waits
+        if compared is not None:
+            scratch.append(compared)
+    return Measured(median(spent[min(WARM_UP, len(spent) - 1) :]), median(scratch), waiting)
+
+
+def _cycles(
+    row: Row,
+    scheduler: Scheduler,
+    cluster: Cluster,
+    schedule: Callable[[], CycleResult],
+    seed: int,
+    count: int,
+) -> Iterator[tuple[float, float | None, int]]:
+    random = Random(seed)
+    for number in range(count):
+        events = [*row.happening(random, cluster, number), TimePassed(cluster.now + 1)]
+        before = cluster.snapshot()
+        is_compared = number >= count - COMPARED
+        begin = process_time()
+        if row.is_trial:
+            with cluster.trial():
+                cluster.apply(*events)
+                result = schedule()
+                inside = process_time()
+                snapshot = cluster.snapshot() if is_compared else before
+                begin += process_time() - inside
+        else:
+            cluster.apply(*events)
+            result = schedule()
+            inside = process_time()
+            snapshot = cluster.snapshot() if is_compared else before
+            begin += process_time() - inside
+            cluster.carry_out(result)
+        seconds = process_time() - begin
+        compared: float | None = None
+        if is_compared:
+            begin = process_time()
+            evolve(snapshot)  # what a snapshot costs that is made anew
+            expected = scheduler.schedule(snapshot)
+            compared = process_time() - begin
+            if result != expected:
+                raise AssertionError(f"{row.name}: cycle {number} is not that from scratch")
+        yield seconds, compared, len(result.pending)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.steady", description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="the part of the full sizes")
+    parser.add_argument("--only", help="names of rows, with commas between them")
+    given = parser.parse_args(arguments)
+    names = None if given.only is None else given.only.split(",")
+    print("| row | from scratch, ms | live, ms | times | waiting tasks |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for row in ROWS:
+        if names is None or row.name in names:
+            found = measure(row, given.scale)
+            times = found.scratch / found.live
+            print(
+                f"| {row.name} | {found.scratch * 1e3:,.1f} | {found.live * 1e3:,.2f} "
+                f"| {times:,.0f} | {found.waiting:,} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
