@@ -56,7 +56,30 @@ COMPARED = 2
 """So many cycles are compared with cycles from scratch."""
 WARM_UP = 5
 
-Happening = Callable[[Random, Cluster, int], list[Event]]
+
+class State:
+    """What is known of a cluster without looking at it, which would cost more than a cycle."""
+
+    def __init__(self, snapshot: Snapshot, seed: int) -> None:
+        self.random = Random(seed)
+        self.queues = len(snapshot.queues)
+        self.nodes = list(snapshot.nodes[:1000])
+        self.patterns = [job for job in snapshot.jobs if job.tasks][:1000]
+        self.running = [
+            task.uid
+            for job in snapshot.jobs
+            for task in job.tasks
+            if task.status is TaskStatus.RUNNING
+        ]
+
+    def end(self) -> TaskSucceeded:
+        """Let a task end that is drawn from those that run."""
+        at = self.random.randrange(len(self.running))
+        self.running[at], self.running[-1] = self.running[-1], self.running[at]
+        return TaskSucceeded(self.running.pop())
+
+
+Happening = Callable[[State, int], list[Event]]
 """What happens before a cycle, besides time, given its number."""
 
 
@@ -123,37 +146,26 @@ def job_of(name: str, queue: str, size: int, request: Resource) -> JobInfo:
     return JobInfo(name=name, queue=queue, min_available=size, tasks=tasks)
 
 
-def running_in(cluster: Cluster) -> list[str]:
-    return [
-        task.uid
-        for job in cluster.snapshot().jobs
-        for task in job.tasks
-        if task.status is TaskStatus.RUNNING
-    ]
-
-
-def ten_and_ten(random: Random, cluster: Cluster, number: int) -> list[Event]:
+def ten_and_ten(state: State, number: int) -> list[Event]:
     """A job of ten tasks comes, and ten tasks end."""
-    queues = sum(1 for _ in cluster.snapshot().queues)
     request = Resource(milli_cpu=4000, memory=16 * GIB)
-    come = job_of(f"c{number}", f"q{random.randrange(queues)}", 10, request)
-    ends = random.sample(running_in(cluster), 10)
-    return [JobArrived(come), *(TaskSucceeded(uid) for uid in ends)]
+    queue = f"q{state.random.randrange(state.queues)}"
+    come = job_of(f"c{number}", queue, 10, request)
+    return [JobArrived(come), *(state.end() for _ in range(10))]
 
 
-def with_a_node(random: Random, cluster: Cluster, number: int) -> list[Event]:
+def with_a_node(state: State, number: int) -> list[Event]:
     """The same, and a node is cordoned or opened, comes, or goes, in turn."""
-    node = cluster.snapshot().nodes[number]
+    node = state.nodes[number]
     event: Event = NodeChanged(evolve(node, unschedulable=not node.unschedulable))
     if number % 3 == 1:
         event = NodeAdded(node_of(f"{node.name}x", unschedulable=True))
     elif number % 3 == 2:
-        added = [n.name for n in cluster.snapshot().nodes if n.name.endswith("x")]
-        event = NodeRemoved(added[-1])
-    return [*ten_and_ten(random, cluster, number), event]
+        event = NodeRemoved(f"{state.nodes[number - 1].name}x")
+    return [*ten_and_ten(state, number), event]
 
 
-def ten_nodes(_random: Random, _cluster: Cluster, number: int) -> list[Event]:
+def ten_nodes(_state: State, number: int) -> list[Event]:
     """What if there were ten nodes more?"""
     return [NodeAdded(node_of(f"t{number:04}-{k}")) for k in range(10)]
 
@@ -167,17 +179,15 @@ def openb_filled(scale: float) -> Snapshot:
     return evolve(filled, jobs=kept)
 
 
-def one_of_openb(random: Random, cluster: Cluster, number: int) -> list[Event]:
+def one_of_openb(state: State, number: int) -> list[Event]:
     """A task ends, and one of the same shapes comes."""
-    jobs = cluster.snapshot().jobs
-    pattern = random.choice(jobs)
+    pattern = state.random.choice(state.patterns)
     name = f"come{number:06}"
     tasks = [
         evolve(task, uid=f"{name}-{k}", name=name, status=TaskStatus.PENDING, node_name=None)
         for k, task in enumerate(pattern.tasks)
     ]
-    ended = random.choice(running_in(cluster))
-    return [JobArrived(evolve(pattern, name=name, tasks=tasks)), TaskSucceeded(ended)]
+    return [JobArrived(evolve(pattern, name=name, tasks=tasks)), state.end()]
 
 
 _LARGE = partial(busy_cluster, nodes=10_000, running=100_000)
@@ -249,10 +259,10 @@ def _cycles(
     seed: int,
     count: int,
 ) -> Iterator[tuple[float, float | None, int]]:
-    random = Random(seed)
+    before = cluster.snapshot()
+    state = State(before, seed)
     for number in range(count):
-        events = [*row.happening(random, cluster, number), TimePassed(cluster.now + 1)]
-        before = cluster.snapshot()
+        events = [*row.happening(state, number), TimePassed(cluster.now + 1)]
         is_compared = number >= count - COMPARED
         begin = process_time()
         if row.is_trial:
@@ -269,6 +279,7 @@ def _cycles(
             snapshot = cluster.snapshot() if is_compared else before
             begin += process_time() - inside
             cluster.carry_out(result)
+            state.running += [bind.task_uid for bind in result.binds]
         seconds = process_time() - begin
         compared: float | None = None
         if is_compared:

@@ -5,6 +5,7 @@ implements the extension points that it wants: it has the methods of the protoco
 any combination. Nothing of it outlives the cycle, so nothing leaks from cycle to cycle.
 """
 
+from batchsched.plugin.changes import Changes, Resumes
 from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
@@ -40,6 +41,7 @@ from batchsched.state.watch import Watch
 __all__ = [
     "Allocatable",
     "AllocateEvents",
+    "Changes",
     "ClaimantKey",
     "DeallocateEvents",
     "ExtensionPoints",
@@ -64,6 +66,7 @@ __all__ = [
     "QueueShares",
     "Reads",
     "Reclaimable",
+    "Resumes",
     "SessionClose",
     "Shield",
     "TaskOrder",

@@ -110,7 +110,8 @@ class PluginSet:
             opened = self._opened[position] = _opened(configured, view)
             anew |= known.points | opened.points
         if "task_order_key" in anew:
-            for task in self._keyed:
+            # Those of plugins that meant to keep their keys were not noted.
+            for task in self._keyed if self._forgets_keys else view.tasks.values():
                 task.order_key = None
             self._keyed.clear()
         if anew:

@@ -22,6 +22,7 @@ from batchsched.plugin.extension_points import Plugin
 from batchsched.testing.laws.asking import ANSWERS
 from batchsched.testing.laws.claims import check_claimant_keys, check_may_give
 from batchsched.testing.laws.isolation import check_isolation
+from batchsched.testing.laws.kept import check_kept
 from batchsched.testing.laws.moves import KINDS, Move
 from batchsched.testing.laws.rules import (
     check_discard,
@@ -60,7 +61,8 @@ def check_plugin(
     and `watch`; `normalise` depends on its arguments only. Verdicts keep to `claimant_key`, and
     with it to the accounts that they may read; to `shielded`; and to `may_give`. After a statement
     is discarded every answer is what it was before. No state leaks from cycle to cycle: neither
-    answers nor results depend on the cycles before.
+    answers nor results depend on the cycles before. What it keeps (`resume`) answers like what is
+    opened anew.
 
     The examples are the same in every run.
 
@@ -146,3 +148,4 @@ def _check_laws(subject: Subject, snapshot: Snapshot, other: Snapshot, moves: li
     check_normalise(trial, moves)
     check_scope(trial, moves)
     check_isolation(subject, trial, snapshot, other)
+    check_kept(subject, trial, snapshot)

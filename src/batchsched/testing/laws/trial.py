@@ -100,6 +100,10 @@ class Subject:
         )
         return scheduler
 
+    def warm_scheduler(self) -> Scheduler:
+        """Return a scheduler with such a plugin that keeps what it knows from cycle to cycle."""
+        return self._scheduler(self._make_fresh, warm=True)[0]
+
     def do_without_copies(self) -> bool:
         """Give up copies of the plugin that was given; return whether there were any."""
         had = self._make_fresh is not self._make
@@ -107,7 +111,11 @@ class Subject:
         return had
 
     def _scheduler(
-        self, make: PluginFactory, look: Callable[[Session], None] | None = None
+        self,
+        make: PluginFactory,
+        look: Callable[[Session], None] | None = None,
+        *,
+        warm: bool = False,
     ) -> tuple[Scheduler, list[_Spy]]:
         spies: list[_Spy] = []
 
@@ -122,7 +130,7 @@ class Subject:
             action = _Looks(look)
             registry.register_action(_LOOK, lambda _: action)
             config = evolve(config, actions=[ActionOption(name=_LOOK), *config.actions])
-        return Scheduler(config, registry), spies
+        return Scheduler(config, registry, warm=warm), spies
 
 
 def _expect_named(config: SchedulerConfig, name: str) -> None:

@@ -1,0 +1,52 @@
+"""The law that kept state answers like fresh state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import evolve
+
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.testing.laws.trial import Subject, Trial
+from batchsched.transition.next_snapshot import next_snapshot
+
+__all__ = ["check_kept"]
+
+
+def check_kept(subject: Subject, trial: Trial, snapshot: Snapshot) -> None:
+    """What a plugin keeps from cycle to cycle answers what it would answer opened anew."""
+    if not callable(getattr(trial.opened, "resume", None)):
+        return
+    keeping, forgetting = subject.warm_scheduler(), subject.fresh_scheduler(lambda _trial: None)
+    result = keeping.schedule(snapshot)
+    for following in _followings(snapshot, result):
+        kept, fresh = keeping.schedule(following), forgetting.schedule(following)
+        if kept != fresh:
+            seen = (
+                "a cycle decides something else after a cycle on another snapshot:\n"
+                f"{kept}\nwhere one that is opened anew decides\n{fresh}"
+            )
+            trial.fail("resume", "kept state answers like fresh state", seen, other=following)
+
+
+def _followings(snapshot: Snapshot, result: CycleResult) -> Iterator[Snapshot]:
+    """Yield what may follow a snapshot: jobs and nodes come, go and change."""
+    following = next_snapshot(snapshot, result, now=snapshot.now + 1)
+    yield following
+    running = [
+        task.uid
+        for job in following.jobs
+        for task in job.tasks
+        if task.status is TaskStatus.RUNNING
+    ]
+    ended = next_snapshot(following, None, now=following.now, succeeded=running[::2])
+    yield ended
+    yield evolve(ended, jobs=ended.jobs[1:])
+    yield evolve(
+        ended,
+        jobs=[evolve(job, priority=1 - job.priority) for job in ended.jobs],
+        nodes=[evolve(node, unschedulable=not node.unschedulable) for node in ended.nodes],
+    )
+    yield snapshot
