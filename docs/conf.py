@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from batchsched import CycleResult, SchedulerConfig, Snapshot, __version__
+from batchsched.tools import EventLog, Record
 
 project = "batchsched"
 author = "the authors of batchsched"
@@ -57,7 +58,7 @@ def write_schemas(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         folder = Path(app.outdir) / "schema"
         folder.mkdir(exist_ok=True)
-        for kind in (Snapshot, SchedulerConfig, CycleResult):
+        for kind in (Snapshot, SchedulerConfig, CycleResult, EventLog, Record):
             text = json.dumps(kind.json_schema(), indent=2)
             (folder / f"{kind.__name__}.json").write_text(f"{text}\n", encoding="utf-8")
 

@@ -26,7 +26,7 @@ from typing import (
 
 from attrs import NOTHING, Attribute, AttrsInstance, fields, frozen, has
 
-from batchsched.errors import Fault
+from batchsched.errors import Fault, FaultsError
 from batchsched.model.validation.values import is_mapping, join_path, shown
 
 __all__ = ["JsonValue", "Reading", "Record", "Shape", "record_of", "shape_of"]
@@ -345,7 +345,14 @@ class Record:
     def read(self, given: object, path: str, reading: Reading, /) -> object:
         """Return a value of the class, made of what could be read."""
         arguments = self.arguments(given, path, reading)
-        return NOTHING if arguments is None else self.kind(**arguments)
+        if arguments is None:
+            return NOTHING
+        try:
+            return self.kind(**arguments)
+        except FaultsError as error:
+            for fault in error.faults:
+                reading.refuse(join_path(path, fault.path), fault.message)
+            return NOTHING
 
     def arguments(self, given: object, path: str, reading: Reading, /) -> dict[str, object] | None:
         """Return what the class is to be called with; None, and a fault, if that is not there."""

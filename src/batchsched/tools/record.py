@@ -1,0 +1,215 @@
+"""Records of cycles: what was there first, what happened, and what was decided; to replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import field, frozen
+
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.errors import FormatError
+from batchsched.live import Cluster, Event
+from batchsched.model.immutable import kept_tuple
+from batchsched.model.result import CycleResult
+from batchsched.model.serialisation import Format, JsonValue
+from batchsched.model.snapshot import Snapshot
+from batchsched.scheduler import Scheduler
+from batchsched.tools.check_config import decisions
+from batchsched.tools.compare import Comparison, compare
+
+__all__ = ["EventLog", "Record", "RecordedCycle", "Recorder", "Replay", "replay"]
+
+
+def _events(items: Iterable[Event], /) -> tuple[Event, ...]:
+    return kept_tuple(items)
+
+
+@frozen
+class EventLog:
+    """Events in the order in which they happened, to be kept.
+
+    >>> from batchsched.live import TaskSucceeded
+    >>> log = EventLog([TaskSucceeded("t1")])
+    >>> log.to_dict()["events"]
+    [{'type': 'TaskSucceeded', 'uid': 't1'}]
+    >>> EventLog.from_dict(log.to_dict()) == log
+    True
+    """
+
+    events: tuple[Event, ...] = field(default=(), converter=_events)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the events as dicts, lists, texts and numbers only, ready for JSON."""
+        return _EVENT_LOG.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, object], /) -> EventLog:
+        """Return the events that `to_dict` has written.
+
+        Raises:
+            FormatError: they cannot be read; all faults at once, each with its path.
+
+        """
+        return _EVENT_LOG.from_dict(given)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, JsonValue]:
+        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        return _EVENT_LOG.json_schema()
+
+
+@frozen(kw_only=True)
+class RecordedCycle:
+    """What happened before a cycle, since the last one, and what it decided."""
+
+    events: tuple[Event, ...] = field(default=(), converter=_events)
+    result: CycleResult
+
+
+def _cycles(items: Iterable[RecordedCycle], /) -> tuple[RecordedCycle, ...]:
+    return kept_tuple(items)
+
+
+@frozen(kw_only=True)
+class Record:
+    """A cluster at the beginning, and cycle after cycle what happened and what was decided.
+
+    What a cycle decided takes effect right after it (`batchsched.live.Cluster.carry_out`); if it
+    was otherwise, the events before the next cycle say so.
+    """
+
+    config: SchedulerConfig
+    snapshot: Snapshot
+    """The cluster before the first events."""
+    cycles: tuple[RecordedCycle, ...] = field(default=(), converter=_cycles)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the record as dicts, lists, texts and numbers only, ready for JSON."""
+        return _RECORD.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, object], /) -> Record:
+        """Return the record that `to_dict` has written.
+
+        Raises:
+            FormatError: it cannot be read; all faults at once, each with its path.
+
+        """
+        return _RECORD.from_dict(given)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, JsonValue]:
+        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        return _RECORD.json_schema()
+
+
+class Recorder:
+    """Runs cycles on a cluster and records them.
+
+    >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo
+    >>> from batchsched.live import JobArrived
+    >>> one = Resource(milli_cpu=1000)
+    >>> recorder = Recorder(Snapshot(nodes=[NodeInfo(name="n1", allocatable=one)],
+    ...                              queues=[Queue(name="q")]))
+    >>> task = TaskInfo(uid="t", name="t", resreq=one)
+    >>> recorder.apply(JobArrived(JobInfo(name="j", queue="q", tasks=[task])))
+    >>> len(recorder.cycle().binds)
+    1
+    >>> replay(recorder.record).differs_at is None
+    True
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: SchedulerConfig | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        scheduler = Scheduler(config, registry)
+        self._first = snapshot
+        self._config = scheduler.config
+        self._cluster = Cluster(snapshot)
+        self._live = scheduler.attach(self._cluster)
+        self._events: list[Event] = []
+        self._cycles: list[RecordedCycle] = []
+
+    def apply(self, *events: Event) -> None:
+        """Let events have happened.
+
+        Raises:
+            EventError: they cannot have happened; nothing has changed.
+
+        """
+        self._cluster.apply(*events)
+        self._events += events
+
+    def cycle(self) -> CycleResult:
+        """Run a cycle, let its decisions take effect, and return what was decided."""
+        result = self._live.schedule()
+        self._cluster.carry_out(result)
+        self._cycles.append(RecordedCycle(events=self._events, result=result))
+        self._events = []
+        return result
+
+    @property
+    def record(self) -> Record:
+        """What has been recorded so far."""
+        return Record(config=self._config, snapshot=self._first, cycles=self._cycles)
+
+
+@frozen(kw_only=True)
+class Replay:
+    """What came of replaying a record."""
+
+    cycles: int
+    """How many cycles were replayed: all, or those up to the first that differs."""
+    differs_at: int | None
+    """The first cycle that decided otherwise, from 0; None: none did."""
+    difference: Comparison | None
+    """What differs there."""
+
+    def __str__(self) -> str:
+        if self.differs_at is None:
+            return f"all {self.cycles} cycles decide the same"
+        return f"cycle {self.differs_at} is the first that differs\n{self.difference}"
+
+
+def replay(
+    record: Record,
+    *,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+) -> Replay:
+    """Replay a record, with this version and its own or another configuration.
+
+    It ends at the first cycle that decides otherwise than what was recorded, since what was
+    recorded after that is of another history. Reasons are not compared.
+
+    Args:
+        record: what was recorded.
+        config: what decides now; None: what decided then.
+        registry: what the configuration may name.
+
+    Raises:
+        EventError: the record contradicts itself.
+
+    """
+    cluster = Cluster(record.snapshot)
+    live = Scheduler(record.config if config is None else config, registry).attach(cluster)
+    for position, recorded in enumerate(record.cycles):
+        cluster.apply(*recorded.events)
+        result = live.schedule()
+        if decisions(result) != decisions(recorded.result):
+            snapshot = cluster.snapshot()
+            return Replay(
+                cycles=position + 1,
+                differs_at=position,
+                difference=compare(recorded.result, result, snapshot),
+            )
+        cluster.carry_out(result)
+    return Replay(cycles=len(record.cycles), differs_at=None, difference=None)
+
+
+_EVENT_LOG = Format(EventLog, version=1, error=FormatError)
+_RECORD = Format(Record, version=1, error=FormatError)
