@@ -41,6 +41,8 @@ class TaskChange:
     """What becomes of one task, before and after."""
 
     task: str
+    name: str
+    """What people call the task."""
     job: str
     queue: str
     kind: str
@@ -105,7 +107,7 @@ class Comparison:
         else:
             lines = [f"{counts[kind]} task(s) {_KINDS[kind]}" for kind in _KINDS if counts[kind]]
             yield Section("What differs", tuple(lines))
-        if self.parting is not None:
+        if self.parting is not None and counts:
             lines = [f"before: {self.parting.before}", f"after:  {self.parting.after}"]
             lines += [f"because {why}" for why in self.parting.why]
             yield Section("The first decision that differs", tuple(lines))
@@ -116,7 +118,7 @@ class Comparison:
                 "Tasks",
                 (),
                 ("task", "before", "after", "reason"),
-                [(c.task, str(c.before), str(c.after), c.reason) for c in self.changes],
+                [(c.name, str(c.before), str(c.after), c.reason) for c in self.changes],
             )
         yield Section(
             "In use afterwards",
@@ -146,6 +148,7 @@ class Comparison:
             "changes": [
                 {
                     "task": change.task,
+                    "name": change.name,
                     "job": change.job,
                     "queue": change.queue,
                     "kind": change.kind,
@@ -267,7 +270,7 @@ def _changes(
 ) -> Iterator[TaskChange]:
     ones, others = fates(snapshot, before), fates(second, after)
     owners = {
-        task.uid: (job.uid, job.queue)
+        task.uid: (task.display_name, job.uid, job.queue)
         for each in (snapshot, second)
         for job in each.jobs
         for task in job.tasks
@@ -275,9 +278,15 @@ def _changes(
     for uid in sorted({*ones, *others}):
         one, other = ones.get(uid, _ABSENT), others.get(uid, _ABSENT)
         if one != other:
-            job, queue = owners[uid]
+            name, job, queue = owners[uid]
             yield TaskChange(
-                task=uid, job=job, queue=queue, kind=_kind(one, other), before=one, after=other
+                task=uid,
+                name=name,
+                job=job,
+                queue=queue,
+                kind=_kind(one, other),
+                before=one,
+                after=other,
             )
 
 

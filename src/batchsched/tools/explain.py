@@ -89,13 +89,15 @@ def explain(
     session = scheduler.open(snapshot)
     state = session.ledger.jobs[job.uid]
     waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
-    named = next((task for task in waiting if task.uid == job_or_task), None)
-    task = named if named is not None else _first_left(session, waiting, result)
+    left = [task for task in waiting if task.uid in result.pending]
+    named = [task for task in left if task.uid == job_or_task]
+    task = _first(session, named or left)
     position, others, before, decided_by = _place(session, state)
     lacking = max(0, state.min_available - state.ready_count)
     explanation = Explanation(
         job=job.uid,
         task=None if task is None else task.uid,
+        task_name="" if task is None else task.info.display_name,
         summary=_summary(job, result, task),
         position=position,
         waiting_jobs=others,
@@ -139,11 +141,10 @@ def _job_of(snapshot: Snapshot, uid: str) -> JobInfo:
     return snapshot.job(uid)  # which says what there is
 
 
-def _first_left(
-    session: Session, waiting: Sequence[TaskState], result: CycleResult
-) -> TaskState | None:
-    left = [task for task in session.in_task_order(waiting) if task.uid in result.pending]
-    return next((t for t in left if not t.is_best_effort), left[0] if left else None)
+def _first(session: Session, left: Sequence[TaskState]) -> TaskState | None:
+    """Return the first of tasks that were left pending, one that asks for something if any."""
+    tasks = session.in_task_order(left)
+    return next((t for t in tasks if not t.is_best_effort), tasks[0] if tasks else None)
 
 
 def _is_started(job: JobInfo, result: CycleResult) -> bool:
@@ -248,7 +249,7 @@ def _victims(
             plugin=plugin,
             verdict=verdict,
             count=len(candidates),
-            example=min(candidates),
+            example=session.task(min(candidates)).info.display_name,
         )
         for (action, plugin, verdict), candidates in said.items()
     )
@@ -269,10 +270,12 @@ def _candidates(
     lacking = max(1, explanation.lacking)
     for node in open_nodes[:1]:
         info = session.node(node.name).info
-        for count in sorted({max(1, lacking - explanation.at_once), lacking}):
-            # What is idle there may be enough for a part of the first of them.
-            first = node.missing if not node.missing.is_empty() else task.info.start_request
-            more = first + (count - 1) * task.info.start_request
+        request = task.info.start_request
+        # What is idle there may be enough for a part of the first of them; or others take it.
+        first = node.missing if not node.missing.is_empty() else request
+        needed = max(1, lacking - explanation.at_once)
+        amounts = [first + (needed - 1) * request, first + (lacking - 1) * request]
+        for more in dict.fromkeys([*amounts, lacking * request]):
             if not more.is_empty():
                 grown = evolve(info, allocatable=info.allocatable + more)
                 yield NodeChanged(grown), f"{resource_text(more)} more on node {node.name!r}"
@@ -280,7 +283,7 @@ def _candidates(
         enough = [h for h in node.holders if h.how == "runs" and _covers(h.amount, node.missing)]
         for holder in enough[-1:]:
             whose = f" of job {holder.job!r}" if holder.job else ""
-            yield TaskSucceeded(holder.task), f"task {holder.task!r}{whose} ended"
+            yield TaskSucceeded(holder.task), f"task {holder.name!r}{whose} ended"
     for least in sorted({explanation.ready + explanation.at_once, 1}, reverse=True):
         if 0 < least < state.min_available:
             yield (

@@ -42,6 +42,8 @@ class Holder:
     """Who holds room on a node."""
 
     task: str
+    name: str
+    """What people call the task."""
     job: str | None
     """None: a task of no job."""
     how: str
@@ -75,7 +77,7 @@ class VictimsJudged:
     count: int
     """How many tasks got this verdict."""
     example: str
-    """One of them."""
+    """One of them, as people call it."""
 
 
 @frozen(kw_only=True)
@@ -98,6 +100,8 @@ class Explanation:
     job: str
     task: str | None
     """The task that stands for those that wait; None: none does."""
+    task_name: str
+    """What people call it; empty if there is none."""
     summary: str
     """How it stands, in one sentence."""
     position: int | None
@@ -139,7 +143,7 @@ class Explanation:
         if self.task is None:
             return
         could = "could start" if self.available else "can start"
-        lines = [f"its task {self.task} {could} on {self.available} of {self.nodes} nodes now"]
+        lines = [f"its task {self.task_name} {could} on {self.available} of {self.nodes} nodes now"]
         yield Section("Nodes", tuple(lines), (), [(n, text) for text, n in self.unfit.items()])
         rows: list[tuple[str, str, str]] = []
         for node in self.nearest:
@@ -198,7 +202,7 @@ class Explanation:
 
 def _held(holders: tuple[Holder, ...]) -> str:
     shown = [
-        f"{h.job or h.task} {h.how}{'' if h.until is None else f' until {h.until:g}'}"
+        f"{h.job or h.name} {h.how}{'' if h.until is None else f' until {h.until:g}'}"
         for h in holders[:2]
     ]
     return "; ".join(shown) + (f"; {len(holders) - 2} more" if len(holders) > 2 else "")  # noqa: PLR2004

@@ -97,6 +97,7 @@ def _holder(session: Session, task: TaskState, how: str) -> Holder:
         how = "is promised"
     return Holder(
         task=task.uid,
+        name=task.info.display_name,
         job=None if task.job is None else task.job.uid,
         how=how,
         amount=task.info.resreq,

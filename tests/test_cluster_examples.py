@@ -1,0 +1,138 @@
+"""The programs for people who run clusters answer on realistic dumps and on openb."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+DUMP = str(Path(__file__).parent / "kubernetes" / "fixtures" / "cluster")
+
+
+@pytest.fixture(autouse=True)
+def beside_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+
+def run(program: str, *arguments: str) -> int:
+    sys.modules.pop(program, None)
+    return int(importlib.import_module(program).main(list(arguments)))
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"actions": "reclaim, allocate, preempt, backfill"}))
+    return str(file)
+
+
+def fits_a_screen(text: str) -> bool:
+    lines = text.splitlines()
+    return len(lines) <= 60 and max(map(len, lines)) <= 100
+
+
+def test_why_tells_of_a_job_that_does_not_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("why", DUMP, "--job", "notebook") == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Job research/notebook\n  no task of it is left pending")
+    assert "notes on what is not honoured" in printed.err
+
+
+def test_why_tells_of_a_job_that_waits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pods = json.loads((Path(DUMP) / "pods.json").read_text())
+    for pod in pods["items"]:
+        if pod["metadata"]["name"] == "notebook-0":
+            pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "500"}}
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    for file in Path(DUMP).iterdir():
+        (folder / file.name).write_text(file.read_text())
+    (folder / "pods.json").write_text(json.dumps(pods))
+    assert run("why", str(folder), "--job", "research/notebook") == 1
+    printed = capsys.readouterr().out
+    print(printed)
+    assert fits_a_screen(printed)
+    assert "insufficient cpu" in printed
+    assert "more on node" in printed
+
+
+def test_why_on_openb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compare", "openb:0.05", "--other", str(EXAMPLES / "nothing.json")) == 2
+    assert "No such file" in capsys.readouterr().err
+    assert run("why", "openb:0.05", "--job", "task-0000", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["job"] == "default/task-0000"
+
+
+def test_what_if(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["--cordon", "gpu-1", "--add-node", "new=cpu=64,memory=256Gi,nvidia.com/gpu=8"]
+    assert run("what_if", DUMP, *changes, "--starts", "research/train-7f9c") == 0
+    printed = capsys.readouterr().out
+    assert fits_a_screen(printed)
+    assert printed.startswith("If\n")
+    assert "NodeAdded 'new': 64 cpu, 256 GiB, 8 nvidia.com/gpu" in printed
+    assert "start on another node" in printed
+    assert run("what_if", "openb:0.05", "--weight", "BE=9", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["if"] == ["QueueChanged 'BE': weight=9"]
+
+
+def test_compare(capsys: pytest.CaptureFixture[str], config: str) -> None:
+    assert run("compare", DUMP, "--other", config) == 0
+    assert capsys.readouterr().out.startswith("Both decide the same.")
+    plain = Path(config).with_name("plain.json")
+    plain.write_text(json.dumps({"tiers": [{"plugins": ["gang", "predicates"]}]}))
+    assert run("compare", "openb:0.1", "--other", str(plain)) == 1
+    printed = capsys.readouterr().out
+    assert fits_a_screen(printed)
+    assert "The first decision that differs" in printed
+
+
+def test_check(capsys: pytest.CaptureFixture[str], config: str) -> None:
+    assert run("check") == 1
+    assert "ProportionWithoutReclaim at tiers[1].plugins[2]" in capsys.readouterr().out
+    assert run("check", DUMP, "--json") == 1
+    (finding, *_) = json.loads(capsys.readouterr().out)
+    assert finding["shows_on_yours"] is False
+
+
+def test_yaml_is_read_where_it_can_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("yaml")
+    file = tmp_path / "configmap.yaml"
+    file.write_text(
+        "kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n"
+        "    actions: allocate\n    tiers:\n    - plugins:\n      - name: gang\n"
+    )
+    assert run("check", "--config", str(file)) == 1
+    assert "NoPredicates" in capsys.readouterr().out
+
+
+def test_a_kept_snapshot_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster_files = importlib.import_module("cluster_files")
+    parser = cluster_files.parser_for("", "")
+    snapshot = cluster_files.read_cluster(parser.parse_args([DUMP]))
+    file = tmp_path / "kept.json"
+    file.write_text(json.dumps(snapshot.to_dict()))
+    assert cluster_files.read_cluster(parser.parse_args([str(file)])) == snapshot
+    file.write_text('{"format": "batchsched.Snapshot", "version": 9}')
+    assert run("why", str(file), "--job", "x") == 2
+    assert "a newer version of batchsched has written this" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["why", DUMP, "--job", "nobody"], "job 'nobody' is not there"),
+        (["what_if", DUMP, "--weight", "q"], "expected NAME=VALUE, got 'q'"),
+        (["what_if", DUMP, "--end", "research/sweep-0", "--weight", "nope=3"], "nope"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = run(*arguments)
+    printed = capsys.readouterr()
+    assert status == 2
+    assert said in printed.err
