@@ -81,6 +81,9 @@ class VerdictsGiven:
     plugin: str
     point: str
     """``preemptable`` or ``reclaimable``."""
+    alone: bool = False
+    """Whether each candidate was judged as if it stood alone, before those that are left are
+    judged together."""
     claimant: str
     verdicts: Mapping[str, str]
     """The verdict on each candidate by its UID, in victim order."""

@@ -46,7 +46,8 @@ Trace = Callable[[TraceEvent], object]
 
 WaitingT = TypeVar("WaitingT", bound=Waiting)
 
-_JUDGES = ("preemptable", "reclaimable")
+_ALONE = "_alone"
+_JUDGES = ("preemptable", "reclaimable", "preemptable_alone", "reclaimable_alone")
 
 
 class _Queue(Protocol[WaitingT]):
@@ -126,7 +127,7 @@ class _Judge:
 
     def __getattr__(self, point: str) -> object:
         function: object = getattr(self._opened, point)
-        if point not in _JUDGES:
+        if function is None or point not in _JUDGES:
             return function
         judge = cast("Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]", function)
 
@@ -141,7 +142,8 @@ class _Judge:
                 VerdictsGiven(
                     action=teller.action,
                     plugin=self._name,
-                    point=point,
+                    point=point.removesuffix(_ALONE),
+                    alone=point.endswith(_ALONE),
                     claimant=claimant.uid,
                     verdicts=by_task,
                 )

@@ -217,12 +217,14 @@ def _victims(
     actions = [action.name for action in config.actions if action.name in _EVICTING]
     if not actions:
         return ()
-    said: dict[tuple[str, str, str], dict[str, None]] = {}
+    verdict_on: dict[tuple[str, str, str], str] = {}
 
     def collect(event: TraceEvent) -> None:
         if isinstance(event, VerdictsGiven):
             for candidate, verdict in event.verdicts.items():
-                said.setdefault((event.action, event.plugin, verdict), {})[candidate] = None
+                key = (event.action, event.plugin, candidate)
+                if verdict_on.get(key) != "protected":
+                    verdict_on[key] = verdict
 
     session = Scheduler(config, registry, trace=collect).open(snapshot)
     claimant = session.task(uid)
@@ -243,6 +245,9 @@ def _victims(
                 judge(claimant, session.in_victim_order(candidates))
     if isinstance(session, TracedSession):
         session.flush()
+    said: dict[tuple[str, str, str], list[str]] = {}
+    for (action, plugin, candidate), verdict in verdict_on.items():
+        said.setdefault((action, plugin, verdict), []).append(candidate)
     return tuple(
         VictimsJudged(
             action=action,
