@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from batchsched.model.status import TaskStatus
@@ -9,7 +10,14 @@ from batchsched.placement import Fit
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, TaskState
 
-__all__ = ["Placer", "can_still_start", "place_now", "place_now_or_later", "place_on_ladder"]
+__all__ = [
+    "Placer",
+    "best_of",
+    "can_still_start",
+    "place_now",
+    "place_now_or_later",
+    "place_on_ladder",
+]
 
 
 class Placer(Protocol):
@@ -34,7 +42,7 @@ def place_now(session: Session, placer: Placer, task: TaskState) -> bool:
 
 
 def _now(session: Session, placer: Placer, task: TaskState) -> bool:
-    node = session.placement.best(task, Fit.NOW)
+    node = _best(session, task, Fit.NOW)
     if node is None:
         return False
     placer.allocate(task, node)
@@ -49,7 +57,7 @@ def place_now_or_later(session: Session, placer: Placer, task: TaskState) -> boo
 def _now_or_later(session: Session, placer: Placer, task: TaskState) -> bool:
     if _now(session, placer, task):
         return True
-    node = session.placement.best(task, Fit.LATER)
+    node = _best(session, task, Fit.LATER)
     if node is None:
         return False
     placer.pipeline(task, node)
@@ -66,7 +74,7 @@ def place_on_ladder(session: Session, placer: Placer, task: TaskState) -> bool:
     assert job is not None
     if not _may_be_conditional(session, job):
         return False
-    node = session.placement.best(task, Fit.CONDITIONALLY)
+    node = _best(session, task, Fit.CONDITIONALLY)
     if node is None:
         return False
     placer.promise(task, node)
@@ -80,6 +88,36 @@ def can_still_start(session: Session, job: JobState, left: int) -> bool:
     """
     placed = job.ready_count + job.waiting_count + job.count(TaskStatus.CONDITIONAL)
     return placed + left >= job.min_available or session.job_ready(job)
+
+
+_FITS = {
+    Fit.NOW: NodeState.fits_now,
+    Fit.LATER: NodeState.fits_later,
+    Fit.CONDITIONALLY: NodeState.fits_conditionally,
+}
+
+
+def _best(session: Session, task: TaskState, fit: Fit) -> NodeState | None:
+    """Return the best of the nodes where a task fits, without those that plans close to it."""
+    node = session.placement.best(task, fit)
+    guard = session.plans.guard
+    if node is None or guard is None:
+        return node
+    nodes = [
+        node
+        for node in session.placement.feasible(task)
+        if _FITS[fit](node, task.init_resreq) and guard.allows(task, node)
+    ]
+    return best_of(session, task, nodes) if nodes else None
+
+
+def best_of(session: Session, task: TaskState, nodes: Sequence[NodeState]) -> NodeState:
+    """Return the best of some nodes: the highest node order score, the first of equals."""
+    if len(nodes) == 1 or not session.plugin_set.node_scores:
+        return nodes[0]
+    placement = session.placement
+    totals = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
+    return nodes[max(range(len(nodes)), key=lambda position: (totals[position], -position))]
 
 
 def _may_be_conditional(session: Session, job: JobState) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from batchsched.actions.allocate import AllocateAction
 from batchsched.actions.backfill.action import BackfillAction
+from batchsched.actions.planning.plan import PlanAction
 from batchsched.actions.preempt import PreemptAction
 from batchsched.actions.reclaim import ReclaimAction
 from batchsched.actions.reservation.reserve import ReserveAction
@@ -21,7 +22,7 @@ __all__ = ["default_registry"]
 
 
 def default_registry() -> Registry:
-    """Return a new registry with the eight plugins and the five actions, to add your own to."""
+    """Return a new registry with all plugins and actions, to add your own to."""
     registry = Registry()
     registry.register_plugin("capacity", CapacityPlugin.from_arguments)
     registry.register_plugin("conformance", ConformancePlugin.from_arguments)
@@ -33,6 +34,7 @@ def default_registry() -> Registry:
     registry.register_plugin("proportion", ProportionPlugin.from_arguments)
     registry.register_action("allocate", AllocateAction.from_arguments)
     registry.register_action("backfill", BackfillAction.from_arguments)
+    registry.register_action("plan", PlanAction.from_arguments)
     registry.register_action("preempt", PreemptAction.from_arguments)
     registry.register_action("reclaim", ReclaimAction.from_arguments)
     registry.register_action("reserve", ReserveAction.from_arguments)

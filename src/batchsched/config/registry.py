@@ -32,7 +32,7 @@ class Registry:
     >>> registry.plugin_names
     ('conformance', 'drf', 'gang', 'nodeorder', 'predicates', 'priority', 'proportion')
     >>> registry.action_names
-    ('allocate', 'backfill', 'preempt', 'reclaim', 'reserve')
+    ('allocate', 'backfill', 'plan', 'preempt', 'reclaim', 'reserve')
     """
 
     def __init__(self) -> None:

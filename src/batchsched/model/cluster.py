@@ -218,6 +218,34 @@ class JobInfo:
         """The time from which the job's waiting counts: `eligible_time`, or `creation_time`."""
         return self.creation_time if self.eligible_time is None else self.eligible_time
 
+    @property
+    def start_by(self) -> float | None:
+        """The latest time at which the job should start; None: any.
+
+        The least of `deadline` less the estimate, which counts as 0 where it is unknown, and
+        of `waits_since` plus `max_wait`.
+
+        >>> JobInfo(name="j", queue="q", deadline=100, estimate=30, max_wait=80).start_by
+        70
+        """
+        times: list[float] = []
+        if self.deadline is not None:
+            times.append(self.deadline - (self.estimate or 0))
+        if self.max_wait is not None:
+            times.append(self.waits_since + self.max_wait)
+        return min(times, default=None)
+
+    @property
+    def expected_run(self) -> float | None:
+        """The longest estimate of its tasks, in seconds; None if one is unknown. O(tasks)."""
+        longest = self.estimate if not self.tasks else 0.0
+        for task in self.tasks:
+            estimate = self.estimate_of(task)
+            if estimate is None or longest is None:
+                return None
+            longest = max(longest, estimate)
+        return longest
+
     def estimate_of(self, task: TaskInfo, /) -> float | None:
         """Return the estimate of one of its tasks, in seconds; None if it is unknown.
 

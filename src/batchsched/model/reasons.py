@@ -40,6 +40,7 @@ class UnfitReason(Enum):
     POD_ANTI_AFFINITY = "PodAntiAffinityConflict"
     EXISTING_ANTI_AFFINITY = "ExistingPodAntiAffinityConflict"
     RESERVED = "NodeResourceReserved"
+    PLANNED = "Planned"
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
     QUEUE_LIMIT = "QueueLimit"
     """With it, a queue would hold more than it may. About a queue, not a node."""
@@ -68,6 +69,7 @@ _UNFIT_TEXTS = {
     UnfitReason.QUEUE_LIMIT: "{detail}",
     UnfitReason.QUEUE_CLOSED: "{detail}",
     UnfitReason.ABOVE_FAIR_SHARE: "{detail}",
+    UnfitReason.PLANNED: "node(s) would delay a planned start",
     UnfitReason.REFUSED_BY_PLUGIN: "node(s) were refused by plugin {plugin}: {detail}",
 }
 
@@ -152,6 +154,14 @@ class WhyPending(Enum):
     """Its job names a queue that is not in the snapshot."""
     QUEUE_NOT_LEAF = "QueueNotLeaf"
     """Its job names a queue that has other queues below it."""
+    PLANNED = "Planned"
+    """Its job is planned to start later; the text says when."""
+    NEVER_FITS = "NeverFits"
+    """Its job fits at no time, by what is expected to end."""
+    WAITS_FOR = "WaitsFor"
+    """Its job depends on others that have not come so far."""
+    NEVER_ELIGIBLE = "NeverEligible"
+    """Its job depends on what cannot hold any more."""
     NOT_CONSIDERED = "NotConsidered"
     """No action of the cycle came to it."""
 
@@ -209,6 +219,10 @@ class ConditionReason(Enum):
     """It names a queue that is not in the snapshot."""
     QUEUE_NOT_LEAF = "QueueNotLeaf"
     """It names a queue that has other queues below it."""
+    WAITS_FOR = "WaitsFor"
+    """It depends on other jobs that have not come so far."""
+    NEVER_ELIGIBLE = "NeverEligible"
+    """It depends on what cannot hold any more."""
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
     """A plugin of the user's own refused it."""
 

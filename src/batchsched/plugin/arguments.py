@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from math import isfinite
+from math import inf, isfinite
 
 from batchsched.errors import Fault
 from batchsched.model.immutable import frozen_map
@@ -79,6 +79,15 @@ known: strategy, weight"]
         else:
             return number
         return default
+
+    def integer_or_all(self, name: str, *, default: float, minimum: int) -> float:
+        """Return a whole number, or infinity where ``all`` is given."""
+        if isinstance(self._given.get(name), str) and self._given[name] == "all":
+            self._asked.add(name)
+            return inf
+        if not self.is_given(name):
+            return default
+        return self.integer(name, default=minimum, minimum=minimum)
 
     def boolean(self, name: str, *, default: bool) -> bool:
         """Return a truth value, given as one or as a text such as ``true`` or ``false``."""

@@ -100,6 +100,8 @@ def close(
         left_out=left_out,
         pending=why.of_all() if reasons else {},
         names=_names(session, mentioned),
+        planned=dict(sorted(session.plans.made.items())),
+        late=tuple(sorted(session.plans.late)),
     )
 
 

@@ -30,6 +30,8 @@ _NOT_CONSIDERED = PendingReason(
 _WHY_LEFT_OUT = {
     ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
     ConditionReason.QUEUE_NOT_LEAF: WhyPending.QUEUE_NOT_LEAF,
+    ConditionReason.WAITS_FOR: WhyPending.WAITS_FOR,
+    ConditionReason.NEVER_ELIGIBLE: WhyPending.NEVER_ELIGIBLE,
 }
 
 
@@ -70,7 +72,7 @@ class PendingReasons:
         kind = self._kind_of(task)
         known = self._texts.get(kind)
         if known is None:
-            known = self._texts[kind] = self._session.placement.tally(task).text
+            known = self._texts[kind] = self._session.tally(task).text
         return known
 
     def _kind_of(self, task: TaskState) -> int | str:
@@ -112,10 +114,13 @@ class PendingReasons:
         elif queue.name in session.queues_overused:
             not_reached = self._overused(job, queue, None)
         is_reached = blocked_by is not None
+        planned = session.plans.reasons.get(job.uid)
         for task in pending:
             if task is blocked_by:
                 is_reached = False
-            if task.uid in session.unplaced:
+            if planned is not None and not task.is_best_effort:
+                reasons[task.uid] = planned
+            elif task.uid in session.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.rolled_back and session.job_ready(job):
                 # Undone for lack of company that came with a later action.
@@ -136,7 +141,7 @@ class PendingReasons:
         if refusal is not None:
             why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
             return PendingReason(why, detail=refusal.text)
-        tally = self._session.placement.tally(task)
+        tally = self._session.tally(task)
         if tally.available:
             return self._unplaced_beside_room(job, tally)
         # Tasks of one kind get the same tally, and so the same reason.

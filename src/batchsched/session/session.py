@@ -10,15 +10,25 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
+from attrs import evolve
+
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import NodeInfo
-from batchsched.model.reasons import ConditionReason, JobCondition, Unfit
+from batchsched.model.eligibility import Unmet, unmet_dependencies
+from batchsched.model.reasons import (
+    ConditionReason,
+    JobCondition,
+    NodeTally,
+    Unfit,
+    UnfitReason,
+)
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.shortage import QueueShare
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.memo import Memo
+from batchsched.session.plans import Plans
 from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.statement import Statement
 from batchsched.session.victims import Victims
@@ -108,6 +118,8 @@ class Session:
         """Queues that an action passed over because they were overused, by name."""
         self.jobs = books.jobs
         """The jobs of the session by UID, in order of UID."""
+        self.plans = Plans()
+        """What the action plan has planned."""
         self.memo = Memo()
         """What actions remember for the rest of this cycle."""
         self._books = books
@@ -143,10 +155,17 @@ class Session:
         }
 
     def _admit_jobs(self, jobs: Iterable[JobState]) -> None:
+        jobs = list(jobs)
+        unmet = self._unmet(jobs)
+        for uid in unmet.keys() - {job.uid for job in jobs}:
+            # What it waits for may have changed, though the job has not.
+            self.left_out[uid] = _not_eligible(unmet[uid])
         for job in jobs:
             refusal = None
             if job.queue is None:
                 refusal = _without_queue(job, self.ledger.queues)
+            elif job.uid in unmet:
+                refusal = _not_eligible(unmet[job.uid])
             else:
                 refused = self.plugin_set.job_valid(job)
                 refusal = None if refused is None else refused[1]
@@ -161,6 +180,25 @@ class Session:
             else:
                 self.left_out[job.uid] = refusal
                 self.jobs.pop(job.uid, None)
+
+    def _unmet(self, jobs: Iterable[JobState]) -> Mapping[str, Unmet]:
+        """Return those of some jobs, and of those left out, that are not eligible, by UID."""
+        known = self.ledger.jobs
+        waiting = {job.uid: job for job in jobs if _may_wait(job)}
+        for uid, condition in self.left_out.items():
+            if condition.reason in _WAITS and uid in known:
+                waiting[uid] = known[uid]
+        if not waiting:
+            return {}
+        concerned = dict(waiting)
+        for job in waiting.values():
+            for dependency in job.info.depends_on:
+                if dependency.job in known:
+                    concerned[dependency.job] = known[dependency.job]
+        return unmet_dependencies(
+            evolve(job.info, tasks=[task.info for task in job.tasks])
+            for _, job in sorted(concerned.items())
+        )
 
     def jobs_having(self, *statuses: TaskStatus) -> list[JobState]:
         """Return the jobs of the session that have tasks with a status, in order of UID.
@@ -340,6 +378,21 @@ class Session:
             return True
         self.record_refusal(task, refusal)
         return False
+
+    def tally(self, task: TaskState) -> NodeTally:
+        """Return how many nodes could take a task now, and what stands in the way on others."""
+        tally = self.placement.tally(task)
+        guard = self.plans.guard
+        if guard is None or not tally.available:
+            return tally
+        closed = sum(
+            node.fits_now(task.init_resreq) and not guard.allows(task, node)
+            for node in self.placement.feasible(task)
+        )
+        if not closed:
+            return tally
+        unfit = {**tally.unfit, Unfit(UnfitReason.PLANNED): closed}
+        return NodeTally(tally.total, tally.available - closed, unfit)
 
     def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
         """Record, for the reasons, why queues may not take a task; an action goes on without it."""
@@ -612,3 +665,15 @@ def _takes_no_tasks(node: NodeInfo) -> bool:
         or node.conditions.get("Ready", "True") != "True"
         or node.conditions.get("NetworkUnavailable", "False") != "False"
     )
+
+
+_WAITS = (ConditionReason.WAITS_FOR, ConditionReason.NEVER_ELIGIBLE)
+
+
+def _may_wait(job: JobState) -> bool:
+    return bool(job.info.depends_on) and job.info.eligible_time is None
+
+
+def _not_eligible(unmet: Unmet) -> JobCondition:
+    reason = ConditionReason.NEVER_ELIGIBLE if unmet.never else ConditionReason.WAITS_FOR
+    return JobCondition(reason, unmet.text)

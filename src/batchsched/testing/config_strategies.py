@@ -32,6 +32,14 @@ _ACTIONS: dict[str, tuple[ActionOption, ...]] = {
         ActionOption(name="backfill", arguments={"strategy": "release", "starvationThreshold": 50}),
         ActionOption(name="backfill", arguments={"strategy": "displace"}),
     ),
+    "plan": (
+        ActionOption(name="plan"),
+        ActionOption(name="plan", arguments={"depth": "all"}),
+        ActionOption(name="plan", arguments={"depth": 2, "keep": False}),
+        ActionOption(name="plan", arguments={"depth": "all", "window": 15}),
+        ActionOption(name="plan", arguments={"depth": 0}),
+        ActionOption(name="plan", arguments={"maxJobs": 2}),
+    ),
     "preempt": (ActionOption(name="preempt"),),
     "reclaim": (ActionOption(name="reclaim"),),
     "reserve": (
@@ -65,6 +73,9 @@ _SEQUENCES = (
     ("allocate", "reserve", "backfill", "reclaim"),
     ("reserve", "allocate"),
     ("reclaim", "preempt"),
+    ("plan",),
+    ("plan", "allocate"),
+    ("reclaim", "plan", "backfill", "preempt"),
 )
 
 _LONGEST = max(map(len, _SEQUENCES))
@@ -127,7 +138,7 @@ def configs(
     The simplest is allocate alone, with the default tiers.
 
     Args:
-        actions: which actions may run; all five if None. Each configuration has some of them.
+        actions: which actions may run; all if None. Each configuration has some of them.
             Names of your own come alone, before and after others, and all together in the
             order that is given here.
         flags: whether some of a plugin's extension points may be off.
@@ -142,7 +153,7 @@ def configs(
     >>> from hypothesis import find
     >>> config = find(configs(), lambda config: len(config.actions) > 1)
     >>> len(config.actions) > 1 and {action.name for action in config.actions} <= {
-    ...     "allocate", "backfill", "preempt", "reclaim", "reserve"}
+    ...     "allocate", "backfill", "plan", "preempt", "reclaim", "reserve"}
     True
 
     """

@@ -73,6 +73,7 @@ def _lists(result: CycleResult) -> dict[str, object]:
         "dropped reservations": result.dropped_reservations,
         "kept promises": result.kept_promises,
         "dropped promises": result.dropped_promises,
+        "late": result.late,
     }
 
 
@@ -84,5 +85,6 @@ def _outcomes(result: CycleResult) -> dict[str, Mapping[str, object]]:
             uid: outcome.condition and outcome.condition.reason
             for uid, outcome in result.jobs.items()
         },
+        "plan": dict(result.planned),
         "left out": {uid: condition.reason for uid, condition in result.left_out.items()},
     }

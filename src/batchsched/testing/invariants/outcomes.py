@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 
 from batchsched.model.cluster import JobInfo
-from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.reasons import ConditionReason, JobCondition, WhyPending
 from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.judging import recount
+from batchsched.testing.reference.dependencies import waits_for
 
 __all__ = ["check_outcomes"]
 
 _NEVER = "its gang can never start: "
 """What follows is looked at by `check_reasons`."""
+_OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
 _NOT_VALID = (TaskStatus.RELEASING, TaskStatus.FAILED, TaskStatus.UNKNOWN)
 
 
@@ -38,6 +40,12 @@ def check_outcomes(cycle: Cycle) -> Iterator[str]:
                 yield f"job {uid!r} names queue {job.queue!r}, which {what}"
             elif repr(job.queue) not in condition.message:
                 yield f"job {uid!r} was left out for queue {job.queue!r}, but: {condition.message}"
+            continue
+        waits = waits_for(job, cycle.snapshot)
+        if waits is not None:
+            condition = cycle.result.left_out.get(uid)
+            if condition is None or condition.reason is not waits:
+                yield f"job {uid!r} depends on others ({waits.value}), and is in the session"
             continue
         yield from _validity(cycle, job)
         if cycle.is_in_session(job) and cycle.policy.knows_plugins:
@@ -96,12 +104,16 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
     tried = [
         task
         for task in job.tasks
-        if (reason := reasons[task.uid]) is not None and reason.tally is not None
+        if (reason := reasons[task.uid]) is not None
+        and (reason.tally is not None or reason.why in _OF_PLANS)
     ]
     if not of_nodes:
         # Where gang does not decide who is ready, nodes may be counted for other tasks as well.
-        if tried and cycle.policy.has("gang", "enableJobReady"):
+        with_tally = [task for task in tried if reasons[task.uid].tally is not None]
+        if with_tally and cycle.policy.has("gang", "enableJobReady"):
             yield f"its condition does not say why no node took {tried[0].uid!r}"
+    elif cycle.result.planned:
+        return  # nodes that plans close are not counted again here
     elif not any(of_nodes == recount(cycle, task).text for task in tried):
         yield f"its condition says what is so for none of its tasks: {of_nodes}"
 

@@ -16,7 +16,7 @@ __all__ = ["Policy"]
 _PLUGINS = frozenset(
     {"priority", "gang", "conformance", "drf", "proportion", "predicates", "nodeorder"}
 )
-_ACTIONS = frozenset({"allocate", "backfill", "preempt", "reclaim", "reserve"})
+_ACTIONS = frozenset({"allocate", "backfill", "plan", "preempt", "reclaim", "reserve"})
 _PREEMPTABLE = frozenset({"priority", "gang", "conformance", "drf"})
 _RECLAIMABLE = frozenset({"gang", "conformance", "proportion"})
 _OURS = default_registry()

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from batchsched.model.cluster import JobInfo, TaskInfo
-from batchsched.model.reasons import NodeTally, PendingReason, WhyPending
+from batchsched.model.reasons import NodeTally, PendingReason, Unfit, UnfitReason, WhyPending
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import PLACED, Cycle
 from batchsched.testing.invariants.judging import recount, refusal_by_description
 from batchsched.testing.invariants.shares import certainly_has_less, deserved
+from batchsched.testing.reference.dependencies import waits_for
 
 __all__ = ["check_reasons"]
 
@@ -46,6 +47,11 @@ def check_reasons(cycle: Cycle) -> Iterator[str]:
 
 def _tally(cycle: Cycle, task: TaskInfo, given: NodeTally) -> Iterator[str]:
     counted = recount(cycle, task)
+    planned = Unfit(UnfitReason.PLANNED)
+    if planned in given.unfit:
+        # Which nodes plans close is for others to check: they count as available here.
+        unfit = {unfit: count for unfit, count in given.unfit.items() if unfit != planned}
+        given = NodeTally(given.total, given.available + given.unfit[planned], unfit)
     if given.total != counted.total:
         yield f"there are {counted.total} nodes"
     if given.available != counted.available:
@@ -62,12 +68,27 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
         expected = WhyPending.JOB_INVALID if job.queue in queues else WhyPending.QUEUE_UNKNOWN
         if any(queue.parent == job.queue for queue in cycle.snapshot.queues):
             expected = WhyPending.QUEUE_NOT_LEAF
+        waits = waits_for(job, cycle.snapshot)
+        if waits is not None and expected is WhyPending.JOB_INVALID:
+            expected = WhyPending(waits.value)
         if why is not expected:
             yield f"its job was left out: {left_out}"
         return
     match why:
-        case WhyPending.JOB_INVALID | WhyPending.QUEUE_UNKNOWN | WhyPending.QUEUE_NOT_LEAF:
+        case (
+            WhyPending.JOB_INVALID
+            | WhyPending.QUEUE_UNKNOWN
+            | WhyPending.QUEUE_NOT_LEAF
+            | WhyPending.WAITS_FOR
+            | WhyPending.NEVER_ELIGIBLE
+        ):
             yield "its job was not left out"
+        case WhyPending.PLANNED:
+            if job.uid not in cycle.result.planned:
+                yield "its job has no plan"
+        case WhyPending.NEVER_FITS:
+            if job.uid in cycle.result.planned:
+                yield "its job has a plan"
         case WhyPending.NO_NODE:
             yield from _no_node(cycle, task, reason)
         case WhyPending.HELD_BY_GANG:

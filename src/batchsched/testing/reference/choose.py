@@ -8,6 +8,7 @@ from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of
+from batchsched.testing.reference.timeline import allows
 
 __all__ = [
     "accepted_nodes",
@@ -105,6 +106,7 @@ def place_conditionally(session: Session, task: TaskInfo, feasible: Iterable[Nod
 
 
 def _place(session: Session, task: TaskInfo, status: TaskStatus, nodes: Sequence[NodeInfo]) -> bool:
+    nodes = [node for node in nodes if allows(session, task, node)]
     if not nodes:
         return False
     session.place(task, status, best(session, task, nodes))

@@ -6,6 +6,7 @@ It reads what a kube-batch configuration file holds, once parsed. A mistake in i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import cast
 
 from attrs import frozen
@@ -32,6 +33,10 @@ class Arguments:
     def number(self, name: str, default: float) -> float:
         """Return an argument that is a number."""
         return float(str(self.values.get(name, default)))
+
+    def number_or_all(self, name: str, default: float) -> float:
+        """Return an argument that is a number, or infinity for ``all``."""
+        return inf if self.values.get(name) == "all" else self.number(name, default)
 
     def word(self, name: str, choices: Sequence[str]) -> str:
         """Return an argument that is one of `choices`; the first of them if it is not given."""

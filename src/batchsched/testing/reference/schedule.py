@@ -17,6 +17,7 @@ from batchsched.testing.reference.carried_promises import (
     start_promised_jobs,
 )
 from batchsched.testing.reference.conf import ActionConf, read_conf
+from batchsched.testing.reference.plan import plan
 from batchsched.testing.reference.preempt import preempt
 from batchsched.testing.reference.reclaim import reclaim
 from batchsched.testing.reference.reservations import drop_useless_reservations
@@ -55,6 +56,8 @@ def _run(session: Session, action: ActionConf) -> None:
             allocate(session, action.arguments)
         case "backfill":
             backfill(session, action.arguments)
+        case "plan":
+            plan(session, action.arguments)
         case "preempt":
             preempt(session)
         case "reclaim":
@@ -96,7 +99,17 @@ def _result(session: Session) -> CycleResult:
         tasks={uid: outcome for uid, outcome in outcomes.items() if uid in in_session},
         jobs={job.uid: _job_outcome(session, job) for job in session.jobs},
         left_out=session.left_out,
+        planned=session.plans,
+        late=tuple(sorted(uid for uid in session.plans if _is_late(session, uid))),
     )
+
+
+def _is_late(session: Session, uid: str) -> bool:
+    [job] = [job for job in session.jobs if job.uid == uid]
+    start = session.plans[uid].start
+    waited_since = job.creation_time if job.eligible_time is None else job.eligible_time
+    misses = job.deadline is not None and start > job.deadline - (job.estimate or 0)
+    return misses or (job.max_wait is not None and start > waited_since + job.max_wait)
 
 
 def _is_used_after_all(task: TaskInfo, outcome: TaskOutcome) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.reasons import ConditionReason, JobCondition
@@ -10,9 +11,14 @@ from batchsched.model.resources import Resource
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
+from batchsched.model.timing import Plan
 from batchsched.testing.reference.conf import Conf
+from batchsched.testing.reference.dependencies import waits_for
 from batchsched.testing.reference.state import Accounts, State, less, total_of
 from batchsched.testing.reference.tiers import Tiers
+
+if TYPE_CHECKING:
+    from batchsched.testing.reference.timeline import Take
 
 __all__ = ["Session"]
 
@@ -29,6 +35,10 @@ class Session:
         self.tiers = Tiers(conf, self.state)
         self.tried_in_vain: set[str] = set()
         """UIDs of the tasks for which an action found no place; statements do not undo this."""
+        self.planned: list[Take] = []
+        """What the action plan has taken of the future."""
+        self.plans: dict[str, Plan] = {}
+        """The plans, by UID of the job."""
         self.left_out: dict[str, JobCondition] = {}
         self.jobs: list[JobInfo] = []
         for job in snapshot.jobs:
@@ -41,6 +51,10 @@ class Session:
                 self.left_out[job.uid] = JobCondition(
                     ConditionReason.QUEUE_NOT_LEAF, f"queue {job.queue!r} has queues below it"
                 )
+                continue
+            waits = waits_for(job, snapshot)
+            if waits is not None:
+                self.left_out[job.uid] = JobCondition(waits, "it depends on other jobs")
                 continue
             refusal = self.tiers.job_valid(job)
             if refusal is None:

@@ -1,0 +1,1 @@
+"""The action plan: starts that are planned by what is expected to end when."""

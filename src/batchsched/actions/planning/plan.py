@@ -1,0 +1,229 @@
+"""plan: start what fits now, and plan when the first that do not will start."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+
+from attrs import frozen
+
+from batchsched.actions.action import jobs_by_queue, tasks_to_place
+from batchsched.actions.planning.cluster_profile import ClusterProfile, Places
+from batchsched.actions.planning.guard import PlanGuard
+from batchsched.actions.planning.profile import NOW
+from batchsched.actions.planning.reasons import reason_for_no_plan, reason_for_plan
+from batchsched.actions.planning.search import PlaceSearch
+from batchsched.model.timing import Plan
+from batchsched.plugin.arguments import Arguments
+from batchsched.session.session import Session
+from batchsched.state.needs import Need, need_of_job
+from batchsched.state.records import JobState, QueueState, TaskState
+
+__all__ = ["PlanAction"]
+
+
+@frozen(kw_only=True)
+class PlanAction:
+    """Starts jobs whose tasks fit now, and plans the start of the first that do not.
+
+    Later jobs start now if they delay no planned start. With one plan this is EASY backfilling
+    (Lifka, "The ANL/IBM SP scheduling system", 1995), with a plan for every job conservative
+    backfilling (Mu'alem and Feitelson, "Utilization, predictability, workloads, and user runtime
+    estimates in scheduling the IBM SP2 with backfilling", 2001); in between it is what Maui calls
+    the depth of reservations.
+    """
+
+    depth: float = 1
+    """For how many jobs a start is planned; infinity: for all."""
+    keep: bool = True
+    """Whether the plans of the last cycle (`JobInfo.plan`) hold as long as they fit."""
+    window: float = inf
+    """No start is planned later than this, in seconds from now."""
+    max_jobs: float = inf
+    """How many jobs are looked at; infinity: all."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> PlanAction:
+        """Read ``depth`` (a number or ``all``), ``keep``, ``window`` and ``maxJobs``."""
+        return cls(
+            depth=arguments.integer_or_all("depth", default=1, minimum=0),
+            keep=arguments.boolean("keep", default=True),
+            window=arguments.number("window", default=inf, minimum=0),
+            max_jobs=arguments.integer_or_all("maxJobs", default=inf, minimum=1),
+        )
+
+    def execute(self, session: Session, /) -> None:
+        """Start and plan queue by queue, each with its next job, as allocate does."""
+        _Planner(session, self).run()
+
+
+class _Planner:
+    """One cycle of the action."""
+
+    def __init__(self, session: Session, action: PlanAction) -> None:
+        self._session = session
+        self._action = action
+        self._profile = ClusterProfile(session.nodes, session.now)
+        self._search = PlaceSearch(session, self._profile)
+        self._held: dict[str, Places] = {}
+        """The old plans that are in the profile, by UID of the job."""
+        self._before: dict[str, Places] = {}
+        """Where old plans put the tasks of jobs, whether or not they are in the profile."""
+        self._planned: dict[str, Places] = {}
+        """The plans that were made, by UID of the job."""
+        self._looked_at: set[str] = set()
+
+    def run(self) -> None:
+        session = self._session
+        if self._action.keep:
+            self._hold_old_plans()
+        jobs = {
+            queue: session.live_jobs(jobs)
+            for queue, jobs in jobs_by_queue(session.jobs.values()).items()
+        }
+        left: dict[str, deque[TaskState]] = {}
+
+        def tasks_of(job: JobState) -> deque[TaskState]:
+            if job.uid not in left:
+                left[job.uid] = deque(tasks_to_place(session, job))
+            return left[job.uid]
+
+        queues = session.queue_turns(jobs, tasks_of)
+        while queues:
+            queue = queues.pop()
+            waiting = jobs[queue]
+            while True:
+                if session.overused(queue):
+                    session.queues_overused.add(queue.name)
+                    self._forget_queue(queue)
+                    break
+                if not waiting:
+                    break
+                job = waiting.pop()
+                if self._take_turn(job, tasks_of(job)):
+                    waiting.push(job)
+                if queues:
+                    queues.push(queue)
+                    break
+        self._tell()
+
+    # Old plans
+
+    def _hold_old_plans(self) -> None:
+        session, profile = self._session, self._profile
+        waiting = session.live_jobs(
+            job for job in session.jobs.values() if job.info.plan is not None
+        )
+        while waiting:
+            job = waiting.pop()
+            places = self._old_places(job)
+            if places is None:
+                continue
+            self._before[job.uid] = places
+            # What was to start by now starts when that fits: now, or at once if what it waits
+            # for has not ended by a hair.
+            starts = (places.start,) if places.start > session.now else (NOW, session.now)
+            for start in starts:
+                moved = Places(start, places.of)
+                if profile.take_all(moved):
+                    self._held[job.uid] = moved
+                    break
+
+    def _old_places(self, job: JobState) -> Places | None:
+        """Return where the old plan puts the job's need; None if it does not say so of all."""
+        plan = job.info.plan
+        need = need_of_job(job, tasks_to_place(self._session, job))
+        if plan is None or need is None:
+            return None
+        node_named = self._session.ledger.node_named
+        of = [(task, node_named.get(plan.nodes.get(task.uid, ""))) for task in need.tasks]
+        known = tuple((task, node) for task, node in of if node is not None)
+        return Places(plan.start, known) if len(known) == len(of) else None
+
+    def _forget(self, job: JobState) -> None:
+        held = self._held.pop(job.uid, None)
+        if held is not None:
+            self._profile.put_all_back(held)
+
+    def _forget_queue(self, queue: QueueState) -> None:
+        """Let the jobs of a queue that has enough go without a plan."""
+        for uid in list(self._held):
+            job = self._session.jobs[uid]
+            if job.queue is queue:
+                self._forget(job)
+
+    # Turns
+
+    def _take_turn(self, job: JobState, tasks: deque[TaskState]) -> bool:
+        """Give a job its turn; return whether it is to come back for what it needs next."""
+        session = self._session
+        need = need_of_job(job, tasks)
+        if need is None:
+            return False
+        if job.uid not in self._looked_at:
+            if len(self._looked_at) >= self._action.max_jobs:
+                return False
+            self._looked_at.add(job.uid)
+        self._forget(job)
+        assert job.queue is not None
+        if session.plugin_set.limits_queues:
+            refusal = session.allocatable(job.queue, need)
+            if refusal is not None:
+                for task in need.tasks:
+                    session.record_refusal(task, refusal)
+                return False
+        if self._start_now(job, need):
+            for _ in need.tasks:
+                tasks.popleft()
+            return bool(tasks)
+        session.record_failure(need.tasks[0])
+        if len(self._planned) < self._action.depth:
+            self._plan(job, need)
+        return False
+
+    def _start_now(self, job: JobState, need: Need) -> bool:
+        session, search = self._session, self._search
+        with session.statement(is_trial=True) as statement:
+            places = search.start_now(statement, need.tasks)
+            before = self._before.get(job.uid)
+            if places is None and before is not None:
+                statement.rollback(0)
+                places = search.start_as_planned(statement, before)
+            if places is None:
+                return False
+            if not session.job_ready(job):
+                self._profile.put_all_back(places)
+                return False
+            statement.commit()
+        # A next task of the job is another need, of which the old plan says nothing.
+        self._before.pop(job.uid, None)
+        return True
+
+    def _plan(self, job: JobState, need: Need) -> None:
+        session = self._session
+        latest = session.now + self._action.window
+        places = self._search.earliest(need.tasks, self._before.get(job.uid), latest)
+        if places is None:
+            reason = reason_for_no_plan(session, need, self._action.window)
+            session.plans.reasons[job.uid] = reason
+            return
+        session.plans.reasons[job.uid] = reason_for_plan(session, need, places)
+        self._profile.take_all(places)
+        self._planned[job.uid] = places
+
+    # Results
+
+    def _tell(self) -> None:
+        session = self._session
+        # What was not looked at goes on as planned.
+        plans = {**self._held, **self._planned}
+        for uid, places in plans.items():
+            start = max(places.start, session.now)
+            start_by = session.jobs[uid].info.start_by
+            if start_by is not None and start > start_by:
+                session.plans.late.append(uid)
+            session.plans.made[uid] = Plan(
+                start=start, nodes={task.uid: node.name for task, node in places.of}
+            )
+        if plans:
+            session.plans.guard = PlanGuard(session, plans.values())

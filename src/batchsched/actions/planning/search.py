@@ -1,0 +1,218 @@
+"""Where all tasks of a need fit at once: now, or at the earliest time.
+
+Both searches are greedy, one task after the other. What they leave out is what cannot fit for
+want of room alone: each counts first how many tasks could find room at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from attrs import frozen
+
+from batchsched.actions.placing import best_of
+from batchsched.actions.planning.cluster_profile import ClusterProfile, Places
+from batchsched.actions.planning.profile import NEVER, NOW, estimate_of, room_for
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Vector
+
+__all__ = ["PlaceSearch"]
+
+
+@frozen
+class _Group:
+    """Tasks of a need that are alike as far as room goes."""
+
+    request: Vector
+    held: Vector
+    shortest: float
+    """The shortest of their estimates, in seconds: none of them needs room for less."""
+    count: int
+
+
+class PlaceSearch:
+    """Looks for places in the profile, which it leaves as it finds it."""
+
+    def __init__(self, session: Session, profile: ClusterProfile) -> None:
+        self._session = session
+        self._profile = profile
+        self._feasible: dict[int, tuple[int, list[NodeState]]] = {}
+
+    def start_now(self, statement: Statement, tasks: Collection[TaskState]) -> Places | None:
+        """Allocate all tasks from now on and take their places; None if they do not all fit.
+
+        Each on the best of the nodes where it fits until its end and not for ever, so that what
+        may stay long keeps the open nodes; if there is none, on the best of all where it fits.
+        If they do not all fit, what the statement did has to be undone.
+        """
+        profile, session = self._profile, self._session
+        if not self._may_fit_now(tasks):
+            return None
+        taken: list[tuple[TaskState, NodeState]] = []
+        for task in tasks:
+            among = profile.fitting_now(task.init_resreq)
+            nodes = [
+                node
+                for node in session.placement.feasible(task, frozenset(among))
+                if profile.fits(task, node, NOW)
+            ]
+            if not nodes:
+                profile.put_all_back(Places(NOW, tuple(taken)))
+                return None
+            node = best_of(session, task, self._preferred(task, nodes))
+            statement.allocate(task, node)
+            profile.take(task, node, NOW)
+            taken.append((task, node))
+        return Places(NOW, tuple(taken))
+
+    def start_as_planned(self, statement: Statement, places: Places) -> Places | None:
+        """Allocate tasks from now on where they were planned, and take their places, or none."""
+        now = Places(NOW, places.of)
+        if not self._profile.take_all(now):
+            return None
+        for task, node in places.of:
+            if not self._accepts(task, node):
+                self._profile.put_all_back(now)
+                return None
+            statement.allocate(task, node)
+        return now
+
+    def earliest(
+        self, tasks: Sequence[TaskState], before: Places | None, latest: float
+    ) -> Places | None:
+        """Return the earliest places after now, which are not taken; None if there are none.
+
+        Each task on the first node, in node order, where it fits at that time and does not fit
+        from now on for ever: a plan takes what becomes free, and leaves what is free to others.
+        If there is none, on the first where it fits. Where this finds no places for all of them,
+        those that were planned `before` are tried.
+
+        Args:
+            tasks: the tasks, in task order.
+            before: the places that an earlier cycle planned.
+            latest: no start later than this.
+
+        """
+        profile = self._profile
+        feasible = {task.uid: self._feasible_for(task) for task in tasks}
+        nodes = {node.index: node for found in feasible.values() for node in found}
+        if before is not None:
+            nodes |= {node.index: node for _, node in before.of}
+        for start in self._promising(tasks, nodes.values(), latest):
+            places = self._at(tasks, feasible, start)
+            if places is None and before is not None:
+                again = Places(start, before.of)
+                if all(self._accepts(*place) for place in before.of) and profile.take_all(again):
+                    places = again
+            if places is not None:
+                profile.put_all_back(places)
+                return places
+        return None
+
+    def _at(
+        self, tasks: Iterable[TaskState], feasible: dict[str, list[NodeState]], start: float
+    ) -> Places | None:
+        profile = self._profile
+        taken: list[tuple[TaskState, NodeState]] = []
+        for task in tasks:
+            second: NodeState | None = None
+            for node in feasible[task.uid]:
+                if profile.fits(task, node, start):
+                    if not self._is_open(task, node):
+                        break
+                    second = second or node
+            else:
+                if second is None:
+                    profile.put_all_back(Places(start, tuple(taken)))
+                    return None
+                node = second
+            profile.take(task, node, start)
+            taken.append((task, node))
+        return Places(start, tuple(taken))
+
+    def _is_open(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a task fits on a node from now on for ever."""
+        return self._profile.of_node[node.index].fits(task.init_resreq, NOW, NEVER)
+
+    def _preferred(self, task: TaskState, nodes: list[NodeState]) -> list[NodeState]:
+        limited = self._profile.limited
+        if not limited:
+            return nodes
+        return [n for n in nodes if n.index in limited and not self._is_open(task, n)] or nodes
+
+    def _accepts(self, task: TaskState, node: NodeState) -> bool:
+        return any(True for _ in self._session.placement.feasible(task, frozenset((node.index,))))
+
+    def _feasible_for(self, task: TaskState) -> list[NodeState]:
+        """Return the nodes that predicates accept as they are now; remembered while all stays."""
+        session = self._session
+        kind = session.placement.kind(task)
+        if kind is None:
+            return list(session.placement.feasible(task))
+        known = self._feasible.get(kind)
+        changes = len(session.ledger.changes)
+        if known is None or known[0] != changes:
+            known = self._feasible[kind] = changes, list(session.placement.feasible(task))
+        return known[1]
+
+    # Upper bounds of what finds room
+
+    def _groups(self, tasks: Iterable[TaskState]) -> list[_Group]:
+        groups: dict[tuple[Vector, Vector], _Group] = {}
+        for task in tasks:
+            key = (task.init_resreq, task.resreq)
+            length = estimate_of(task)
+            known = groups.get(key)
+            groups[key] = (
+                _Group(*key, length, 1)
+                if known is None
+                else _Group(*key, min(known.shortest, length), known.count + 1)
+            )
+        return list(groups.values())
+
+    def _may_fit_now(self, tasks: Iterable[TaskState]) -> bool:
+        profile = self._profile
+        for group in self._groups(tasks):
+            left = group.count
+            end = profile.now + group.shortest
+            for index in profile.fitting_now(group.request):
+                free = profile.of_node[index].least_free(NOW, end)
+                left -= room_for(group.request, group.held, free, left)
+                if left <= 0:
+                    break
+            if left > 0:
+                return False
+        return True
+
+    def _promising(
+        self,
+        tasks: Iterable[TaskState],
+        nodes: Collection[NodeState],
+        latest: float,
+    ) -> Iterator[float]:
+        """Yield the moments at which each kind of request finds room for all that ask for it."""
+        profile = self._profile
+        moments = profile.moments(latest)
+        groups = self._groups(tasks)
+        rooms: list[dict[float, int]] = []
+        for group in groups:
+            changes: dict[float, int] = {}
+            for node in nodes:
+                of_node = profile.of_node[node.index]
+                before = 0
+                for time, free in zip(of_node.times, of_node.free, strict=True):
+                    room = room_for(group.request, group.held, free, group.count)
+                    if room != before:
+                        changes[time] = changes.get(time, 0) + room - before
+                        before = room
+            rooms.append(changes)
+        found = [changes.get(NOW, 0) for changes in rooms]
+        for moment in moments:
+            is_promising = True
+            for number, changes in enumerate(rooms):
+                found[number] += changes.get(moment, 0)
+                is_promising &= found[number] >= groups[number].count
+            if is_promising:
+                yield moment

@@ -1,0 +1,69 @@
+"""Which jobs wait for others, by asking each of them, each time."""
+
+from __future__ import annotations
+
+from batchsched.model.cluster import JobInfo
+from batchsched.model.reasons import ConditionReason
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.model.timing import Dependency, JobEvent
+
+__all__ = ["waits_for"]
+
+
+def waits_for(job: JobInfo, snapshot: Snapshot) -> ConditionReason | None:
+    """Return why a job is not eligible, or None."""
+    if job.eligible_time is not None or all(_holds(d, snapshot) for d in job.depends_on):
+        return None
+    if _is_never_eligible(job, snapshot):
+        return ConditionReason.NEVER_ELIGIBLE
+    return ConditionReason.WAITS_FOR
+
+
+def _other(dependency: Dependency, snapshot: Snapshot) -> JobInfo | None:
+    return next((job for job in snapshot.jobs if job.uid == dependency.job), None)
+
+
+def _count(job: JobInfo, *statuses: TaskStatus) -> int:
+    return sum(task.status in statuses for task in job.tasks)
+
+
+def _has_ended(job: JobInfo) -> bool:
+    ended = _count(job, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+    return 0 < len(job.tasks) == ended
+
+
+def _has_started(job: JobInfo) -> bool:
+    ready = sum(task.status.occupies for task in job.tasks) + _count(job, TaskStatus.SUCCEEDED)
+    return _has_ended(job) or ready >= max(1, job.min_available)
+
+
+def _has_succeeded(job: JobInfo) -> bool:
+    return _has_ended(job) and _count(job, TaskStatus.SUCCEEDED) >= job.min_available
+
+
+def _holds(dependency: Dependency, snapshot: Snapshot) -> bool:
+    other = _other(dependency, snapshot)
+    if other is None:
+        return dependency.satisfied_if_missing and dependency.on is not JobEvent.FAILED
+    return {
+        JobEvent.STARTED: _has_started(other),
+        JobEvent.SUCCEEDED: _has_succeeded(other),
+        JobEvent.ENDED: _has_ended(other),
+        JobEvent.FAILED: _has_ended(other) and not _has_succeeded(other),
+    }[dependency.on]
+
+
+def _is_never_eligible(job: JobInfo, snapshot: Snapshot) -> bool:
+    """Return whether a job depends on what cannot hold any more."""
+    if job.eligible_time is not None:
+        return False
+    for dependency in job.depends_on:
+        other = _other(dependency, snapshot)
+        if other is None or _holds(dependency, snapshot):
+            continue
+        if _has_ended(other):
+            return True
+        if not _has_started(other) and _is_never_eligible(other, snapshot):
+            return True
+    return False

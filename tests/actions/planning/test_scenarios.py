@@ -1,0 +1,237 @@
+"""Planned starts on nodes of one cpu, in small cases worked out by hand.
+
+`j(name, k, e)`: a job of k tasks, each of one cpu, with the estimate e; jobs go in order of name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from batchsched import (
+    ActionOption,
+    CycleResult,
+    JobInfo,
+    NodeInfo,
+    Plan,
+    PluginOption,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    Tier,
+    WhyPending,
+    next_snapshot,
+)
+
+CPU = Resource(milli_cpu=1000)
+GIB = 1 << 30
+
+
+def scheduler(*others: str, **arguments: Any) -> Scheduler:
+    plugins = [PluginOption(name="gang"), PluginOption(name="predicates")]
+    actions = [ActionOption(name="plan", arguments=arguments), *map(_action, others)]
+    return Scheduler(SchedulerConfig(actions=actions, tiers=[Tier(plugins=plugins)]))
+
+
+def _action(name: str) -> ActionOption:
+    return ActionOption(name=name, arguments={"unready": "discard"})
+
+
+def nodes(count: int) -> list[NodeInfo]:
+    return [NodeInfo(name=f"n{i}", allocatable=CPU) for i in range(1, count + 1)]
+
+
+def j(name: str, tasks: int, estimate: float | None, **more: Any) -> JobInfo:
+    made = [TaskInfo(uid=f"{name}{i}", name=f"{name}{i}", resreq=CPU) for i in range(tasks)]
+    return JobInfo(name=name, queue="q", min_available=tasks, estimate=estimate, tasks=made, **more)
+
+
+def running(name: str, on: list[str], estimate: float | None, start: float = 0.0) -> JobInfo:
+    made = [
+        TaskInfo(
+            uid=f"{name}{i}",
+            name=f"{name}{i}",
+            resreq=CPU,
+            status=TaskStatus.RUNNING,
+            node_name=node,
+            start_time=start,
+        )
+        for i, node in enumerate(on)
+    ]
+    return JobInfo(name=name, queue="q", min_available=len(on), estimate=estimate, tasks=made)
+
+
+R = running("r", ["n1", "n2"], 10)
+A, B, C, D = j("a", 3, 5), j("b", 2, 10), j("c", 2, 12), j("d", 1, 99)
+
+
+def snapshot(*jobs: JobInfo, now: float = 0.0, count: int = 4) -> Snapshot:
+    return Snapshot(nodes=nodes(count), queues=[Queue(name="q")], jobs=jobs, now=now)
+
+
+def started(result: CycleResult) -> dict[str, str]:
+    return {bind.task_uid: bind.node_name for bind in result.binds}
+
+
+def starts(result: CycleResult) -> dict[str, float]:
+    return {uid.removeprefix("default/"): plan.start for uid, plan in result.planned.items()}
+
+
+def test_p1_what_ends_by_the_planned_start_goes_first() -> None:
+    result = scheduler().schedule(snapshot(R, A, B, C, D))
+    assert dict(result.planned) == {
+        "default/a": Plan(start=10, nodes={"a0": "n1", "a1": "n2", "a2": "n3"})
+    }
+    assert started(result) == {"b0": "n3", "b1": "n4"}
+    assert result.next_start == 10
+    assert result.pending["a0"].text == (
+        "waits for 3 cpu; planned for t = 10, when r is expected to end"
+    )
+    assert result.pending["a0"].why is WhyPending.PLANNED
+
+
+def test_p2_what_ends_later_takes_only_what_the_plan_leaves() -> None:
+    result = scheduler().schedule(snapshot(R, A, C, D))
+    assert starts(result) == {"a": 10}
+    assert started(result) == {"d0": "n4"}
+
+
+def test_p3_with_a_plan_for_every_job() -> None:
+    result = scheduler(depth="all").schedule(snapshot(R, A, B, C, D))
+    assert starts(result) == {"a": 10, "c": 15, "d": 10}
+    assert started(result) == {"b0": "n3", "b1": "n4"}
+    assert result.planned["default/d"].nodes == {"d0": "n4"}
+
+
+def test_p4_what_is_overdue_ends_at_once() -> None:
+    result = scheduler().schedule(snapshot(running("r", ["n1", "n2"], 4), A, C, D, now=5))
+    assert starts(result) == {"a": 5}
+    assert started(result) == {"d0": "n4"}
+    assert result.pending["a0"].text == (
+        "waits for 3 cpu; planned to start at once, as soon as r is gone"
+    )
+
+
+def test_p5_what_ends_early_lets_all_start_no_later() -> None:
+    policy = scheduler(depth="all")
+    first = snapshot(R, A, B, C, D)
+    result = policy.schedule(first)
+    later = next_snapshot(first, result, now=4, succeeded=["r0", "r1"])
+    again = policy.schedule(later)
+    # Two nodes are free now; b keeps the others until 10.
+    assert {uid: at for uid, at in starts(again).items() if at > starts(result)[uid]} == {}
+
+
+def test_p5_with_enough_room_the_first_starts_when_another_ends_early() -> None:
+    policy = scheduler(depth="all")
+    first = snapshot(R, A, C, D)
+    result = policy.schedule(first)
+    later = next_snapshot(first, result, now=4, succeeded=["r0", "r1"])
+    again = policy.schedule(later)
+    assert {"a0", "a1", "a2"} <= set(started(again))
+    assert {uid: at for uid, at in starts(again).items() if at > starts(result)[uid]} == {}
+
+
+def test_p6_without_an_estimate_a_plan_is_for_ever() -> None:
+    result = scheduler().schedule(snapshot(R, j("a", 3, None), C, D))
+    assert starts(result) == {"a": 10}
+    assert started(result) == {"d0": "n4"}
+
+
+def test_p7_all_dimensions_count() -> None:
+    def task(uid: str, cpu: int, gib: int, **more: Any) -> TaskInfo:
+        request = Resource(milli_cpu=1000 * cpu, memory=gib * GIB)
+        return TaskInfo(uid=uid, name=uid, resreq=request, **more)
+
+    runs = task("r", 4, 12, status=TaskStatus.RUNNING, node_name="n1", start_time=0.0, estimate=10)
+    result = scheduler().schedule(
+        Snapshot(
+            nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=8000, memory=16 * GIB))],
+            queues=[Queue(name="q")],
+            jobs=[
+                JobInfo(name="r", queue="q", tasks=[runs]),
+                JobInfo(name="a", queue="q", tasks=[task("a", 4, 8)]),
+                JobInfo(name="b", queue="q", estimate=20, tasks=[task("b", 2, 2)]),
+            ],
+        )
+    )
+    assert starts(result) == {"a": 10}
+    assert started(result) == {"b": "n1"}
+
+
+def test_without_a_plan_later_jobs_start_as_they_fit() -> None:
+    result = scheduler(depth=0).schedule(snapshot(R, A, C, D))
+    assert set(started(result)) == {"c0", "c1"}
+    assert not result.planned
+
+
+def test_a_job_that_never_fits_is_not_planned_and_does_not_count() -> None:
+    result = scheduler().schedule(snapshot(R, j("a", 5, 1), j("b", 3, 5), C))
+    assert starts(result) == {"b": 10}
+    assert result.pending["a0"].why is WhyPending.NEVER_FITS
+    assert result.pending["a0"].text == (
+        "waits for 5 cpu, which are never free together, by what is expected to end"
+    )
+
+
+def test_what_never_ends_frees_nothing() -> None:
+    result = scheduler().schedule(snapshot(running("r", ["n1", "n2"], None), A, C))
+    assert not result.planned
+    assert set(started(result)) == {"c0", "c1"}
+
+
+def test_no_start_is_planned_beyond_the_window() -> None:
+    assert starts(scheduler(window=10).schedule(snapshot(R, A))) == {"a": 10}
+    result = scheduler(window=9.5).schedule(snapshot(R, A))
+    assert not result.planned
+    assert result.pending["a0"].text == (
+        "waits for 3 cpu, which are not free together within 9.5 s from now"
+    )
+
+
+def test_only_so_many_jobs_are_looked_at() -> None:
+    result = scheduler(maxJobs=2).schedule(snapshot(R, A, C, D))
+    assert not result.binds
+    assert starts(result) == {"a": 10}
+
+
+def test_a_job_whose_plan_is_too_late_is_told() -> None:
+    late = j("a", 3, 5, deadline=14)
+    assert scheduler().schedule(snapshot(R, late)).late == ("default/a",)
+    assert scheduler().schedule(snapshot(R, j("a", 3, 5, deadline=15))).late == ()
+
+
+def test_allocate_respects_plans() -> None:
+    first = snapshot(R, A, C, D)
+    result = scheduler("allocate", depth=1, maxJobs=1).schedule(first)
+    assert starts(result) == {"a": 10}
+    assert started(result) == {"d0": "n4"}
+
+
+def test_jobs_beyond_their_minimum_start_one_by_one() -> None:
+    elastic = j("a", 3, 5)
+    result = scheduler().schedule(
+        snapshot(R, JobInfo(name="a", queue="q", estimate=5, tasks=elastic.tasks))
+    )
+    assert set(started(result)) == {"a0", "a1"}
+    assert result.planned == {"default/a": Plan(start=5, nodes={"a2": "n3"})}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"depth": "some"}, "'some' is no number"),
+        ({"depth": -1}, "-1 is less than 0"),
+        ({"window": -1}, "-1 is less than 0"),
+        ({"maxJobs": 0}, "0 is less than 1"),
+        ({"keep": 3}, "3 is neither true nor false"),
+    ],
+)
+def test_wrong_arguments_are_told(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        scheduler(**arguments)
