@@ -25,7 +25,7 @@ from batchsched.config.scheduler_config import ENABLE_FLAGS
 from batchsched.testing import configs
 
 PLUGINS = "conformance, drf, gang, nodeorder, predicates, priority, proportion"
-ACTIONS = "allocate, backfill, preempt, reclaim, reserve"
+ACTIONS = "allocate, backfill, plan, preempt, reclaim, reserve"
 FLAGS = (
     "enableJobOrder, enableQueueOrder, enableTaskOrder, enablePredicate, enableNodeOrder, "
     "enablePreemptable, enableReclaimable, enableJobReady, enableJobPipelined"

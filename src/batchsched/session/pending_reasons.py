@@ -78,7 +78,9 @@ class PendingReasons:
     def _kind_of(self, task: TaskState) -> int | str:
         """Return what tells tasks apart that may get different tallies."""
         kind = self._session.placement.kind(task)
-        return task.uid if kind is None else kind
+        # What plans close to a task depends on how long it runs, too.
+        is_alike = kind is not None and self._session.plans.guard is None
+        return kind if is_alike and kind is not None else task.uid
 
     def of_all(self) -> dict[str, PendingReason]:
         """Return the reason of every pending task by UID."""

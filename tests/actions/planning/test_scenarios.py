@@ -174,7 +174,7 @@ def test_a_job_that_never_fits_is_not_planned_and_does_not_count() -> None:
     result = scheduler().schedule(snapshot(R, j("a", 5, 1), j("b", 3, 5), C))
     assert starts(result) == {"b": 10}
     assert result.pending["a0"].why is WhyPending.NEVER_FITS
-    assert result.pending["a0"].text == (
+    assert result.pending["a0"].text.startswith(
         "waits for 5 cpu, which are never free together, by what is expected to end"
     )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from batchsched.model.cluster import JobInfo
-from batchsched.model.reasons import ConditionReason, JobCondition, WhyPending
+from batchsched.model.reasons import ConditionReason, JobCondition, PendingReason, WhyPending
 from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
@@ -109,7 +109,7 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
     ]
     if not of_nodes:
         # Where gang does not decide who is ready, nodes may be counted for other tasks as well.
-        with_tally = [task for task in tried if reasons[task.uid].tally is not None]
+        with_tally = [task for task in tried if _has_tally(reasons[task.uid])]
         if with_tally and cycle.policy.has("gang", "enableJobReady"):
             yield f"its condition does not say why no node took {tried[0].uid!r}"
     elif cycle.result.planned:
@@ -120,3 +120,7 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
 
 def _numbers(text: str) -> list[int]:
     return [int(digits) for digits in re.findall(r"[0-9]+", text)]
+
+
+def _has_tally(reason: PendingReason | None) -> bool:
+    return reason is not None and reason.tally is not None
