@@ -11,7 +11,7 @@ from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.resources import Resource
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.session import Session
-from batchsched.testing.reference.state import total_of
+from batchsched.testing.reference.state import less, total_of
 
 __all__ = ["NOW", "Take", "allows", "end_of", "expected_end", "fits_between", "moments"]
 
@@ -61,14 +61,14 @@ def end_of(session: Session, task: TaskInfo, start: float) -> float:
 
 def _free_at(session: Session, node: NodeInfo, takes: Iterable[Take], moment: float) -> Resource:
     accounts = session.accounts(node)
-    free = accounts.idle - accounts.pipelined - accounts.conditional
+    free = less(less(accounts.idle, accounts.pipelined), accounts.conditional)
     for task in session.state.tasks_on(node):
         if session.state.status(task).holds and expected_end(session, task) <= moment:
             free += task.resreq
     taken = [
         take.task.resreq for take in takes if take.node is node and take.start <= moment < take.end
     ]
-    return free - total_of(taken)
+    return less(free, total_of(taken))
 
 
 def _steps(session: Session, node: NodeInfo, takes: Iterable[Take]) -> list[float]:
