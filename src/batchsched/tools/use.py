@@ -48,6 +48,10 @@ def fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
                 found[task.uid] = Fate("waits", None, reason.text)
             else:
                 found[task.uid] = Fate(task.status.value, task.node_name)
+    for uid, outcome in result.tasks.items():
+        if outcome.status is TaskStatus.ALLOCATED and outcome.node_name is not None:
+            # It has a place, and waits for the rest of its job.
+            found[uid] = Fate("promised", outcome.node_name)
     for bind in result.binds:
         found[bind.task_uid] = Fate("starts", bind.node_name)
     for eviction in result.evictions:
