@@ -6,7 +6,7 @@ It answers what a loop over all nodes would; see
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from attrs import Factory, define
@@ -65,8 +65,14 @@ class _Ranked:
 class ReservableNodes:
     """Follows what changes while reserve goes through the jobs."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self,
+        session: Session,
+        can_hold: Callable[[Session, TaskState, NodeState], bool] = can_hold_reservation,
+    ) -> None:
         self._session = session
+        self._can_hold = can_hold
+        """Whether a node may be reserved for a task; follows from the node and the kind of task."""
         self._ranked: dict[int, _Ranked] = {}
         """By kind of task."""
         self._as_of = len(session.ledger.changes)
@@ -131,7 +137,7 @@ class ReservableNodes:
             node = session.nodes[index]
             ranked.take_out(index)
             if (
-                not can_hold_reservation(session, task, node)
+                not self._can_hold(session, task, node)
                 or session.placement.refusal(task, node) is not None
             ):
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from attrs import frozen
+from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
 from batchsched.actions.placing import can_still_start, place_now
@@ -66,13 +66,19 @@ class ReserveAction:
         """Go through all jobs that wait, in job order; reserve for those that starve."""
         limit = ceil(self.reserved_node_percent * len(session.nodes) / 100)
         waiting = session.live_jobs(
-            filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
+            job
+            for job in session.jobs_having(TaskStatus.PENDING, TaskStatus.RESERVED)
+            if job.count(TaskStatus.RESERVED) or has_task_to_place(job)
         )
         reservable = ReservableNodes(session)
         while waiting:
             job = waiting.pop()
             queue = job.queue
             assert queue is not None
+            if job.count(TaskStatus.RESERVED):
+                self._choose_anew(session, job, reservable)
+                if not has_task_to_place(job):
+                    continue
             if (
                 session.is_starving(job, self.starving_job_time_threshold)
                 and queue.name not in session.overused_at_open
@@ -85,6 +91,57 @@ class ReserveAction:
                     return
             elif not session.overused(queue) and _could_be_scheduled(session, job):
                 return
+
+    def _choose_anew(self, session: Session, job: JobState, reservable: ReservableNodes) -> None:
+        """Move reservations from nodes where tasks do not fit now to nodes where they do.
+
+        Only where no more nodes are closed for it. What fits no better elsewhere stays: the longer
+        a node has been closed, the sooner it is free.
+        """
+        better = self._better_nodes(session, job, reservable)
+        if not better:
+            return
+        by_node: dict[NodeState | None, list[TaskState]] = {}
+        for task in better:
+            by_node.setdefault(task.node, []).append(task)
+        most = reservable.count_reserved()
+        with session.statement(is_trial=True) as statement:
+            for tasks in by_node.values():
+                before = len(statement)
+                for task in tasks:
+                    statement.unallocate(task)
+                    statement.reserve(task, better[task])
+                if reservable.count_reserved() > most:
+                    statement.rollback(before)
+            statement.commit()
+
+    def _better_nodes(
+        self, session: Session, job: JobState, reservable: ReservableNodes
+    ) -> dict[TaskState, NodeState]:
+        """Return where Reserved tasks fit now that do not fit where they are, in task order."""
+        better: dict[TaskState, NodeState] = {}
+        reservable = self._of_turn(session, reservable)
+        with session.statement(is_trial=True) as statement:
+            short = [
+                task
+                for task in session.in_task_order(job.having(TaskStatus.RESERVED))
+                if not _starts_on_its_node(session, statement, task)
+            ]
+            statement.rollback(0)
+            in_vain: set[int] = set()
+            for task in short:
+                kind = session.placement.kind(task)
+                if kind in in_vain:
+                    continue
+                node = self._most_room_now(session, task, reservable)
+                if node is not None:
+                    statement.unallocate(task)
+                    statement.allocate(task, node)
+                    better[task] = node
+                    in_vain.clear()  # the node that it leaves may be open now
+                elif kind is not None:
+                    in_vain.add(kind)
+        return better
 
     def _try_to_reserve(
         self, session: Session, job: JobState, limit: int, reservable: ReservableNodes
@@ -120,54 +177,111 @@ class ReserveAction:
                 if task.node is not None and task.node.reserved_tasks:
                     # Reserved for another job since: the task will not find its place again.
                     statement.unallocate(task)
+        reservable = self._of_turn(session, reservable)
+        tried = _TriedInVain()
+        is_enough = session.job_ready(job) or session.job_condition_ready(job)
         for task in tasks_to_place(session, job):
-            if session.job_ready(job) or session.job_condition_ready(job):
+            if is_enough:
                 break
-            self._allocate_or_reserve(session, statement, task, limit, reservable)
-        return session.job_ready(job) or session.job_condition_ready(job)
+            kind = session.placement.kind(task)
+            if kind in tried.to_reserve:
+                session.record_failure(task)
+                continue
+            if kind not in tried.to_allocate:
+                node = self._most_room_now(session, task, reservable)
+                if node is not None:
+                    statement.allocate(task, node)
+                    tried = _TriedInVain()
+                    is_enough = session.job_ready(job) or session.job_condition_ready(job)
+                    continue
+                tried.to_allocate.add(kind)
+            node = self._most_room(session, task, limit, reservable)
+            if node is not None:
+                statement.reserve(task, node)
+                is_enough = session.job_ready(job) or session.job_condition_ready(job)
+            else:
+                tried.to_reserve.add(kind)
+                session.record_failure(task)
+            tried.forget_none()
+        return is_enough
 
-    def _allocate_or_reserve(
-        self,
-        session: Session,
-        statement: Statement,
-        task: TaskState,
-        limit: int,
-        reservable: ReservableNodes,
-    ) -> None:
-        # What nodes can be kept for one job alone depends on more than the node and the task.
-        is_known = not self.in_order and reservable.knows(task)
-        nodes = [] if is_known else self._possible(session, task)
-        if is_known:
-            node = reservable.most_room_now(task)
-        else:
-            node = _most_room(
-                session,
-                task,
-                nodes,
-                lambda n: not n.reserved_tasks and n.fits_now(task.init_resreq),
-            )
-        if node is not None:
-            statement.allocate(task, node)
-            return
+    def _of_turn(self, session: Session, reservable: ReservableNodes) -> ReservableNodes:
+        """Return the nodes in order for the turn of one job."""
+        if not self.in_order:
+            return reservable
+        # What nodes can be kept for one job alone is another answer for each job.
+        return ReservableNodes(session, can_keep_for_one_job)
+
+    def _most_room_now(
+        self, session: Session, task: TaskState, reservable: ReservableNodes
+    ) -> NodeState | None:
+        """Return the best node without reservations where the task fits now."""
+        if reservable.knows(task):
+            return reservable.most_room_now(task)
+        return self._best_possible(
+            session,
+            task,
+            lambda node: not node.reserved_tasks and node.fits_now(task.init_resreq),
+        )
+
+    def _most_room(
+        self, session: Session, task: TaskState, limit: int, reservable: ReservableNodes
+    ) -> NodeState | None:
+        """Return the best node that may be reserved for a task."""
         is_full = reservable.count_reserved() >= limit
-        if is_known:
-            node = reservable.most_room(task, only_reserved=is_full)
-        else:
-            node = _most_room(session, task, nodes, lambda n: bool(n.reserved_tasks) or not is_full)
-        if node is not None:
-            statement.reserve(task, node)
-        else:
-            session.record_failure(task)
+        if reservable.knows(task):
+            return reservable.most_room(task, only_reserved=is_full)
+        return self._best_possible(
+            session, task, lambda node: bool(node.reserved_tasks) or not is_full
+        )
 
-    def _possible(self, session: Session, task: TaskState) -> list[NodeState]:
+    def _best_possible(
+        self, session: Session, task: TaskState, is_eligible: Callable[[NodeState], bool]
+    ) -> NodeState | None:
+        """Return the eligible node with the most room of those that may be kept for a task."""
         can_hold = can_keep_for_one_job if self.in_order else can_hold_reservation
-        return [
-            node
-            for node in session.nodes
-            if can_hold(session, task, node)
-            and not promised_to_others(task, node)
-            and session.placement.refusal(task, node) is None
-        ]
+        best: NodeState | None = None
+        highest = 0.0
+        for node in session.nodes:
+            if (
+                is_eligible(node)
+                and can_hold(session, task, node)
+                and not promised_to_others(task, node)
+                and session.placement.refusal(task, node) is None
+            ):
+                score = session.plugin_set.node_order_on_resource(task, node)
+                if best is None or score > highest:
+                    best, highest = node, score
+        return best
+
+
+@define
+class _TriedInVain:
+    """What was tried in vain for a job, by kind of task, so that its other tasks need not try.
+
+    A reservation leaves less room for all that follows. What is allocated may attract others to
+    its node; then all has to be tried again.
+    """
+
+    to_allocate: set[int | None] = Factory(set["int | None"])
+    """Such a task found no node where it fits now."""
+    to_reserve: set[int | None] = Factory(set["int | None"])
+    """And none that may be reserved for it."""
+
+    def forget_none(self) -> None:
+        """Forget the tasks that the engine cannot compare."""
+        self.to_allocate.discard(None)
+        self.to_reserve.discard(None)
+
+
+def _starts_on_its_node(session: Session, statement: Statement, task: TaskState) -> bool:
+    """Start a Reserved task where it is Reserved, if that is possible now; return whether it is."""
+    node = task.node
+    assert node is not None
+    if session.placement.refusal(task, node) is None and node.fits_now(task.init_resreq):
+        statement.allocate(task, node)
+        return True
+    return False
 
 
 def _could_be_scheduled(session: Session, job: JobState) -> bool:
@@ -188,19 +302,3 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
             elif not can_still_start(session, job, left):
                 return False
     return False
-
-
-def _most_room(
-    session: Session,
-    task: TaskState,
-    nodes: list[NodeState],
-    is_eligible: Callable[[NodeState], bool],
-) -> NodeState | None:
-    best: NodeState | None = None
-    highest = 0.0
-    for node in nodes:
-        if is_eligible(node):
-            score = session.plugin_set.node_order_on_resource(task, node)
-            if best is None or score > highest:
-                best, highest = node, score
-    return best

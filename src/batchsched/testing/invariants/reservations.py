@@ -119,7 +119,9 @@ def _new(cycle: Cycle, reserved: dict[str, list[str]]) -> Iterator[str]:
     if new_nodes and percentages and not policy.allocate_thresholds:
         limit = ceil(max(percentages) * len(cycle.nodes) / 100)
         count = sum(bool(uids) for uids in reserved.values())
-        if count > limit:
+        # Places where a gang could start at once are kept besides, and may move to other nodes.
+        had = {t.node_name for t in cycle.tasks.values() if t.status is TaskStatus.RESERVED}
+        if count > max(limit, len(had)):
             yield (
                 f"{count} of {len(cycle.nodes)} nodes are reserved, {', '.join(new_nodes)} in "
                 f"this cycle, and {limit} may be"

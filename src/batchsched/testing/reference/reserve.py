@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from math import ceil
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.allocate import can_still_start
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
@@ -30,10 +30,18 @@ def reserve(session: Session, arguments: Arguments) -> None:
     percent = arguments.number("reservedNodePercent", DEFAULT_PERCENT)
     limit = ceil(percent * len(session.nodes) / 100)
     in_order = arguments.boolean("inOrder")
-    waiting = [job for job in session.jobs if session.to_place(job)]
+    waiting = [
+        job
+        for job in session.jobs
+        if session.to_place(job) or session.tasks_with(job, TaskStatus.RESERVED)
+    ]
     while waiting:
         job = session.tiers.next_job(waiting)
         waiting.remove(job)
+        if session.tasks_with(job, TaskStatus.RESERVED):
+            _choose_anew(session, job, in_order=in_order)
+            if not session.to_place(job):
+                continue
         is_starving = session.is_starving(job, threshold)
         if is_starving and job.queue not in session.overused_at_open:
             attempt = partial(_try_to_reserve, session, job, limit, in_order=in_order)
@@ -47,6 +55,38 @@ def reserve(session: Session, arguments: Arguments) -> None:
             session, job
         ):
             return
+
+
+def _choose_anew(session: Session, job: JobInfo, *, in_order: bool) -> None:
+    """Move reservations to nodes where tasks fit now that do not fit where they are."""
+    nodes = {node.name: node for node in session.nodes}
+    saved = session.state.save()
+    short: list[TaskInfo] = []
+    for task in session.tasks_with(job, TaskStatus.RESERVED):
+        node = nodes[session.state.node_name(task) or ""]
+        accepts = node in accepted_nodes(session, task)
+        if accepts and session.accounts(node).fits_now(task.start_request):
+            session.place(task, TaskStatus.ALLOCATED, node)
+        else:
+            short.append(task)
+    session.state.restore(saved)
+    better: dict[str, NodeInfo] = {}
+    for task in short:
+        ranked = _ranked(session, task, in_order=in_order)
+        found = [node for node in ranked if _is_open_for(session, task, node)]
+        if found:
+            better[task.uid] = found[0]
+            session.place(task, TaskStatus.ALLOCATED, found[0])
+    session.state.restore(saved)
+    most = len(_reserved_nodes(session))
+    moved = [task for task in short if task.uid in better]
+    for name in dict.fromkeys(session.state.node_name(task) for task in moved):
+        saved = session.state.save()
+        for task in moved:
+            if session.state.node_name(task) == name and task.uid in better:
+                session.place(task, TaskStatus.RESERVED, better.pop(task.uid))
+        if len(_reserved_nodes(session)) > most:
+            session.state.restore(saved)
 
 
 def _could_be_scheduled(session: Session, job: JobInfo) -> bool:
@@ -108,17 +148,10 @@ def _is_satisfied(session: Session, job: JobInfo) -> bool:
 
 def _find_node(session: Session, task: TaskInfo, limit: int, *, in_order: bool) -> bool:
     """Allocate the task on an open node, or reserve an eligible node for it; tell whether."""
-    is_large_enough = can_be_kept_for_one_job if in_order else can_be_reserved
-    possible = [
-        node
-        for node in accepted_nodes(session, task)
-        if not is_promised_to_others(session, task, node) and is_large_enough(session, task, node)
-    ]
-    scores = session.tiers.resource_scores(task, possible)
-    ranked = sorted(possible, key=lambda node: (-scores[node.name], node.name))
-    reserved = [node for node in session.nodes if session.reserved_on(node)]
+    ranked = _ranked(session, task, in_order=in_order)
+    reserved = _reserved_nodes(session)
     for node in ranked:
-        if node not in reserved and session.accounts(node).fits_now(task.start_request):
+        if _is_open_for(session, task, node):
             session.place(task, TaskStatus.ALLOCATED, node)
             return True
     fresh = [node for node in ranked if node not in reserved][: max(0, limit - len(reserved))]
@@ -127,3 +160,24 @@ def _find_node(session: Session, task: TaskInfo, limit: int, *, in_order: bool) 
             session.place(task, TaskStatus.RESERVED, node)
             return True
     return False
+
+
+def _ranked(session: Session, task: TaskInfo, *, in_order: bool) -> list[NodeInfo]:
+    """Return the nodes that may be reserved for a task, the one with the most room first."""
+    is_large_enough = can_be_kept_for_one_job if in_order else can_be_reserved
+    possible = [
+        node
+        for node in accepted_nodes(session, task)
+        if not is_promised_to_others(session, task, node) and is_large_enough(session, task, node)
+    ]
+    scores = session.tiers.resource_scores(task, possible)
+    return sorted(possible, key=lambda node: (-scores[node.name], node.name))
+
+
+def _reserved_nodes(session: Session) -> list[NodeInfo]:
+    return [node for node in session.nodes if session.reserved_on(node)]
+
+
+def _is_open_for(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    is_open = not session.reserved_on(node)
+    return is_open and session.accounts(node).fits_now(task.start_request)
