@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.clusters import action, cluster, job, node, scheduler
 
 from batchsched import (
     ActionOption,
@@ -18,6 +19,7 @@ from batchsched import (
     SnapshotError,
     TaskInfo,
     TaskStatus,
+    next_snapshot,
     schedule,
 )
 from batchsched.actions.allocate import AllocateAction
@@ -135,3 +137,22 @@ def test_a_threshold_of_nothing_is_a_threshold() -> None:
     given = Arguments({"starvationThreshold": 0})
     assert AllocateAction.from_arguments(given).starvation_threshold == 0
     assert BackfillAction.from_arguments(given).starvation_threshold == 0
+
+
+def test_a_gang_that_can_never_fit_does_not_close_nodes_for_ever() -> None:
+    """Two nodes of 4 cpu, a gang of 3 x 3 cpu, and three small jobs that come in every cycle.
+
+    Before, the gang was reserved room beside tasks of its own, where there was none.
+    """
+    started = 0
+    snapshot = cluster([node("n1", "4C4G"), node("n2", "4C4G")], job("g", "3C3G", "3C3G", "3C3G"))
+    using = scheduler(action("allocate", unready="discard", starvationThreshold=0))
+    for now in range(1, 41):
+        small = [job(f"t{now:03}{which}", "1C1G", creation_time=now) for which in "abc"]
+        snapshot = next_snapshot(snapshot, None, now=now, new_jobs=small)
+        result = using.schedule(snapshot)
+        started += len(result.binds)
+        snapshot = next_snapshot(
+            snapshot, result, now=now + 0.5, succeeded=[bind.task_uid for bind in result.binds]
+        )
+    assert started == 3 * 40

@@ -148,7 +148,7 @@ class AllocateAction:
         threshold = self.starvation_threshold
         if threshold is None or task.job is None or not session.is_starving(task.job, threshold):
             return False
-        node = first_node_to_reserve(session, task)
+        node = first_node_to_reserve(session, task, beside_its_job=self.discard_unready)
         if node is None:
             return False
         placer.reserve(task, node)

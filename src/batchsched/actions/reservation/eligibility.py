@@ -85,11 +85,30 @@ def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> 
     return fits(wanted, session.room_for_jobs(node))
 
 
-def first_node_to_reserve(session: Session, task: TaskState) -> NodeState | None:
-    """Return the first node that may be reserved for a starving task, in node order."""
+def _can_hold_beside_its_job(session: Session, task: TaskState, node: NodeState) -> bool:
+    """Return whether the node is large enough also beside what the task's job has there.
+
+    Without that a gang which can never fit would be reserved the room of its own tasks, and close
+    nodes for ever.
+    """
+    wanted = plus(node.reserved, task.init_resreq)
+    for other in node.tasks.values():
+        if other.job is task.job and other.status is TaskStatus.ALLOCATED:
+            wanted = plus(wanted, other.init_resreq)
+    return fits(wanted, session.room_for_jobs(node))
+
+
+def first_node_to_reserve(
+    session: Session, task: TaskState, *, beside_its_job: bool
+) -> NodeState | None:
+    """Return the first node that may be reserved for a starving task, in node order.
+
+    `beside_its_job`: whether the task needs room besides what its job is Allocated there.
+    """
+    can_hold = _can_hold_beside_its_job if beside_its_job else can_hold_reservation
     for node in session.nodes:
         if (
-            can_hold_reservation(session, task, node)
+            can_hold(session, task, node)
             and not promised_to_others(task, node)
             and session.placement.refusal(task, node) is None
         ):

@@ -20,6 +20,7 @@ from batchsched.testing.reference.plugins import ready_count, waiting_count
 from batchsched.testing.reference.promises import make_promises_real
 from batchsched.testing.reference.reservations import (
     can_be_reserved,
+    can_be_reserved_beside_its_job,
     is_promised_to_others,
     serve_reserved_jobs,
 )
@@ -104,7 +105,9 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
             pass
         else:
             session.tried_in_vain.add(task.uid)
-            if session.is_starving(job, options.starvation_threshold) and _reserve(session, task):
+            if session.is_starving(job, options.starvation_threshold) and _reserve(
+                session, task, beside_its_job=options.discards
+            ):
                 reserved.append(task)
             elif not can_still_start(session, job, tasks):
                 tasks.clear()
@@ -129,10 +132,11 @@ def can_still_start(session: Session, job: JobInfo, left: list[TaskInfo]) -> boo
     return session.tiers.job_ready(job) or placed + len(left) >= job.min_available
 
 
-def _reserve(session: Session, task: TaskInfo) -> bool:
+def _reserve(session: Session, task: TaskInfo, *, beside_its_job: bool) -> bool:
     """Reserve the first possible node for a starving job's task (section 11)."""
+    can_hold = can_be_reserved_beside_its_job if beside_its_job else can_be_reserved
     for node in accepted_nodes(session, task):
-        if not is_promised_to_others(session, task, node) and can_be_reserved(session, task, node):
+        if not is_promised_to_others(session, task, node) and can_hold(session, task, node):
             session.place(task, TaskStatus.RESERVED, node)
             return True
     return False

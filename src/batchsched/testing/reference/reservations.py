@@ -13,6 +13,7 @@ from batchsched.testing.reference.state import total_of
 __all__ = [
     "can_be_kept_for_one_job",
     "can_be_reserved",
+    "can_be_reserved_beside_its_job",
     "drop_useless_reservations",
     "is_promised_to_others",
     "serve_reserved_jobs",
@@ -23,6 +24,18 @@ def can_be_reserved(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
     """Return whether a node is large enough for one more reservation."""
     reserved = [other.start_request for other in session.reserved_on(node)]
     return total_of([*reserved, task.start_request]).fits(session.room_for_jobs(node))
+
+
+def can_be_reserved_beside_its_job(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    """Return whether a node is large enough also beside what the task's job is Allocated there."""
+    wanted = [other.start_request for other in session.reserved_on(node)]
+    wanted += [
+        other.start_request
+        for other in session.state.tasks_on(node)
+        if session.state.status(other) is TaskStatus.ALLOCATED
+        and session.state.job_of.get(other.uid) is session.job_of(task)
+    ]
+    return total_of([*wanted, task.start_request]).fits(session.room_for_jobs(node))
 
 
 def can_be_kept_for_one_job(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
