@@ -52,6 +52,7 @@ from batchsched.simulation.readers import (
 from batchsched.simulation.resampling import resampled_by_users, resampled_by_weeks
 from batchsched.simulation.rounds import SrtfInRounds
 from batchsched.simulation.run import Run
+from batchsched.simulation.scheduled import Scheduled
 from batchsched.simulation.sensitivity import Spread, TieSensitivity
 from batchsched.simulation.simulate import simulate
 from batchsched.simulation.state import State
@@ -104,6 +105,7 @@ __all__ = [
     "Run",
     "RunningJob",
     "Scaled",
+    "Scheduled",
     "Seconds",
     "ShortestFirst",
     "SimulationError",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import Fault
 from batchsched.simulation.policy import Policy
 from batchsched.simulation.problems import SimulationError
 from batchsched.simulation.run import Run
+from batchsched.simulation.scheduled import Scheduled
 from batchsched.simulation.settings import Passes, Progress, Settings
 from batchsched.simulation.ties import Ties
 from batchsched.simulation.workload import NO_MACHINE, Workload
@@ -20,7 +22,7 @@ SHOWN = 20
 
 def simulate(
     workload: Workload,
-    policy: Policy,
+    policy: Policy | SchedulerConfig,
     *,
     ties: Ties | None = None,
     passes: Passes = "event",
@@ -33,7 +35,8 @@ def simulate(
 
     Args:
         workload: The jobs and their machine: `workload.on(nodes=100)`.
-        policy: `Fcfs()`, `Easy()`, `Conservative()`, or one's own.
+        policy: `Fcfs()`, `Easy()`, `Conservative()`, or one's own; or a `SchedulerConfig`, for
+            `Scheduled(config=...)`.
         ties: In which order what happens at one instant is taken.
         passes: Whether the policy decides after each event, or once an instant.
         end_at_request: Whether jobs end when they have run for as long as they requested.
@@ -53,6 +56,8 @@ def simulate(
     >>> simulate(Workload(jobs).on(nodes=4), Easy()).jobs["start"]
     [0, 100, 2]
     """
+    if isinstance(policy, SchedulerConfig):
+        policy = Scheduled(config=policy)
     if not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise SimulationError(
             [Fault("policy", f"expected a policy such as Easy(), got {policy!r}")]

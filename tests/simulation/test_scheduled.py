@@ -1,0 +1,150 @@
+"""The library's own scheduler, simulated: it agrees with list policies where both apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+
+from batchsched import Queue, SchedulerConfig
+from batchsched.simulation import (
+    DecidingPolicy,
+    Job,
+    JobId,
+    Scheduled,
+    SimulationError,
+    Ties,
+    View,
+    Workload,
+    simulate,
+)
+
+from .workloads import workloads
+
+GANGS = SchedulerConfig.from_mapping(
+    {
+        "actions": [{"name": "allocate", "arguments": {"unready": "discard"}}],
+        "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}],
+    }
+)
+PREEMPTING = SchedulerConfig.from_mapping(
+    {
+        "actions": "reclaim, allocate",
+        # Without gang, which protects jobs of one task.
+        "tiers": [{"plugins": [{"name": "predicates"}, {"name": "proportion"}]}],
+    }
+)
+few = settings(max_examples=40)
+
+
+class WhateverFits(DecidingPolicy):
+    """Starts whatever fits, in order of arrival."""
+
+    def decide(self, view: View) -> Iterable[JobId]:
+        free = view.free
+        for job in view.waiting:
+            if job.processors <= free:
+                free -= job.processors
+                yield job.id
+
+
+def one_queue(workload: Workload) -> Workload:
+    return Workload.from_columns(
+        {
+            "id": workload.ids,
+            "submit": workload.submits,
+            "run": workload.runs,
+            "processors": workload.processors,
+            "requested": workload.requested,
+        },
+        machine=workload.machine,
+    )
+
+
+@few
+@given(workload=workloads())
+def test_allocate_with_gangs_starts_what_a_list_policy_starts(workload: Workload) -> None:
+    workload = one_queue(workload)
+    # What a list policy frees first, the scheduler hears of in its turn.
+    ties = Ties(due_first=False)
+    scheduled = simulate(workload, GANGS, ties=ties)
+    assert scheduled.starts_by_id() == simulate(workload, WhateverFits(), ties=ties).starts_by_id()
+    assert scheduled.unfinished == {}
+
+
+@few
+@given(workload=workloads())
+def test_once_an_instant_they_agree_as_well(workload: Workload) -> None:
+    workload = one_queue(workload)
+    scheduled = simulate(workload, GANGS, passes="instant")
+    listed = simulate(workload, WhateverFits(), passes="instant")
+    assert scheduled.starts_by_id() == listed.starts_by_id()
+
+
+@few
+@given(workload=workloads())
+def test_nothing_is_oversubscribed_when_queues_reclaim(workload: Workload) -> None:
+    ones = [
+        Job(id=job.id, submit=job.submit, run=job.run, processors=1, queue=job.queue)
+        for job in workload
+    ]
+    run = simulate(Workload(ones, machine=workload.machine), PREEMPTING)
+    assert run.unfinished == {}
+    assert max(run.series()["busy"]) <= run.machine.processors
+    for held, time, stops in zip(run.held, run.runs, run.outcome.preemptions or (), strict=True):
+        assert held >= time
+        assert stops or held == time
+
+
+def test_work_is_lost_unless_it_was_saved() -> None:
+    # Queue a fills the machine; b comes at 50 and reclaims its half.
+    jobs = [
+        *(Job(id=n, submit=0, run=100, processors=1, queue="a") for n in range(4)),
+        *(Job(id=n, submit=50, run=100, processors=1, queue="b") for n in (4, 5)),
+    ]
+    workload = Workload(jobs).on(nodes=4)
+    queues = (Queue(name="a"), Queue(name="b"))
+    ends = {}
+    for checkpoint in (None, 20, 0):
+        run = simulate(workload, Scheduled(config=PREEMPTING, queues=queues, checkpoint=checkpoint))
+        assert run.metrics()["preemptions"] == 2
+        assert run.jobs["start"] == [0, 0, 0, 0, 50, 50]
+        ends[checkpoint] = run.metrics()["makespan"]
+    # Two are stopped at 50 and go on at 100, when the other two of their queue have ended.
+    assert ends == {None: 200, 20: 160, 0: 150}
+
+
+def test_larger_nodes_take_whole_tasks() -> None:
+    workload = Workload(
+        [Job(id=1, submit=0, run=10, processors=5), Job(id=2, submit=0, run=10, processors=4)]
+    ).on(nodes=3, per_node=3)
+    run = simulate(workload, GANGS)
+    # 3 + 2 on two nodes, 3 + 1 on the third and what is left of the second.
+    assert run.jobs["start"] == [0, 0]
+
+
+def test_queues_that_are_not_given_are_named() -> None:
+    workload = Workload([Job(id=1, submit=0, run=1, processors=1, queue="x")]).on(nodes=1)
+    with pytest.raises(SimulationError, match="jobs name a queue that is not given: 'x'"):
+        simulate(workload, Scheduled(queues=(Queue(name="y"),)))
+    with pytest.raises(SimulationError, match="checkpoint: expected seconds, 0 or more, got -1"):
+        simulate(workload, Scheduled(checkpoint=-1))
+
+
+def test_jobs_that_hold_up_each_other_for_ever_end_the_run_with_reasons() -> None:
+    # Without gang, each of two jobs gets the half that its queue deserves, and waits for the rest.
+    workload = Workload(
+        [Job(id=name, submit=0, run=5, processors=2, queue=name) for name in ("a", "b")]
+    ).on(nodes=2)
+    run = simulate(workload, PREEMPTING)
+    # The first had all, and b reclaimed its half.
+    assert run.jobs["outcome"] == ["never ended", "never started"]
+    assert "has all that it deserves" in run.unfinished["a"]
+
+
+def test_what_can_never_start_is_told() -> None:
+    workload = Workload([Job(id=1, submit=0, run=5, processors=1, queue="closed")]).on(nodes=1)
+    run = simulate(workload, SchedulerConfig.from_mapping({"actions": "backfill"}))
+    assert list(run.unfinished) == [1]
+    assert run.metrics()["unfinished"] == 1
