@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import tracemalloc
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.living import Life, apply_plainly
+from tests.support.living import Life, apply_plainly, events_to_build
 
-from batchsched import EventError, Scheduler, Snapshot, TaskStatus, next_snapshot
+from batchsched import (
+    ConditionReason,
+    EventError,
+    JobCondition,
+    JobInfo,
+    NodeInfo,
+    PluginError,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    default_registry,
+    next_snapshot,
+)
 from batchsched.fast import VectorisedPlacement
 from batchsched.live import (
     Cluster,
+    EndedJobsRemoved,
     JobArrived,
-    NodeAdded,
-    OtherTaskArrived,
-    QueueAdded,
     TaskSucceeded,
     TimePassed,
 )
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.plugin import Changes, NodeScore, Reads
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.records import JobState, TaskState
 from batchsched.testing.config_strategies import configs
 
 ENGINES = (IndexedPlacement, LinearScanPlacement, VectorisedPlacement)
@@ -71,6 +92,8 @@ def go_on(life: Life, cluster: Cluster, scheduler: Scheduler, live: Any) -> None
     for event in events:
         after = apply_plainly(after, event)
     assert cluster.snapshot() == after
+    told = next_snapshot(before, result, now=before.now, **named, events=events)
+    assert told == after
     assert cluster.snapshot() == Snapshot(
         nodes=after.nodes,
         jobs=after.jobs,
@@ -179,11 +202,150 @@ def test_law_events_that_belong_together_may_come_in_any_order(seed: int) -> Non
     assert scheduler.attach(cluster).schedule() == scheduler.schedule(wanted)
 
 
-def events_to_build(snapshot: Snapshot) -> list[Any]:
-    return [
-        *(NodeAdded(node) for node in snapshot.nodes),
-        *(QueueAdded(queue) for queue in snapshot.queues),
-        *(JobArrived(job) for job in snapshot.jobs),
-        *(OtherTaskArrived(task) for task in snapshot.other_tasks),
-        TimePassed(snapshot.now),
-    ]
+@frozen
+class Keyed:
+    """A plugin of a user's own, which keeps nothing, or keeps and gives up now and then."""
+
+    keeps: bool
+
+    def open(self, view: SessionView, /) -> object:
+        return KeyedOpened(view) if self.keeps else KeyedForOnce(view)
+
+
+class KeyedForOnce:
+    def __init__(self, view: SessionView) -> None:
+        self._now = view.now
+        self._jobs = len(view.jobs)
+
+    def task_order_key(self, task: TaskState) -> float:
+        return (hash_of(task.uid) + self._now) % 7
+
+    def job_order_key(self, job: JobState) -> int:
+        return (hash_of(job.uid) + self._jobs) % 5
+
+    def job_valid(self, job: JobState) -> JobCondition | None:
+        if (hash_of(job.uid) + self._jobs) % 6:
+            return None
+        return JobCondition(ConditionReason.NOT_ENOUGH_TASKS, "it is not its turn")
+
+    def node_scores(self) -> list[NodeScore]:
+        jobs = self._jobs
+        return [
+            NodeScore(
+                score=lambda task, node: (hash_of(node.name) + jobs) % 3,
+                reads=Reads.DESCRIPTION,
+                signature=lambda _task: None,
+            )
+        ]
+
+
+class KeyedOpened:
+    def __init__(self, view: SessionView) -> None:
+        self._view = view
+        self._jobs = len(view.jobs)
+
+    def resume(self, _changes: Changes) -> bool:
+        return self._jobs == len(self._view.jobs)
+
+    def task_order_key(self, task: TaskState) -> int:
+        return (hash_of(task.uid) + self._jobs) % 7
+
+    def job_order_key(self, job: JobState) -> int:
+        return (hash_of(job.uid) + self._jobs) % 5
+
+
+def hash_of(text: str) -> int:
+    return sum(text.encode())
+
+
+@given(seed=seeds, keeps=st.booleans())
+def test_law_plugins_of_a_user_decide_as_from_scratch(seed: int, keeps: bool) -> None:
+    life = Life(seed)
+    registry = default_registry()
+    registry.register_plugin("keyed", lambda _: Keyed(keeps))
+    names = [["keyed", "priority", "gang", "conformance"], ["drf", "predicates", "proportion"]]
+    tiers = [{"plugins": [{"name": name} for name in tier]} for tier in names]
+    config = SchedulerConfig.from_mapping(
+        {"actions": "reclaim, allocate, backfill, preempt", "tiers": tiers}, registry=registry
+    )
+    scheduler = Scheduler(config, registry)
+    cluster = Cluster(life.start())
+    live = scheduler.attach(cluster)
+    for _ in range(5):
+        go_on(life, cluster, scheduler, live)
+
+
+@frozen
+class Fails:
+    """A plugin that raises when it is told so."""
+
+    when: list[bool]
+
+    def open(self, _view: SessionView, /) -> object:
+        return FailsOpened(self.when)
+
+
+class FailsOpened:
+    def __init__(self, when: list[bool]) -> None:
+        self._when = when
+
+    def resume(self, _changes: Changes) -> bool:
+        return True
+
+    def job_order_key(self, _job: JobState) -> int:
+        if self._when[0]:
+            raise RuntimeError("told so")
+        return 0
+
+
+@given(seed=seeds)
+def test_law_an_error_inside_a_cycle_leaves_the_cluster_as_it_was(seed: int) -> None:
+    life = Life(seed)
+    when = [False]
+    registry = default_registry()
+    registry.register_plugin("fails", lambda _: Fails(when))
+    tiers = [{"plugins": [{"name": name} for name in ("fails", "gang", "drf", "proportion")]}]
+    config = SchedulerConfig.from_mapping(
+        {"actions": "allocate", "tiers": tiers}, registry=registry
+    )
+    scheduler = Scheduler(config, registry)
+    cluster = Cluster(life.start())
+    live = scheduler.attach(cluster)
+    for _ in range(4):
+        go_on(life, cluster, scheduler, live)
+        before = cluster.snapshot()
+        cluster.apply(JobArrived(life.job(cluster.now)))
+        when[0] = True
+        with suppress(PluginError):
+            live.schedule()
+        when[0] = False
+        assert cluster.snapshot() != before
+        assert live.schedule() == scheduler.schedule(cluster.snapshot())
+
+
+def test_memory_does_not_grow_with_the_number_of_cycles() -> None:
+    cpu = Resource(milli_cpu=1000)
+    cluster = Cluster(
+        nodes=[NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=4000)) for i in range(5)],
+        queues=[Queue(name="q")],
+    )
+    live = Scheduler().attach(cluster)
+
+    def cycles(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            task = TaskInfo(uid=f"t{number}", name=f"t{number}", resreq=cpu)
+            cluster.apply(JobArrived(JobInfo(name=f"j{number}", queue="q", tasks=[task])))
+            cluster.carry_out(live.schedule())
+            if number >= 10:
+                cluster.apply(TaskSucceeded(f"t{number - 10}"), EndedJobsRemoved())
+
+    cycles(0, 500)
+    tracemalloc.start()
+    cycles(500, 1000)
+    gc.collect()
+    settled, _ = tracemalloc.get_traced_memory()
+    cycles(1500, 2500)
+    gc.collect()
+    later, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert later < 1.2 * settled + 200_000

@@ -152,6 +152,28 @@ def _after(task: TaskInfo, event: Event, now: float, *, comes_back: bool) -> Tas
             return None
 
 
+def events_to_build(snapshot: Snapshot) -> list[Event]:
+    """What makes this of a cluster that has nothing, in any order."""
+    return [
+        *(NodeAdded(node) for node in snapshot.nodes),
+        *(QueueAdded(queue) for queue in snapshot.queues),
+        *(JobArrived(job) for job in snapshot.jobs),
+        *(OtherTaskArrived(task) for task in snapshot.other_tasks),
+        TimePassed(snapshot.now),
+    ]
+
+
+def events_to_change(before: Snapshot, after: Snapshot) -> list[Event]:
+    """What makes one cluster of another. Time has to go on from one to the other."""
+    return [
+        *(JobRemoved(job.uid) for job in before.jobs),
+        *(TaskRemoved(task.uid) for task in before.other_tasks),
+        *(NodeRemoved(node.name) for node in before.nodes),
+        *(QueueRemoved(queue.name) for queue in before.queues),
+        *events_to_build(after),
+    ]
+
+
 class Life:
     """Draws clusters and what happens to them."""
 
@@ -312,27 +334,11 @@ class Life:
         return [*happened, TimePassed(now)]
 
     def _other_task(self, snapshot: Snapshot, now: float) -> Event:
-        used = {name: self._free(snapshot, name) for name in (n.name for n in snapshot.nodes)}
-        request = self.request()
-        free = [name for name, room in used.items() if request.fits(room)]
         (task,) = self.tasks(self.name(), 1, now)
-        if not free:
+        if not snapshot.nodes:
             return TimePassed(now)
-        return OtherTaskArrived(
-            evolve(
-                task, resreq=request, status=TaskStatus.RUNNING, node_name=self.random.choice(free)
-            )
-        )
-
-    @staticmethod
-    def _free(snapshot: Snapshot, name: str) -> Resource:
-        (node,) = [node for node in snapshot.nodes if node.name == name]
-        room = node.allocatable
-        for tasks in (*(job.tasks for job in snapshot.jobs), snapshot.other_tasks):
-            for task in tasks:
-                if task.node_name == name and task.status.holds:
-                    room -= task.resreq
-        return room
+        node = self.random.choice(snapshot.nodes).name
+        return OtherTaskArrived(evolve(task, status=TaskStatus.RUNNING, node_name=node))
 
     def _of_task(self, task: TaskInfo) -> Event | None:
         choices: list[type[Any]] = []
@@ -373,6 +379,10 @@ class Life:
             elif self._chance(0.03):
                 more = node.allocatable + Resource(milli_cpu=1000, memory=GIB)
                 happened.append(NodeChanged(evolve(node, allocatable=more, max_tasks=None)))
+            elif self._chance(0.03):
+                # Some devices fail, say: the node may be overcommitted then.
+                less = Resource(milli_cpu=1000, memory=GIB)
+                happened.append(NodeChanged(evolve(node, allocatable=less)))
             elif node.name not in used and self._chance(0.1):
                 happened.append(NodeRemoved(node.name))
         return happened

@@ -123,9 +123,7 @@ class Cluster:
         events[1]: there is no queue 'q'
 
         """
-        unmet_before = self._content.unmet()
         apply_events(self._content, events)
-        set_eligible_times(self._content, unmet_before)
         self._content.commit()
 
     def carry_out(

@@ -42,13 +42,15 @@ class Keeper:
     def session(self) -> Session:
         """Open a session on the cluster as it is now. O(what changed since the last)."""
         if self._version is not self._content.version or self._undone:
+            # Plugins that are opened anew read the time.
+            self._ledger.now = self._content.now
             before = self._content.changed_since(self._version)
             self._version = self._content.version
             if not _Following(self._content, self._ledger, self._books).follow(
                 before, self._undone
             ):
                 self._begin_anew()
-        self._ledger.begin_cycle(self._content.now)
+        self._ledger.begin_cycle()
         session = Session.on(self._books)
         keep_promises(session)
         start_promised_jobs(session)

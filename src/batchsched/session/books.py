@@ -105,6 +105,7 @@ class Books:
             self.ledger.changes.clear()
         index = self.view.pod_affinity_if_any
         if needs_new_view or (is_worn and index is not None and index.is_active):
+            self.plugin_set.forget_keys(self.view)
             self.view = SessionView(self.ledger)
             self.ledger.on_occupy = None
             self.plugin_set = PluginSet(self._configured, self.view)

@@ -110,13 +110,17 @@ class PluginSet:
             opened = self._opened[position] = _opened(configured, view)
             anew |= known.points | opened.points
         if "task_order_key" in anew:
-            # Those of plugins that meant to keep their keys were not noted.
-            for task in self._keyed if self._forgets_keys else view.tasks.values():
-                task.order_key = None
-            self._keyed.clear()
+            self.forget_keys(view)
         if anew:
             self._compile()
         return frozenset(anew)
+
+    def forget_keys(self, view: SessionView) -> None:
+        """Forget the keys of tasks, because others say what they are from now on."""
+        # Those of plugins that meant to keep their keys were not noted.
+        for task in self._keyed if self._forgets_keys else view.tasks.values():
+            task.order_key = None
+        self._keyed.clear()
 
     def _compile(self) -> None:
         self._job_orders: _Functions[[JobState], object] = self._on("job_order_key")

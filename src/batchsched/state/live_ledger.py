@@ -48,9 +48,8 @@ class LiveLedger(Ledger):
 
     # A cycle
 
-    def begin_cycle(self, now: float) -> None:
+    def begin_cycle(self) -> None:
         """Forget what earlier cycles changed and undid; list what awaits the session."""
-        self.now = now
         self.job_changes.clear()
         self.charged_jobs.clear()
         self.forget_rollbacks()

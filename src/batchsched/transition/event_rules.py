@@ -7,7 +7,7 @@ matter: a job may come before the node that its tasks run on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 
 from attrs import evolve
@@ -48,6 +48,7 @@ from batchsched.transition.events import (
     TaskSucceeded,
     TimePassed,
 )
+from batchsched.transition.job_transitions import set_eligible_times
 from batchsched.transition.task_rules import RULES, with_run_added
 
 __all__ = ["apply_events"]
@@ -79,8 +80,11 @@ def apply_events(content: Content, events: Iterable[object]) -> None:
     """
     applied = _Applied(content)
     before = content.mark()
+    unmet_before = content.unmet()
     try:
         applied.all(events)
+        if not applied.faults:
+            set_eligible_times(content, unmet_before)
     except BaseException:
         content.undo_to(before)
         raise
@@ -98,6 +102,8 @@ class _Applied:
         self._path = ""
         self._to_check: list[tuple[str, str, JobInfo | TaskInfo | NodeInfo | Queue]] = []
         """What came or changed: the path of its event, the part of a snapshot it is, itself."""
+        self._queues_changed = ""
+        """The path of the last event that concerned queues; nothing: there was none."""
         self._nodes_removed: dict[str, str] = {}
         """The names of nodes that went, with the paths of the events."""
 
@@ -263,25 +269,27 @@ class _Applied:
         queue = event.queue
         if not self._is(queue, Queue, "queue"):
             return
-        self._to_check.append((self._path, "queues", queue))
         if not is_text(queue.name):
-            return
-        if queue.name in self._content.queues:
+            self._to_check.append((self._path, "queues", queue))
+        elif queue.name in self._content.queues:
             self._refuse(f"there is a queue {queue.name!r} already; see QueueChanged")
         else:
-            self._content.put("queues", queue.name, queue)
+            self._put_queue(queue.name, queue)
 
     def queue_changed(self, event: QueueChanged) -> None:
         queue = event.queue
         if self._is(queue, Queue, "queue") and self._expect(
             queue.name, self._content.queues, "queue"
         ):
-            self._to_check.append((self._path, "queues", queue))
-            self._content.put("queues", queue.name, queue)
+            self._put_queue(queue.name, queue)
 
     def queue_removed(self, event: QueueRemoved) -> None:
         if self._expect(event.name, self._content.queues, "queue"):
-            self._content.put("queues", event.name, None)
+            self._put_queue(event.name, None)
+
+    def _put_queue(self, name: str, queue: Queue | None) -> None:
+        self._queues_changed = self._path
+        self._content.put("queues", name, queue)
 
     # Time
 
@@ -310,12 +318,17 @@ class _Applied:
                 for name in {task.node_name for task in tasks if is_of(task, TaskInfo)}:
                     if is_text(name) and name in content.nodes:
                         nodes[name] = content.nodes[name]
-            parts: dict[str, Iterable[object]] = {"nodes": nodes.values(), part: (item,)}
-            try:
-                Snapshot(**parts)  # type: ignore[arg-type]  # the key says what the values are
-            except SnapshotError as error:
-                for fault in error.faults:
-                    self.faults.append(Fault(f"{path}: {fault.path}", fault.message))
+            self._check(path, {"nodes": nodes.values(), part: (item,)})
+        if self._queues_changed:
+            # Queues depend on one another.
+            self._check(self._queues_changed, {"queues": content.queues.values()})
+
+    def _check(self, path: str, parts: Mapping[str, Iterable[object]]) -> None:
+        try:
+            Snapshot(**parts)  # type: ignore[arg-type]  # the key says what the values are
+        except SnapshotError as error:
+            for fault in error.faults:
+                self.faults.append(Fault(f"{path}: {fault.path}", fault.message))
 
     def _check_removed(self, name: str, path: str) -> None:
         content = self._content

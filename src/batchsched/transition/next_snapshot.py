@@ -14,6 +14,9 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown, truth_problems
 from batchsched.transition.argument_reader import ArgumentReader
+from batchsched.transition.content import Content
+from batchsched.transition.event_rules import apply_events
+from batchsched.transition.events import Event
 from batchsched.transition.job_transitions import carried_over
 from batchsched.transition.reservations import places_to_keep
 from batchsched.transition.result_reader import check_claimants, read_result
@@ -41,6 +44,7 @@ def next_snapshot(
     queues: Iterable[Queue] | None = None,
     other_tasks: Iterable[TaskInfo] | None = None,
     keep_reservations: bool = True,
+    events: Iterable[Event] = (),
 ) -> Snapshot:
     """Return the snapshot of the next cycle.
 
@@ -93,6 +97,9 @@ def next_snapshot(
             or changed by more than these events say; these events then may not name them.
         keep_reservations: whether reservations and promises are kept. If not, tasks that wait
             are Pending.
+        events: what else happened after all this, one after the other, in the words that
+            `batchsched.live.Cluster.apply` takes: refused binds and evictions, tasks that are
+            added to a job, jobs that change or whose tasks have all ended, and so on.
 
     Raises:
         EventError: events name what is not there, or what they cannot have happened to; the
@@ -123,7 +130,7 @@ def next_snapshot(
 
     """
     given = ArgumentReader()
-    events = given.events(
+    happened = given.events(
         {
             "succeeded": succeeded,
             "failed": failed,
@@ -133,6 +140,7 @@ def next_snapshot(
             "removed_tasks": removed_tasks,
         }
     )
+    more = given.each("events", events, object)
     removed = given.uids("removed_jobs", removed_jobs)
     arrived = given.each("new_jobs", new_jobs, JobInfo)
     kept_queues = None if queues is None else given.each("queues", queues, Queue)
@@ -156,7 +164,7 @@ def next_snapshot(
         raise EventError(given.faults)
 
     changes = TaskTransitions(
-        before, events, replacement, given, now=now, knows_decisions=knows_decisions
+        before, happened, replacement, given, now=now, knows_decisions=knows_decisions
     )
     changes.check_jobs(removed, arrived)
     if sound_nodes is not None:
@@ -173,10 +181,16 @@ def next_snapshot(
     faults = [*given.faults, *changes.unknown(), *changes.task_faults]
     if faults:
         raise EventError(faults) from changes.raised
-    return Snapshot(
+    following = Snapshot(
         nodes=before.nodes if nodes_now is None else nodes_now,
         jobs=jobs,
         queues=before.queues if kept_queues is None else kept_queues,
         other_tasks=others,
         now=now,
     )
+    if not more:
+        return following
+    content = Content(following)
+    apply_events(content, more)
+    content.commit()
+    return content.snapshot()
