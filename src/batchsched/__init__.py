@@ -46,6 +46,7 @@ from batchsched.model.constraints import (
     WeightedPodTerm,
 )
 from batchsched.model.notice import Notice, NoticeCode
+from batchsched.model.queue_outcome import QueueOutcome, QueueOutcomes
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -114,6 +115,8 @@ __all__ = [
     "Promise",
     "QuantityError",
     "Queue",
+    "QueueOutcome",
+    "QueueOutcomes",
     "QueueStatus",
     "Registry",
     "RegistryError",

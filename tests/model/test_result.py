@@ -12,6 +12,7 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -21,6 +22,7 @@ from batchsched.model.reasons import (
     UnfitReason,
     WhyPending,
 )
+from batchsched.model.resources import Resource
 from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
 from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.model.timing import Plan
@@ -59,10 +61,13 @@ FULL = {
         "u7": PendingReason(WhyPending.NO_NODE, TALLY),
         "u6": PendingReason(WhyPending.NO_NODE, TALLY),
     },
+    "queues": {"q": QueueOutcome(fair_share=Resource(milli_cpu=2), allocated=Resource())},
     "names": {"u1": "team/worker-1"},
     "planned": {"a/k": Plan(start=1410, nodes={"u8": "n1"}), "a/m": Plan(start=1400)},
     "late": ("a/k",),
 }
+
+NOTHING = {"milli_cpu": 0, "memory": 0, "scalars": {}}
 
 uids = st.sampled_from(["u1", "u2", "u3"])
 nodes = st.sampled_from(["n1", "n2"])
@@ -231,6 +236,14 @@ class TestToDict:
                 "a/m": {"start": 1400, "nodes": {}},
             },
             "late": ["a/k"],
+            "queues": {
+                "q": {
+                    "parent": None,
+                    "fair_share": {"milli_cpu": 2, "memory": 0, "scalars": {}},
+                    "limit": None,
+                    **dict.fromkeys(("allocated", "guarantee", "covered", "on_loan"), NOTHING),
+                }
+            },
             "names": {"u1": "team/worker-1"},
         }
 

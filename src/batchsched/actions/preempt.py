@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from attrs import frozen
 
@@ -13,6 +14,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.state.live_queue import LiveQueue
 from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = ["PreemptAction"]
@@ -34,21 +36,32 @@ class PreemptAction:
             key=session.job_order_key,
         )
         jobs = jobs_by_queue(collected)
-        queues = session.live_queues(jobs)
+        left: dict[str, deque[TaskState]] = {}
+
+        def tasks_of(job: JobState) -> deque[TaskState]:
+            if job.uid not in left:
+                left[job.uid] = deque(tasks_to_place(session, job))
+            return left[job.uid]
+
+        waiting = {queue: session.live_jobs(jobs[queue]) for queue in jobs}
+        queues = session.queue_turns(waiting, tasks_of)
         while queues:
             queue = queues.pop()
-            _between_jobs(session, queue, jobs[queue])
+            _between_jobs(session, queue, waiting[queue], tasks_of)
             for job in jobs[queue]:
                 _within_job(session, job)
 
 
-def _between_jobs(session: Session, queue: QueueState, jobs: list[JobState]) -> None:
-    left = {job.uid: deque(tasks_to_place(session, job)) for job in jobs}
-    waiting = session.live_jobs(jobs)
+def _between_jobs(
+    session: Session,
+    queue: QueueState,
+    waiting: LiveQueue[JobState],
+    tasks_of: Callable[[JobState], deque[TaskState]],
+) -> None:
     while waiting:
         job = waiting.pop()
         with session.statement() as statement:
-            placed = _take_turn(session, statement, queue, job, left[job.uid])
+            placed = _take_turn(session, statement, queue, job, tasks_of(job))
             if not session.job_pipelined(job):
                 continue
             statement.commit()

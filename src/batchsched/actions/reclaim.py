@@ -7,6 +7,7 @@ from collections import deque
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.claim_turns import reclaim_by_claims
 from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.status import TaskStatus
@@ -31,6 +32,9 @@ class ReclaimAction:
         """Serve queue after queue, the next queue and its next job first."""
         collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
         jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
+        if session.plugin_set.has_claims:
+            reclaim_by_claims(session, jobs)
+            return
         left: dict[str, deque[TaskState]] = {}
         queues = session.live_queues(jobs)
         while queues:

@@ -148,6 +148,8 @@ class WhyPending(Enum):
     """Its queue, or one above it, takes no work."""
     HELD_BY_GANG = "HeldByGang"
     """A job that is not ready holds the room, or the share of the queue, that it needs."""
+    ABOVE_FAIR_SHARE = "AboveFairShare"
+    """Its queue would have more than its fair share, so it may claim nothing from others."""
     JOB_INVALID = "JobInvalid"
     """A plugin refused its job as a whole."""
     QUEUE_UNKNOWN = "QueueUnknown"

@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 from batchsched.errors import FormatError, UnknownNameError
 from batchsched.model.html import html_table
 from batchsched.model.immutable import EMPTY, FrozenMap, LazyMap, kept_map
+from batchsched.model.queue_outcome import QueueOutcome, QueueOutcomes
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.status import JobPhase, TaskStatus
@@ -89,6 +90,10 @@ def _plans(content: Mapping[str, Plan], /) -> Mapping[str, Plan]:
     return kept_map(content)
 
 
+def _queues(content: Mapping[str, QueueOutcome], /) -> Mapping[str, QueueOutcome]:
+    return content if isinstance(content, QueueOutcomes) else QueueOutcomes(content)
+
+
 def _names(content: Mapping[str, str], /) -> Mapping[str, str]:
     return kept_map(content)
 
@@ -131,6 +136,8 @@ class CycleResult:
     """Job UID to plan, for every job that the action plan expects to start later."""
     late: tuple[str, ...] = ()
     """UIDs of jobs that are planned to start when it is too late for their deadline or wait."""
+    queues: Mapping[str, QueueOutcome] = field(default=QueueOutcomes(), converter=_queues)
+    """Queue name to how it stands, where a plugin such as capacity knows; it prints as a tree."""
     names: Mapping[str, str] = field(default=EMPTY, converter=_names)
     """Task UID to what people call the task, for tasks of decisions, where that differs."""
 

@@ -6,10 +6,12 @@ any combination. Nothing of it outlives the cycle, so nothing leaks from cycle t
 """
 
 from batchsched.plugin.changes import Changes, Resumes
+from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms
 from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
     ClaimantKey,
+    Claims,
     DeallocateEvents,
     JobConditionReady,
     JobOrder,
@@ -26,6 +28,7 @@ from batchsched.plugin.extension_points import (
     Preemptable,
     QueueOrder,
     QueueOrderByNeed,
+    QueueReport,
     QueueShares,
     Reclaimable,
     SessionClose,
@@ -36,14 +39,20 @@ from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.points import ExtensionPoints
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.needs import Need
+from batchsched.state.units import EvictionUnit
 from batchsched.state.watch import Watch
 
 __all__ = [
     "Allocatable",
     "AllocateEvents",
     "Changes",
+    "Claim",
+    "ClaimStage",
+    "ClaimTerms",
     "ClaimantKey",
+    "Claims",
     "DeallocateEvents",
+    "EvictionUnit",
     "ExtensionPoints",
     "JobConditionReady",
     "JobOrder",
@@ -63,6 +72,7 @@ __all__ = [
     "Preemptable",
     "QueueOrder",
     "QueueOrderByNeed",
+    "QueueReport",
     "QueueShares",
     "Reads",
     "Reclaimable",

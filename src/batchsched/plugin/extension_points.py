@@ -10,10 +10,12 @@ Inspired by the extension points of the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict, Vote
@@ -25,6 +27,7 @@ __all__ = [
     "Allocatable",
     "AllocateEvents",
     "ClaimantKey",
+    "Claims",
     "DeallocateEvents",
     "JobConditionReady",
     "JobOrder",
@@ -43,6 +46,7 @@ __all__ = [
     "PreemptableAlone",
     "QueueOrder",
     "QueueOrderByNeed",
+    "QueueReport",
     "QueueShares",
     "Reclaimable",
     "ReclaimableAlone",
@@ -120,6 +124,34 @@ class Allocatable(Protocol):
         Called before a node is sought: for a job that is not ready with all that it needs, and
         for each task. `Need.leaving` are tasks that would be evicted for it. More tasks that
         leave must never turn None into a refusal.
+        """
+        ...
+
+
+@runtime_checkable
+class Claims(Protocol):
+    """Says what queues may take back from others, in the place of `Reclaimable`."""
+
+    def claim(self, need: Need, terms: ClaimTerms, /) -> Claim | Unfit:
+        """Return what may be taken back for a need of a job, or why nothing may.
+
+        Called at each turn of a job in reclaim. If any plugin has this, the first one that has
+        it is asked, and verdicts of others only protect.
+        """
+        ...
+
+
+@runtime_checkable
+class QueueReport(Protocol):
+    """Knows what queues are entitled to, and what they have."""
+
+    def queue_outcomes(
+        self, task_order_key: Callable[[TaskState], SortKey], /
+    ) -> Mapping[str, QueueOutcome]:
+        """Return how each queue stands, by name.
+
+        Called once, when the session closes. The first plugin that has this is asked.
+        `task_order_key` ranks tasks; the least is the most valuable.
         """
         ...
 

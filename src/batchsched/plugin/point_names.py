@@ -38,6 +38,8 @@ POINTS = (
     "only_with_job",
     "may_give",
     "allocatable",
+    "claim",
+    "queue_outcomes",
     "jobs_admitted",
 )
 """The extension points, by the name of the method that a plugin's object has for each."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from attrs import frozen
 
+from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.live_queue import SortKey
@@ -74,6 +76,12 @@ class ExtensionPoints:
     """Report jobs that could not be scheduled; see `batchsched.plugin.SessionClose`."""
     allocatable: Callable[[QueueState, Need], Unfit | None] | None = None
     """Say why a queue may not take what is needed; see `batchsched.plugin.Allocatable`."""
+    claim: Callable[[Need, ClaimTerms], Claim | Unfit] | None = None
+    """Say what may be taken back for a need; see `batchsched.plugin.Claims`."""
+    queue_outcomes: (
+        Callable[[Callable[[TaskState], SortKey]], Mapping[str, QueueOutcome]] | None
+    ) = None
+    """Say how queues stand at the end; see `batchsched.plugin.QueueReport`."""
     jobs_admitted: Callable[[], None] | None = None
     """Be told that jobs have been admitted; see `batchsched.plugin.JobsAdmitted`."""
     claimant_key: Callable[[TaskState], Hashable] | None = None

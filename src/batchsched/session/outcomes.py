@@ -99,6 +99,7 @@ def close(
         jobs=jobs,
         left_out=left_out,
         pending=why.of_all() if reasons else {},
+        queues=session.plugin_set.queue_outcomes(),
         names=_names(session, mentioned),
         planned=dict(sorted(session.plans.made.items())),
         late=tuple(sorted(session.plans.late)),

@@ -129,6 +129,9 @@ class PendingReasons:
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.rolled_back:
                 reasons[task.uid] = self._incomplete(job, None)
+            elif task.uid in session.claim_refusals:
+                detail = session.claim_refusals[task.uid].text
+                reasons[task.uid] = PendingReason(WhyPending.ABOVE_FAIR_SHARE, detail=detail)
             elif not_reached is None or is_reached or task.is_best_effort:
                 reasons[task.uid] = _NOT_CONSIDERED
             else:
@@ -140,7 +143,7 @@ class PendingReasons:
 
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
         refusal = self._session.refusals.get(task.uid)
-        if refusal is not None:
+        if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
             return PendingReason(why, detail=refusal.text)
         tally = self._session.tally(task)
@@ -159,6 +162,9 @@ class PendingReasons:
             why = WhyPending.HELD_BY_GANG if held_by else WhyPending.NO_NODE
             known = PendingReason(why, tally, detail, held_by)
             self._of_kind[key] = known
+        claim = self._session.claim_refusals.get(task.uid)
+        if claim is not None and known.why is WhyPending.NO_NODE and not known.detail:
+            return evolve(known, detail=claim.text)
         return known
 
     def _unplaced_beside_room(self, job: JobState, tally: NodeTally) -> PendingReason:

@@ -7,14 +7,16 @@ on that point's list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
+from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.extension_points import ClaimantKey, Plugin, Shield
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.point_names import points_of
@@ -34,6 +36,7 @@ from batchsched.session.victims import Judge, Judges, Victims, WholeJobs
 from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.units import EvictionUnit
 
 __all__ = ["ConfiguredPlugin", "PluginSet"]
 
@@ -131,6 +134,7 @@ class PluginSet:
             by_need = takes_need(function)
             self.orders_by_need |= by_need
             self._queue_orders.append((name, function if by_need else without_need(function)))
+        self._claims: _Functions[[Need, ClaimTerms], Claim | Unfit] = self._on("claim")
         self._allocatable: _Functions[[QueueState, Need], Unfit | None] = self._on("allocatable")
         self._task_orders: _Functions[[TaskState], object] = self._on("task_order_key")
         self._forgets_keys = any(
@@ -330,6 +334,37 @@ class PluginSet:
                 expect_unfit(name, refusal)
                 return refusal
         return None
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether a plugin says what queues may take back from others."""
+        return bool(self._claims)
+
+    def claim(self, need: Need) -> Claim | Unfit:
+        """Return what may be taken back for a need, or why nothing may."""
+        claimant = need.tasks[0]
+
+        def may_go(unit: EvictionUnit) -> bool:
+            return self._reclaimable.lets_go(claimant, unit.victims, is_whole_job=unit.is_core)
+
+        terms = ClaimTerms(self.signature, may_go)
+        name, function = self._claims[0]
+        try:
+            return function(need, terms)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise plugin_error(name, "claim", error) from error
+
+    def queue_outcomes(self) -> Mapping[str, QueueOutcome]:
+        """Return how queues stand, by name; of nobody, if no plugin knows."""
+        for name, function in self._on("queue_outcomes"):
+            try:
+                outcomes: Mapping[str, QueueOutcome] = function(self.signature)
+            except Exception as error:
+                raise plugin_error(name, "queue_outcomes", error) from error
+            return outcomes
+        return {}
 
     @property
     def limits_queues(self) -> bool:

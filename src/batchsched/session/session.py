@@ -114,6 +114,9 @@ class Session:
         self._refusals: dict[str, Unfit] = {}
         self.refusals: Mapping[str, Unfit] = MappingProxyType(self._refusals)
         """For the reasons: why queues could not take tasks, by UID, when last asked."""
+        self._claim_refusals: dict[str, Unfit] = {}
+        self.claim_refusals: Mapping[str, Unfit] = MappingProxyType(self._claim_refusals)
+        """For the reasons: why queues could claim nothing for tasks, by UID."""
         self.queues_overused = OverusedQueues(self)
         """Queues that an action passed over because they were overused, by name."""
         self.jobs = books.jobs
@@ -393,6 +396,11 @@ class Session:
             return tally
         unfit = {**tally.unfit, Unfit(UnfitReason.PLANNED): closed}
         return NodeTally(tally.total, tally.available - closed, unfit)
+
+    def record_claim_refusal(self, tasks: Iterable[TaskState], refusal: Unfit) -> None:
+        """Record, for the reasons, why the queue of tasks may claim nothing for them."""
+        for task in tasks:
+            self._claim_refusals[task.uid] = refusal
 
     def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
         """Record, for the reasons, why queues may not take a task; an action goes on without it."""

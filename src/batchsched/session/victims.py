@@ -102,6 +102,25 @@ class Judges:
                 return self._split(claimant, left, answers, chosen, number, whole_jobs)
         return _NOBODY
 
+    def lets_go(
+        self, claimant: TaskState, tasks: Sequence[TaskState], *, is_whole_job: bool
+    ) -> bool:
+        """Return whether no plugin keeps tasks that go together from being evicted.
+
+        Args:
+            claimant: for whom.
+            tasks: Running tasks of one job.
+            is_whole_job: whether they are all that the job has.
+
+        """
+        kept = (_PROTECTED,) if is_whole_job else (_PROTECTED, _WITH_JOB)
+        return not any(
+            verdict in kept
+            for tier in self._tiers
+            for judge in tier
+            for verdict in self._ask_alone(judge, claimant, tasks)
+        )
+
     def _not_protected(
         self, claimant: TaskState, candidates: Sequence[TaskState]
     ) -> Sequence[TaskState]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from batchsched.model.cluster import Queue
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
+from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import QueueStatus
 from batchsched.testing.asked import Asked
 from batchsched.testing.pools import GIB
+from batchsched.testing.strategies import snapshots
 
-__all__ = ["build_queue_tree", "queue_trees"]
+__all__ = ["build_queue_tree", "queue_trees", "tree_snapshots"]
 
 _HIGHEST = 15
 _UNLIMITED = 8
@@ -73,6 +76,46 @@ def queue_trees(
     )
 
 
+def tree_snapshots(
+    of: SearchStrategy[Snapshot] | None = None,
+    *,
+    max_queues: int = 6,
+    max_depth: int = 3,
+    states: bool = True,
+) -> SearchStrategy[Snapshot]:
+    """Draw snapshots whose jobs draw on the leaves of a tree of queues.
+
+    Args:
+        of: the snapshots whose jobs do so. None: what `batchsched.testing.snapshots` draws.
+        max_queues: the most queues.
+        max_depth: the most queues on a path from the top to a leaf.
+        states: whether queues may be closed or draining.
+
+    >>> from hypothesis import find
+    >>> drawn = find(tree_snapshots(), lambda s: any(queue.parent for queue in s.queues))
+    >>> sorted({job.queue for job in drawn.jobs} & {queue.parent for queue in drawn.queues})
+    []
+    """
+    trees = queue_trees(max_queues=max_queues, max_depth=max_depth, scalars=True, states=states)
+    return st.tuples(snapshots() if of is None else of, trees).map(
+        lambda drawn: _hung_on(drawn[0], drawn[1])
+    )
+
+
+def _hung_on(snapshot: Snapshot, queues: tuple[Queue, ...]) -> Snapshot:
+    """Let the jobs of a snapshot draw on the leaves of a tree."""
+    inner = {queue.parent for queue in queues}
+    leaves = [queue.name for queue in queues if queue.name not in inner]
+    known = {queue.name for queue in snapshot.queues}
+    jobs = [
+        evolve(job, queue=leaves[(int(job.queue[1:]) + number) % len(leaves)])
+        if job.queue in known
+        else job
+        for number, job in enumerate(snapshot.jobs)
+    ]
+    return evolve(snapshot, queues=queues, jobs=jobs)
+
+
 def build_queue_tree(
     drafts: QueueTreeDraft,
     *,
@@ -116,7 +159,7 @@ def build_queue_tree(
                 guarantee=_resource(own),
                 deserved=_deserved(deserved, dimensions, unit),
                 limit=_limit(most) if most else None,
-                state=_STATES[_HIGHEST - 1 - state] if states and state < _HIGHEST else _STATES[0],
+                state=_STATES[state] if states and state < _HIGHEST else _STATES[0],
             )
         )
     return tuple(reversed(queues))

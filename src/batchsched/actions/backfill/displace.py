@@ -29,7 +29,7 @@ def displace(session: Session) -> None:
     """Start jobs in what unready jobs of their own queue hold."""
     collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
     jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
-    queues = session.live_queues(jobs)
+    queues = session.queue_turns(jobs, lambda job: tasks_to_place(session, job))
     turns = _Turns(session)
     while queues:
         waiting = jobs[queues.pop()]

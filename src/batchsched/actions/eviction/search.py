@@ -87,6 +87,8 @@ def make_room(
     if found is None:
         return False
     node, victims = found
+    if not session.may_take_task(task, leaving=victims):
+        return False
     evict_for(task, victims, node, statement)
     return True
 

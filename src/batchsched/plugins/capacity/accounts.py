@@ -160,6 +160,16 @@ class Accounts:
                 largest = max(largest, held / share if share else float("inf"))
         return largest
 
+    def fullness(self, position: int, more: Vector) -> float:
+        """Return the largest part of its share that a queue would hold with more. O(dimensions)."""
+        largest = 0.0
+        for dimension, amount in enumerate(more):
+            held = self.held[dimension][position] + amount
+            share = self.share[dimension][position]
+            if held:
+                largest = max(largest, held / share if share else float("inf"))
+        return largest
+
     def closed_on_path(self, leaf: int) -> int | None:
         """Return the first queue on a leaf's path that takes no work, if any."""
         if self.statuses[leaf] is QueueStatus.OPEN:

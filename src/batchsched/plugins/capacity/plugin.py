@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
 
 from attrs import frozen
 
+from batchsched.model.amounts import shown_amount
+from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import Accounts, Excess
-from batchsched.plugins.capacity.amounts import shown_amount
+from batchsched.plugins.capacity.claims import charged_to, claim_for
+from batchsched.plugins.capacity.loans import LoanBook
+from batchsched.plugins.capacity.report import outcomes_of
+from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
@@ -19,7 +26,7 @@ from batchsched.state.vectors import Vector, minus, plus
 
 __all__ = ["CapacityPlugin"]
 
-_WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
+_WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
 
 
 @frozen(kw_only=True)
@@ -29,22 +36,33 @@ class CapacityPlugin:
     It stands in the place of proportion.
     """
 
+    tolerance: Fraction = Fraction()
+    """By what part a fair share may be exceeded before anything of a queue is on loan."""
+    levels: bool = False
+    """Whether a queue above its share may take from siblings that are fuller still."""
+
     @classmethod
-    def from_arguments(cls, _arguments: Arguments) -> CapacityPlugin:
-        """Take no arguments."""
-        return cls()
+    def from_arguments(cls, arguments: Arguments) -> CapacityPlugin:
+        """Read ``tolerance`` (a part, such as 0.1; default 0) and ``level`` (default false)."""
+        tolerance = arguments.number("tolerance", default=0, minimum=0)
+        return cls(
+            tolerance=Fraction(str(tolerance)),  # 0.1 is meant to be a tenth
+            levels=arguments.boolean("level", default=False),
+        )
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Capacity(view)
+        return _Capacity(view, self)
 
 
 class _Capacity:
-    def __init__(self, view: SessionView) -> None:
+    def __init__(self, view: SessionView, plugin: CapacityPlugin) -> None:
         self._view = view
+        self._plugin = plugin
         self._dimensions = view.dimensions.names
         self._tree = QueueTree(queue.info for queue in view.queues.values())
         self._accounts: Accounts | None = None
+        self._book: LoanBook | None = None
 
     @property
     def accounts(self) -> Accounts:
@@ -108,23 +126,31 @@ class _Capacity:
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
         accounts = self.accounts
         leaf = self._tree.position[queue.name]
-        closed = accounts.closed_on_path(leaf)
+        closed = self._closed(leaf)
         if closed is not None:
-            state = self._tree.queues[closed].state.value
-            detail = f"queue {self._tree.names[closed]!r} is {state}"
-            return Unfit(UnfitReason.QUEUE_CLOSED, plugin="capacity", detail=detail)
-        excess = accounts.excess(leaf, need.request, need.dimensions, self._leaving(need))
-        return None if excess is None else self._over_limit(excess)
+            return closed
+        excess = accounts.excess(
+            leaf, need.request, need.dimensions, charged_to(accounts, need.leaving)
+        )
+        return None if excess is None else self._over_limit(excess, need)
 
-    def _leaving(self, need: Need) -> Iterator[tuple[int, Vector]]:
-        for task in need.leaving:
-            leaf = self._leaf_of(task)
-            if leaf is not None:
-                yield leaf, task.resreq
+    def _closed(self, leaf: int) -> Unfit | None:
+        """Return that a leaf, or a queue above it, takes no work; None: they all do."""
+        closed = self.accounts.closed_on_path(leaf)
+        if closed is None:
+            return None
+        state = self._tree.queues[closed].state.value
+        detail = f"queue {self._tree.names[closed]!r} is {state}"
+        return Unfit(UnfitReason.QUEUE_CLOSED, plugin="capacity", detail=detail)
 
-    def _over_limit(self, excess: Excess) -> Unfit:
+    def _over_limit(self, excess: Excess, need: Need) -> Unfit:
         position, dimension, wanted, most = excess
         name = self._dimensions[dimension]
+        if position < 0:
+            held = self.accounts.held[dimension]
+            used = sum(held[top] for top in self._tree.tops)
+            if used + need.request[dimension] > most:  # whatever is guaranteed to whom
+                return Unfit(UnfitReason.INSUFFICIENT_RESOURCE, plugin="capacity", detail=name)
         amounts = (
             f"{shown_amount(name, wanted)} of {name}, {shown_amount(name, wanted - most)} more"
         )
@@ -134,23 +160,66 @@ class _Capacity:
             detail = f"queue {self._tree.names[position]!r} would hold {amounts} than it may"
         return Unfit(UnfitReason.QUEUE_LIMIT, plugin="capacity", detail=detail)
 
+    # Claims
+
+    def claim(self, need: Need, terms: ClaimTerms, /) -> Claim | Unfit:
+        queue = need.job.queue
+        assert queue is not None
+        leaf = self._tree.position[queue.name]
+        closed = self._closed(leaf)
+        if closed is not None:
+            return closed
+        book = self._loans(terms.task_order_key)
+        if book.is_exposed(leaf, need.job):
+            detail = f"queue {queue.name!r} has what the job needs at least on loan"
+            return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin="capacity", detail=detail)
+        found = claim_for(
+            need,
+            terms,
+            accounts=self.accounts,
+            book=book,
+            leaf=leaf,
+            levels=self._plugin.levels,
+        )
+        if not isinstance(found, tuple):
+            return found
+        _, dimension, wanted, share = found
+        name = self._dimensions[dimension]
+        amount, more = shown_amount(name, wanted), shown_amount(name, wanted - share)
+        detail = f"queue {queue.name!r} would hold {amount} of {name}, {more} more than its share"
+        return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin="capacity", detail=detail)
+
+    def _loans(self, task_order_key: Callable[[TaskState], SortKey]) -> LoanBook:
+        if self._book is None:
+            queues = list(self._view.queues.values())
+            self._book = LoanBook(self.accounts, queues, task_order_key, self._plugin.tolerance)
+        return self._book
+
+    # Outcomes
+
+    def queue_outcomes(
+        self, task_order_key: Callable[[TaskState], SortKey], /
+    ) -> Mapping[str, QueueOutcome]:
+        return outcomes_of(
+            self.accounts, self._loans(task_order_key), self._view.dimensions.resource
+        )
+
     # Events
 
     def on_allocate(self, task: TaskState, /) -> None:
-        leaf = self._leaf_of(task)
-        if leaf is not None:
-            self.accounts.charge(leaf, task.resreq, 1)
+        self._charge(task, 1)
 
     def on_deallocate(self, task: TaskState, /) -> None:
-        leaf = self._leaf_of(task)
-        if leaf is not None:
-            self.accounts.charge(leaf, task.resreq, -1)
+        self._charge(task, -1)
 
-    def _leaf_of(self, task: TaskState) -> int | None:
-        """Return the position of the queue that is charged for a task, if any is."""
-        if task.is_backfill or task.job is None or task.job.queue is None:
-            return None
-        return self._tree.position[task.job.queue.name]
+    def _charge(self, task: TaskState, sign: int) -> None:
+        if task.job is None or task.job.queue is None:
+            return
+        leaf = self._tree.position[task.job.queue.name]
+        if not task.is_backfill:
+            self.accounts.charge(leaf, task.resreq, sign)
+        if self._book is not None:
+            self._book.record_change(leaf, task)
 
 
 def _is_in_service(node: NodeState) -> bool:
@@ -163,7 +232,7 @@ def _is_in_service(node: NodeState) -> bool:
 
 
 def _charged(job: JobState) -> Iterator[TaskState]:
-    return (t for t in job.tasks if t.status.occupies and not t.is_backfill)
+    return (t for t in job.tasks if t.status.charged and not t.is_backfill)
 
 
 def _wanted(job: JobState) -> Iterator[TaskState]:

@@ -52,14 +52,17 @@ def allocate(session: Session, arguments: Arguments) -> None:
     queues = [queue for queue in session.queues.values() if waiting[queue.name]]
     tasks: dict[str, list[TaskInfo]] = {}
     while queues:
-        queue = session.tiers.next_queue(queues)
+        jobs = [job for name in waiting for job in waiting[name]]
+        queue = session.next_queue(queues, jobs, tasks)
         if session.tiers.overused(queue) or not waiting[queue.name]:
             queues.remove(queue)
             continue
         job = session.tiers.next_job(waiting[queue.name])
         waiting[queue.name].remove(job)
         tasks_of_job = tasks.setdefault(job.uid, session.to_place(job))
-        if _turn(session, options, job, tasks_of_job):
+        if _turn(
+            session, options, job, tasks_of_job if session.may_take(job, tasks_of_job) else []
+        ):
             waiting[queue.name].append(job)
 
 

@@ -30,7 +30,7 @@ def backfill(session: Session, arguments: Arguments) -> None:
                 for node in feasible_nodes(session, task)
                 if session.accounts(node).fits_now(task.start_request)
             ]
-            if feasible:
+            if feasible and session.may_take_task(task):
                 node = best(session, task, feasible) if takes_best else feasible[0]
                 session.place(task, TaskStatus.ALLOCATED, node)
                 session.bind_if_ready(job)

@@ -107,7 +107,7 @@ def place_conditionally(session: Session, task: TaskInfo, feasible: Iterable[Nod
 
 def _place(session: Session, task: TaskInfo, status: TaskStatus, nodes: Sequence[NodeInfo]) -> bool:
     nodes = [node for node in nodes if allows(session, task, node)]
-    if not nodes:
+    if not nodes or not session.may_take_task(task):
         return False
     session.place(task, status, best(session, task, nodes))
     return True

@@ -34,7 +34,7 @@ def displace(session: Session) -> None:
         if any(session.queue_of(job) is queue for job in jobs)
     ]
     while queues:
-        queue = session.tiers.next_queue(queues)
+        queue = session.next_queue(queues, jobs, {})
         queues.remove(queue)
         waiting = [job for job in jobs if session.queue_of(job) is queue]
         while waiting:
@@ -62,6 +62,8 @@ def _turn(session: Session, queue: Queue, job: JobInfo) -> bool:
 
 
 def _displace_for(session: Session, queue: Queue, task: TaskInfo) -> bool:
+    if not session.may_take_task(task):
+        return False
     free = [
         node
         for node in feasible_nodes(session, task)

@@ -114,6 +114,8 @@ def make_room(
     if not chosen:
         return False
     node, evicted = min(chosen, key=lambda choice: len(choice[1]))  # the first of equals
+    if not session.may_take_task(task, evicted):
+        return False
     for victim in evicted:
         session.evict(victim, action, task)
     session.place(task, TaskStatus.PIPELINED, node)

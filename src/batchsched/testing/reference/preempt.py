@@ -22,7 +22,7 @@ def preempt(session: Session) -> None:
     ]
     tasks = {job.uid: session.to_place(job) for job in jobs}
     while queues:
-        queue = session.tiers.next_queue(queues)
+        queue = session.next_queue(queues, jobs, tasks)
         queues.remove(queue)
         jobs_of_queue = [job for job in jobs if session.queue_of(job) is queue]
         _between_jobs(session, queue, jobs_of_queue, tasks)

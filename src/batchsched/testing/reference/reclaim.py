@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.testing.reference.choose import feasible_nodes, place_later, place_now
+from batchsched.testing.reference.claims import reclaim_by_claims
 from batchsched.testing.reference.make_room import make_room
 from batchsched.testing.reference.session import Session
 
@@ -12,6 +13,9 @@ __all__ = ["reclaim"]
 
 def reclaim(session: Session) -> None:
     """Take turns of queues and jobs until every queue is overused or has no jobs left."""
+    if session.tiers.capacity is not None:
+        reclaim_by_claims(session, session.tiers.capacity)
+        return
     jobs = [job for job in session.jobs if session.to_place(job)]
     tasks = {job.uid: session.to_place(job) for job in jobs}
     waiting = {

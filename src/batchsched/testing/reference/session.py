@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
@@ -12,6 +12,7 @@ from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.model.timing import Plan
+from batchsched.testing.reference.capacity import needed
 from batchsched.testing.reference.conf import Conf
 from batchsched.testing.reference.dependencies import waits_for
 from batchsched.testing.reference.state import Accounts, State, less, total_of
@@ -61,6 +62,8 @@ class Session:
                 self.jobs.append(job)
             else:
                 self.left_out[job.uid] = refusal
+        if self.tiers.capacity is not None:
+            self.tiers.capacity.jobs_admitted(self.jobs)
         self._drop_reservations()
         self.overused_at_open = {
             name for name, queue in self.queues.items() if self.tiers.overused(queue)
@@ -138,6 +141,49 @@ class Session:
             and not self.tiers.job_condition_ready(job)
             and self.now - job.creation_time > threshold
         )
+
+    # What queues may do.
+
+    def next_queue(
+        self,
+        queues: Sequence[Queue],
+        jobs: Sequence[JobInfo],
+        tasks: Mapping[str, list[TaskInfo]],
+    ) -> Queue:
+        """Return the next of the queues, given the jobs that wait and what they have to place."""
+        if self.tiers.capacity is None:
+            return self.tiers.next_queue(queues)
+        offers: dict[str, list[TaskInfo]] = {}
+        for queue in queues:
+            waiting = [job for job in jobs if job.queue == queue.name]
+            offers[queue.name] = []
+            if waiting:
+                job = self.tiers.next_job(waiting)
+                left = tasks[job.uid] if job.uid in tasks else self.to_place(job)
+                offers[queue.name] = needed(self.state, job, left) if left else []
+        return self.tiers.next_in_tree(offers)
+
+    def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Return whether the queue of a job that is not ready may take all that it lacks."""
+        if self.tiers.capacity is None or self.tiers.job_ready(job) or not tasks:
+            return True
+        need = needed(self.state, job, tasks)
+        if self.tiers.capacity.allows(self.queues[job.queue], need):
+            return True
+        self.tried_in_vain.update(task.uid for task in need)
+        return False
+
+    def may_take_task(self, task: TaskInfo, leaving: Sequence[TaskInfo] = ()) -> bool:
+        """Return whether the queue of a task may take it, once others are gone."""
+        if self.tiers.capacity is None:
+            return True
+        queue = self.queues[self.job_of(task).queue]
+        return self.tiers.capacity.allows(queue, [task], leaving)
+
+    def is_open_for(self, task: TaskInfo) -> bool:
+        """Return whether the queue of a task takes work, whatever it holds."""
+        assert self.tiers.capacity is not None
+        return self.tiers.capacity.allows(self.queues[self.job_of(task).queue], ())
 
     # What can be done.
 

@@ -10,6 +10,7 @@ from attrs import frozen
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.reasons import JobCondition
 from batchsched.model.status import TaskStatus
+from batchsched.testing.reference.capacity import Capacity
 from batchsched.testing.reference.conf import Conf, PluginConf
 from batchsched.testing.reference.plugins import (
     Conformance,
@@ -52,6 +53,8 @@ def _open(conf: PluginConf, state: State, tasks_in_order: TasksInOrder) -> Plugi
             return Drf(state)
         case "proportion":
             return Proportion(state, tasks_in_order)
+        case "capacity":
+            return Capacity(state, conf.arguments, tasks_in_order)
         case "predicates":
             return Predicates(state, conf.arguments)
         case "nodeorder":
@@ -123,6 +126,62 @@ class Tiers:
     def victims_in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
         """Return tasks in victim order: the reverse of task order."""
         return self.tasks_in_order(tasks)[::-1]
+
+    # A tree of queues.
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """The plugin capacity, if it is configured."""
+        return next((p for p in self._all() if isinstance(p, Capacity)), None)
+
+    def next_in_tree(self, offers: Mapping[str, Sequence[TaskInfo]]) -> Queue:
+        """Walk down from the root, comparing siblings by what the next job below them needs.
+
+        `offers` has the need of each leaf that has a job waiting, by name.
+        """
+        capacity = self.capacity
+        assert capacity is not None
+        queues = {queue.name: queue for queue in self._state.snapshot.queues}
+        enabled = self._all("enableQueueOrder")
+
+        def offered(queue: Queue) -> tuple[Queue, Sequence[TaskInfo]] | None:
+            children = [child for child in queues.values() if child.parent == queue.name]
+            if not children:
+                return (queue, offers[queue.name]) if queue.name in offers else None
+            return least(children)
+
+        def order(left: Queue, right: Queue) -> int:
+            for plugin in enabled:
+                if plugin is capacity:
+                    needs = [offered(queue) for queue in (left, right)]
+                    ranks = [
+                        capacity.rank(queue, () if offer is None else offer[1])
+                        for queue, offer in zip((left, right), needs, strict=True)
+                    ]
+                    answer = (ranks[0] > ranks[1]) - (ranks[0] < ranks[1])
+                else:
+                    answer = plugin.queue_order(left, right)
+                if answer:
+                    return answer
+            return _by_creation(left, right)
+
+        def least(siblings: Sequence[Queue]) -> tuple[Queue, Sequence[TaskInfo]] | None:
+            offering = [queue for queue in siblings if offered(queue) is not None]
+            return offered(min(offering, key=cmp_to_key(order))) if offering else None
+
+        found = least([queue for queue in queues.values() if queue.parent is None])
+        assert found is not None
+        return found[0]
+
+    def lets_go(self, task: TaskInfo, victims: list[TaskInfo], *, is_whole_job: bool) -> bool:
+        """Return whether no plugin keeps tasks that go together from being evicted."""
+        kept = (Verdict.PROTECTED,) if is_whole_job else (Verdict.PROTECTED, Verdict.WITH_JOB)
+        return not any(
+            said is not None and said[0] in kept
+            for plugin in self._all("enableReclaimable")
+            for victim in victims
+            for said in [plugin.reclaimable(task, [victim])]
+        )
 
     # Nodes.
 

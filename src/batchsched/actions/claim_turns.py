@@ -1,0 +1,119 @@
+"""The turns of jobs in reclaim where a plugin says what queues may claim."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping
+
+from batchsched.actions.action import tasks_to_place
+from batchsched.actions.eviction.claiming import make_room_by_claim
+from batchsched.actions.placing import place_now_or_later
+from batchsched.model.reasons import Unfit
+from batchsched.plugin.claims import Claim
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.state.live_queue import LiveQueue
+from batchsched.state.needs import need_of_job
+from batchsched.state.records import JobState, QueueState, TaskState
+
+__all__ = ["reclaim_by_claims"]
+
+
+def reclaim_by_claims(session: Session, jobs: Mapping[QueueState, LiveQueue[JobState]]) -> None:
+    """Serve job after job, that of the next queue first; all that a job needs, or nothing.
+
+    Args:
+        session: where this happens.
+        jobs: the jobs of each queue that have something to place.
+
+    """
+    left: dict[str, deque[TaskState]] = {}
+
+    def tasks_of(job: JobState) -> deque[TaskState]:
+        if job.uid not in left:
+            left[job.uid] = deque(tasks_to_place(session, job))
+        return left[job.uid]
+
+    in_vain = _InVain(session)
+    queues = session.queue_turns(jobs, tasks_of)
+    while queues:
+        queue = queues.pop()
+        if not jobs[queue]:
+            continue
+        job = jobs[queue].pop()
+        if _take_turn(session, job, tasks_of(job), in_vain):
+            jobs[queue].push(job)
+        queues.push(queue)
+
+
+class _InVain:
+    """Turns that came to nothing: as long as nothing is committed, others like them will too."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._turns: set[Hashable] = set()
+
+    def key(self, job: JobState, tasks: deque[TaskState]) -> Hashable | None:
+        """Return what tells turns apart; None: nothing does."""
+        need = need_of_job(job, tasks)
+        if need is None:
+            return None
+        kinds = [self._session.placement.kind(task) for task in need.tasks]
+        return None if None in kinds else (job.queue, self._session.job_pipelined(job), *kinds)
+
+    def __contains__(self, key: Hashable | None) -> bool:
+        return key is not None and key in self._turns
+
+    def add(self, key: Hashable | None) -> None:
+        """Record a turn that came to nothing."""
+        if key is not None:
+            self._turns.add(key)
+
+    def clear(self) -> None:
+        """Forget all turns: something was decided."""
+        self._turns.clear()
+
+
+def _take_turn(session: Session, job: JobState, tasks: deque[TaskState], in_vain: _InVain) -> bool:
+    """Give a job its turn; return whether it is to come back."""
+    need = need_of_job(job, tasks)
+    if need is None:
+        return False
+    claim = session.plugin_set.claim(need)
+    if isinstance(claim, Unfit):
+        session.record_claim_refusal(need.tasks, claim)
+        return False
+    key = in_vain.key(job, tasks)
+    if key in in_vain:
+        session.record_failure(need.tasks[0])
+        return False
+    with session.statement() as statement:
+        placed = _place(session, statement, job, tasks, claim)
+        if session.job_pipelined(job):
+            statement.commit()
+            if placed:
+                in_vain.clear()
+                return True
+    in_vain.add(key)
+    return False
+
+
+def _place(
+    session: Session,
+    statement: Statement,
+    job: JobState,
+    tasks: deque[TaskState],
+    claim: Claim,
+) -> bool:
+    placed = False
+    while tasks:
+        task = tasks.popleft()
+        if not place_now_or_later(session, statement, task) and not make_room_by_claim(
+            session, statement, task, claim
+        ):
+            session.record_failure(task)
+            break
+        placed = True
+        if session.job_pipelined(job):
+            break
+    return placed

@@ -1,0 +1,97 @@
+"""How queues stand at the end of a cycle, and how that is printed: as a tree with bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from batchsched.model.amounts import shown_amount
+from batchsched.model.immutable import FrozenMap
+from batchsched.model.resource_limit import ResourceLimit
+from batchsched.model.resources import Resource
+
+__all__ = ["QueueOutcome", "QueueOutcomes"]
+
+_NOTHING = Resource()
+
+
+@frozen(kw_only=True)
+class QueueOutcome:
+    """How a queue stands at the end of a cycle, with all queues below it."""
+
+    parent: str | None = None
+    """The queue that it is a part of, if any."""
+    fair_share: Resource = _NOTHING
+    """What it could have had in this cycle, whatever others did."""
+    allocated: Resource = _NOTHING
+    """What its tasks hold or have been promised, without those marked as backfill."""
+    guarantee: Resource = _NOTHING
+    """What is kept for it, and at least what is kept for the queues below it."""
+    limit: ResourceLimit | None = None
+    """The most that it may hold; None: it has no limit."""
+    covered: Resource = _NOTHING
+    """What of its tasks on nodes is covered by fair shares: nobody can reclaim it."""
+    on_loan: Resource = _NOTHING
+    """What of its tasks on nodes is not: others that are below their shares can reclaim it."""
+
+
+_BAR, _NAME, _STEP = 20, 28, 2
+
+
+class QueueOutcomes(FrozenMap[str, QueueOutcome]):
+    """How queues stand, by name; it prints as a tree.
+
+    Of each queue there is the dimension of which it uses the largest part of its share: ``#`` is
+    covered, ``~`` on loan or not on a node yet, and ``.`` is what it could have besides.
+
+    >>> share, held = Resource(milli_cpu=8000), Resource(milli_cpu=6000)
+    >>> outcome = QueueOutcome(fair_share=share, allocated=held, covered=held)
+    >>> print(QueueOutcomes({"research": outcome}))
+    research                     [###############.....] cpu 6 of 8
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        children: dict[str | None, list[str]] = {}
+        for name, outcome in sorted(self.items()):
+            parent = outcome.parent if outcome.parent in self else None
+            children.setdefault(parent, []).append(name)
+        return "\n".join(self._lines(children, None, 0))
+
+    def _lines(
+        self, children: dict[str | None, list[str]], parent: str | None, depth: int
+    ) -> Iterator[str]:
+        for name in children.get(parent, ()):
+            yield _line(name, self[name], depth)
+            yield from self._lines(children, name, depth + 1)
+
+
+def _line(name: str, outcome: QueueOutcome, depth: int) -> str:
+    title = " " * (_STEP * depth) + name
+    if len(title) > _NAME:
+        title = f"{title[: _NAME - 1]}…"
+    dimension = _fullest(outcome)
+    share, held = outcome.fair_share.get(dimension), outcome.allocated.get(dimension)
+    covered, on_loan = outcome.covered.get(dimension), outcome.on_loan.get(dimension)
+    whole = max(share, held)
+    full = int(_BAR * min(covered, held) / whole) if whole else 0
+    lent = (int(_BAR * held / whole) if whole else 0) - full
+    bar = "#" * full + "~" * lent + "." * (_BAR - full - lent)
+    text = f"{dimension} {shown_amount(dimension, held)} of {shown_amount(dimension, share)}"
+    if on_loan:
+        text += f", {shown_amount(dimension, on_loan)} on loan"
+    return f"{title:{_NAME}} [{bar}] {text}"
+
+
+def _fullest(outcome: QueueOutcome) -> str:
+    """Return the dimension of which the largest part of the share is held."""
+    fullest, largest = "cpu", -1.0
+    names = ("cpu", "memory", *sorted({*outcome.fair_share.scalars, *outcome.allocated.scalars}))
+    for name in names:
+        held, share = outcome.allocated.get(name), outcome.fair_share.get(name)
+        part = held / share if share else float(bool(held)) * 2
+        if part > largest:
+            fullest, largest = name, part
+    return fullest

@@ -1,0 +1,65 @@
+"""Claims: what a queue may take back from others, and from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from enum import IntEnum
+from typing import Protocol
+
+from attrs import frozen
+
+from batchsched.state.live_queue import SortKey
+from batchsched.state.needs import Need
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.units import EvictionUnit
+
+__all__ = ["Claim", "ClaimStage", "ClaimTerms"]
+
+
+class ClaimStage(IntEnum):
+    """Who may be evicted, from what costs least to what costs most."""
+
+    SURPLUS_BEYOND_SHARE = 1
+    """Tasks that their jobs do not need and their queues have beyond their fair shares."""
+    BEYOND_SHARE = 2
+    """Those, and whole jobs that their queues have beyond their fair shares."""
+    ALL = 3
+    """All that may be evicted."""
+
+
+@frozen(eq=False)
+class ClaimTerms:
+    """What holds for a claim besides what its plugin says."""
+
+    task_order_key: Callable[[TaskState], SortKey]
+    """Ranks tasks; the least is the most valuable."""
+    may_go: Callable[[EvictionUnit], bool]
+    """Returns whether no plugin protects a unit from the claimant."""
+
+
+class Claim(Protocol):
+    """What a queue may take back for a need of one of its jobs, as of when it was made."""
+
+    def nodes(self) -> Collection[int]:
+        """Return the indices of the nodes where there may be victims now.
+
+        Called before each search for room; the next calls of `victims` belong to it.
+        """
+        ...
+
+    def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
+        """Return the dimensions in which limits keep a need out, once `need.leaving` are gone."""
+        ...
+
+    def victims(
+        self,
+        node: NodeState,
+        stage: ClaimStage,
+        short: Callable[[Sequence[EvictionUnit]], Collection[int]],
+        /,
+    ) -> Iterator[EvictionUnit]:
+        """Yield whom to evict on a node, one after the other, as long as something is short.
+
+        `short` returns the dimensions that are, given those that have been yielded.
+        """
+        ...

@@ -1,0 +1,290 @@
+"""Who may claim what from whom: the rules by which reclaim cannot go round in circles.
+
+A queue claims only what stays within its fair share, on every level up to where it reaches, and
+only what is on loan is taken. So each claim makes more of the claimant's own work covered, and
+nothing that anybody has covered is ever lost: there are finitely many claims in a cluster where
+nothing arrives and nothing ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from attrs import field, frozen
+
+from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms
+from batchsched.plugins.capacity.accounts import Accounts, Excess
+from batchsched.plugins.capacity.loans import LoanBook
+from batchsched.state.needs import Need
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.units import EvictionUnit
+from batchsched.state.vectors import Vector
+
+__all__ = ["QueueClaim", "charged_to", "claim_for"]
+
+_Short = Callable[[Sequence[EvictionUnit]], Collection[int]]
+
+
+def claim_for(
+    need: Need,
+    terms: ClaimTerms,
+    *,
+    accounts: Accounts,
+    book: LoanBook,
+    leaf: int,
+    levels: bool,
+) -> Claim | Excess:
+    """Return what a leaf may take back for a need, or where it would be above its fair share.
+
+    Args:
+        need: what a job of the leaf asks for.
+        terms: what else holds.
+        accounts: what queues hold and are entitled to.
+        book: what is covered and what is on loan.
+        leaf: the queue of the job.
+        levels: whether a leaf that is above its share may take from siblings that are fuller.
+
+    """
+    reach: list[int] = []
+    for position in accounts.tree.path(leaf):
+        if not accounts.is_within_share(position, need.request, need.dimensions):
+            break
+        reach.append(position)
+    if reach or levels:
+        level = None if reach else accounts.fullness(leaf, need.request)
+        return QueueClaim(accounts, book, leaf, frozenset(reach), terms.may_go, level)
+    for dimension in need.dimensions:
+        wanted = accounts.held[dimension][leaf] + need.request[dimension]
+        if wanted > accounts.share[dimension][leaf]:
+            return leaf, dimension, wanted, accounts.share[dimension][leaf]
+    raise AssertionError("what is not within its share exceeds it somewhere")
+
+
+@frozen(eq=False)
+class QueueClaim:
+    """What a leaf may take back for a need; see `batchsched.plugin.claims.Claim`.
+
+    It holds as long as nobody on the leaf's path holds more than when it was made, but for
+    the need.
+    """
+
+    accounts: Accounts
+    book: LoanBook
+    leaf: int
+    reach: Collection[int]
+    """The queues on the leaf's path that would stay within their shares."""
+    may_go: Callable[[EvictionUnit], bool]
+    """Whether no plugin protects a unit from the claimant."""
+    level: float | None = None
+    """How full the leaf would be, where it would be above its share and levels with siblings."""
+    _current: list[int] = field(init=False, factory=list[int])
+    """The leaves that may give anything in this search."""
+    _chains: dict[int, tuple[int, ...] | None] = field(
+        init=False, factory=dict[int, "tuple[int, ...] | None"]
+    )
+    _may_go: dict[EvictionUnit, bool] = field(init=False, factory=dict[EvictionUnit, bool])
+
+    def nodes(self) -> Collection[int]:
+        """Return the indices of the nodes where there may be victims now."""
+        self._current[:] = self._givers()
+        found: set[int] = set()
+        for leaf in self._current:
+            found.update(self.book.nodes(leaf))
+        return found
+
+    def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
+        """Return the dimensions in which limits keep a need out, once `need.leaving` are gone."""
+        leaving = list(charged_to(self.accounts, need.leaving))
+        return tuple(
+            d
+            for d in need.dimensions
+            if self.accounts.excess(self.leaf, need.request, (d,), leaving) is not None
+        )
+
+    def victims(
+        self, node: NodeState, stage: ClaimStage, short: _Short, /
+    ) -> Iterator[EvictionUnit]:
+        """Yield whom to evict on a node, one after the other, as long as something is short."""
+        candidates: dict[int, list[EvictionUnit]] = {}
+        for leaf in self._current:
+            units = [unit for unit in self.book.on_loan(leaf, node) if self._is_free(unit)]
+            if units:
+                candidates[leaf] = units
+        after = _After(self.accounts)
+        taken: list[EvictionUnit] = []
+        while candidates and (dimensions := short(taken)):
+            eligible: dict[int, EvictionUnit] = {}
+            for leaf, units in candidates.items():
+                victim = self._least_valuable(leaf, units, dimensions, after, stage)
+                if victim is not None:
+                    eligible[leaf] = victim
+            if not eligible:
+                return
+            leaf = after.fullest(eligible, dimensions)
+            unit = eligible[leaf]
+            after.take(leaf, unit)
+            taken.append(unit)
+            candidates[leaf] = [u for u in candidates[leaf] if not after.has_taken(u)]
+            yield unit
+
+    def _least_valuable(
+        self,
+        leaf: int,
+        units: Sequence[EvictionUnit],
+        dimensions: Collection[int],
+        after: _After,
+        stage: ClaimStage,
+    ) -> EvictionUnit | None:
+        """Return the first of the units that is a victim in what is short, if any is."""
+        chain = self._chain(leaf)
+        assert chain is not None
+        above = [d for d in dimensions if all(after.is_above(queue, d) for queue in chain)]
+        for unit in units:
+            if unit.is_backfill or (
+                any(after.size_of(unit)[d] for d in above)
+                and self._is_at_stage(leaf, unit, after, stage)
+            ):
+                return unit
+        return None
+
+    def _is_at_stage(self, leaf: int, unit: EvictionUnit, after: _After, stage: ClaimStage) -> bool:
+        size = after.size_of(unit)
+        if stage is ClaimStage.SURPLUS_BEYOND_SHARE and unit.is_core:
+            return False
+        if stage is not ClaimStage.ALL and not after.keeps_share(leaf, size):
+            return False
+        return self.level is None or self.level < after.fullness_without(leaf, size)
+
+    def _is_free(self, unit: EvictionUnit) -> bool:
+        known = self._may_go.get(unit)
+        if known is None:
+            known = self._may_go[unit] = self.may_go(unit)
+        return known
+
+    def _givers(self) -> Iterator[int]:
+        """Yield the leaves within reach that have something to give."""
+        held, share = self.accounts.held, self.accounts.share
+        dimensions = range(len(held))
+        for leaf, children in enumerate(self.accounts.tree.children):
+            if (
+                not children
+                and leaf != self.leaf
+                and (
+                    any(held[d][leaf] > share[d][leaf] for d in dimensions)
+                    or self.book.has_backfill(leaf)
+                )
+                and self._chain(leaf) is not None
+            ):
+                yield leaf
+
+    def _chain(self, leaf: int) -> tuple[int, ...] | None:
+        """Return a leaf and all above it below the common ancestor; None: it is out of reach."""
+        if leaf not in self._chains:
+            tree = self.accounts.tree
+            mine, theirs = tree.branches(self.leaf, leaf)
+            path = tree.path(leaf)
+            if self.level is None:
+                is_in_reach = mine in self.reach
+            else:
+                is_in_reach = mine == self.leaf and theirs == leaf
+            self._chains[leaf] = path[: path.index(theirs) + 1] if is_in_reach else None
+        return self._chains[leaf]
+
+
+def charged_to(accounts: Accounts, tasks: Iterable[TaskState]) -> Iterator[tuple[int, Vector]]:
+    """Yield which leaf is charged how much, for each of the tasks for which one is."""
+    for task in tasks:
+        if not task.is_backfill and task.job is not None and task.job.queue is not None:
+            yield accounts.tree.position[task.job.queue.name], task.resreq
+
+
+class _After:
+    """What queues would hold once some units are gone."""
+
+    __slots__ = ("_accounts", "_gone", "_less")
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        self._gone: set[str] = set()
+        self._less: dict[int, list[int]] = {}
+        """By how much less queues would hold, by position and then by dimension."""
+
+    def take(self, leaf: int, unit: EvictionUnit) -> None:
+        """Let a unit of a leaf be gone, with all that goes with it."""
+        size = self.size_of(unit)
+        self._gone.update(task.uid for task in unit.victims)
+        for position in self._accounts.tree.path(leaf):
+            less = self._less.setdefault(position, [0] * len(size))
+            for dimension, amount in enumerate(size):
+                less[dimension] += amount
+
+    def has_taken(self, unit: EvictionUnit) -> bool:
+        """Return whether a unit's own tasks are gone."""
+        return unit.tasks[0].uid in self._gone
+
+    def size_of(self, unit: EvictionUnit) -> Sequence[int]:
+        """Return by how much less its queue would hold if a unit went too."""
+        if unit.victims is unit.tasks and not self._gone:
+            return unit.size
+        size = [0] * len(unit.size)
+        for task in unit.victims:
+            if task.uid not in self._gone and not task.is_backfill:
+                for dimension, amount in enumerate(task.resreq):
+                    size[dimension] += amount
+        return size
+
+    def held(self, position: int, dimension: int) -> int:
+        """Return what a queue would hold."""
+        less = self._less.get(position)
+        held = self._accounts.held[dimension][position]
+        return held if less is None else held - less[dimension]
+
+    def is_above(self, position: int, dimension: int) -> bool:
+        """Return whether a queue would still hold more than its share."""
+        return self.held(position, dimension) > self._accounts.share[dimension][position]
+
+    def keeps_share(self, leaf: int, size: Sequence[int]) -> bool:
+        """Return whether a leaf would hold its share, in what a unit holds, without it too."""
+        share = self._accounts.share
+        return all(
+            self.held(leaf, dimension) - amount >= share[dimension][leaf]
+            for dimension, amount in enumerate(size)
+            if amount
+        )
+
+    def fullness_without(self, leaf: int, size: Sequence[int]) -> float:
+        """Return the largest part of its share that a leaf would hold without a unit too."""
+        parts = [
+            (self.held(leaf, d) - amount, self._accounts.share[d][leaf])
+            for d, amount in enumerate(size)
+        ]
+        return max((_part(held, share) for held, share in parts), default=0.0)
+
+    def fullest(self, leaves: Iterable[int], dimensions: Collection[int]) -> int:
+        """Walk down from the root to the leaf of the fullest queues, in some dimensions.
+
+        Of queues that are equally full the younger is taken, then the later in order of name.
+        """
+        accounts = self._accounts
+        tree = accounts.tree
+        paths = {leaf: tree.path(leaf) for leaf in leaves}
+        step = 1
+        while len(paths) > 1 or step <= len(next(iter(paths.values()))):
+            branches = {path[-step] for path in paths.values()}
+            best = max(branches, key=lambda position: self._fullness(position, dimensions))
+            paths = {leaf: path for leaf, path in paths.items() if path[-step] == best}
+            step += 1
+        return next(iter(paths))
+
+    def _fullness(self, position: int, dimensions: Collection[int]) -> tuple[float, float, str]:
+        share = self._accounts.share
+        fullness = max(_part(self.held(position, d), share[d][position]) for d in dimensions)
+        queue = self._accounts.tree.queues[position]
+        return fullness, queue.creation_time, queue.name
+
+
+def _part(held: int, share: int) -> float:
+    """Return what part of a share is held: infinite of none."""
+    if not held:
+        return 0.0
+    return held / share if share else float("inf")

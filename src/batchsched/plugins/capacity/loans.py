@@ -1,0 +1,142 @@
+"""What leaves have on loan, kept up to date as tasks come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
+
+from attrs import define
+
+from batchsched.model.status import TaskStatus
+from batchsched.plugins.capacity.accounts import Accounts
+from batchsched.plugins.capacity.cover import covered_units
+from batchsched.state.live_queue import SortKey
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.units import EvictionUnit, units_of
+from batchsched.state.vectors import Vector, plus
+
+__all__ = ["LoanBook"]
+
+
+@define
+class _Leaf:
+    """What is known of the units of a leaf."""
+
+    jobs: Sequence[JobState]
+    is_known: bool = False
+    units: Sequence[EvictionUnit] = ()
+    covered: Collection[EvictionUnit] = ()
+    loans: Mapping[int, list[EvictionUnit]] = {}
+    """By index of the node where any of their own tasks runs; the least valuable first."""
+    loaned: frozenset[str] = frozenset()
+    """UIDs of the tasks that go with what is on loan."""
+    gone: frozenset[str] = frozenset()
+    """UIDs of those that were evicted since; all else is as it was."""
+
+
+class LoanBook:
+    """What is covered and what is on loan, leaf by leaf, found out when it is asked for."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        queues: Sequence[QueueState],
+        task_order_key: Callable[[TaskState], SortKey],
+        tolerance: Fraction,
+    ) -> None:
+        """Begin with nothing known.
+
+        Args:
+            accounts: what queues hold and are entitled to.
+            queues: all queues, by position.
+            task_order_key: ranks tasks; the least is the most valuable.
+            tolerance: by what part shares may be exceeded before anything is on loan.
+
+        """
+        self._accounts = accounts
+        self._key = task_order_key
+        self._tolerance = tolerance
+        self._leaves = [_Leaf(queue.jobs) for queue in queues]
+
+    def record_change(self, leaf: int, task: TaskState) -> None:
+        """Take note that a task of a leaf was placed, evicted, or that this was undone."""
+        known = self._leaves[leaf]
+        if not known.is_known:
+            return
+        if task.uid not in known.loaned:
+            known.is_known = False
+        # What is covered does not depend on what is on loan.
+        elif task.status is TaskStatus.RUNNING:
+            known.gone -= {task.uid}
+        else:
+            known.gone |= {task.uid}
+
+    def has_backfill(self, leaf: int) -> bool:
+        """Return whether anything of a leaf uses what is promised to others. O(jobs)."""
+        return any(job.backfilling for job in self._leaves[leaf].jobs)
+
+    def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
+        """Return the units on loan of which something runs on a node, the least valuable first."""
+        known = self._leaf(leaf)
+        units = known.loans.get(node.index, [])
+        if not known.gone:
+            return list(units)
+        left: list[EvictionUnit] = []
+        for unit in units:
+            if any(task.uid in known.gone for task in unit.tasks):
+                continue
+            victims = [task for task in unit.victims if task.uid not in known.gone]
+            if len(victims) < len(unit.victims):  # a core whose surplus has gone already
+                left.append(EvictionUnit(unit.job, unit.tasks, victims, unit.value))
+            else:
+                left.append(unit)
+        return left
+
+    def nodes(self, leaf: int) -> Collection[int]:
+        """Return the indices of the nodes where something on loan runs, or did."""
+        return self._leaf(leaf).loans.keys()
+
+    def on_nodes(self, leaf: int) -> Vector:
+        """Return what a leaf is charged for that is on nodes already. O(tasks)."""
+        counts: dict[Vector, int] = {}
+        for job in self._leaves[leaf].jobs:
+            for task in job.tasks:
+                if task.status.occupies and not task.is_backfill:
+                    counts[task.resreq] = counts.get(task.resreq, 0) + 1
+        total: Vector = (0,) * len(self._accounts.held)
+        for vector, count in counts.items():
+            total = plus(total, tuple([amount * count for amount in vector]))
+        return total
+
+    def covered(self, leaf: int) -> Collection[EvictionUnit]:
+        """Return the units of a leaf that its share covers."""
+        return self._leaf(leaf).covered
+
+    def is_exposed(self, leaf: int, job: JobState) -> bool:
+        """Return whether what a job needs at least is on loan. O(tasks of the leaf)."""
+        known = self._leaf(leaf)
+        return any(u.is_core and u.job is job and u not in known.covered for u in known.units)
+
+    def _leaf(self, leaf: int) -> _Leaf:
+        known = self._leaves[leaf]
+        if known.is_known:
+            return known
+        units = [unit for job in known.jobs for unit in units_of(job, self._key)]
+        share = [of_all[leaf] for of_all in self._accounts.share]
+        covered = covered_units(units, share, self._tolerance)
+        loans: dict[int, list[EvictionUnit]] = {}
+        loaned: set[str] = set()
+        for unit in sorted(units, key=_value, reverse=True):
+            if unit in covered or not unit.is_whole or not unit.job.in_session:
+                continue
+            loaned.update(task.uid for task in unit.victims)
+            for node in {task.node: None for task in unit.tasks}:
+                assert node is not None
+                loans.setdefault(node.index, []).append(unit)
+        known.units, known.covered, known.loans = units, covered, loans
+        known.loaned, known.gone, known.is_known = frozenset(loaned), frozenset(), True
+        return known
+
+
+def _value(unit: EvictionUnit) -> tuple[object, ...]:
+    return unit.value

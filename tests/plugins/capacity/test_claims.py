@@ -1,0 +1,224 @@
+"""Whom reclaim evicts for whom, in examples on which schedulers differ."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from tests.plugins.capacity.worlds import amount, capacity_scheduler, evicted, job, node, singles
+
+from batchsched import (
+    NodeInfo,
+    Queue,
+    ResourceLimit,
+    Snapshot,
+    WhyPending,
+    next_snapshot,
+)
+
+
+def labelled(name: str, cpus: float, gpus: float = 0) -> NodeInfo:
+    return evolve(node(name, cpus, gpus), labels={"name": name})
+
+
+class TestExamplesOnWhichSchedulersDiffer:
+    X1 = (
+        [node("n1", 8)],
+        [Queue(name="q1", deserved=amount(3)), Queue(name="q2", deserved=amount(5))],
+        [job("q1", "four", size=4, on="n1"), job("q2", "one", on="n1"), job("q2", "more", size=4)],
+    )
+
+    def test_x1_a_task_larger_than_its_share_goes_once(self) -> None:
+        assert evicted(*self.X1)[0] == ["four-00"]
+
+    def test_x1_it_does_not_come_back_for_its_place(self) -> None:
+        nodes, queues, jobs = self.X1
+        scheduler = capacity_scheduler("reclaim", "allocate")
+        snapshot = Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+        evictions = []
+        for _ in range(6):
+            result = scheduler.schedule(snapshot)
+            evictions += [eviction.task_uid for eviction in result.evictions]
+            snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
+        assert evictions == ["four-00"]
+
+    def test_x2_only_what_is_short_counts(self) -> None:
+        queues = [
+            Queue(name="a", deserved=amount(30, 3)),
+            Queue(name="b", deserved=amount(30, 3)),
+            Queue(name="c", deserved=amount(40, 2)),
+        ]
+        running = [
+            *singles("b", "b", 3, size=25, gpus=1, on="n1"),
+            *singles("c", "c", 5, size=1, gpus=1, on="n1"),
+        ]
+        waiting = job("a", "a", size=1, gpus=1)
+        later = job("a", "later", size=40, at=1)
+        gone, _ = evicted([node("n1", 100, 8)], queues, [*running, waiting, later])
+        assert gone == ["c04-00", "b02-00"]  # gpus of c for the first, cpus of b for the second
+
+    def test_x3_only_below_the_queue_that_holds_more_than_its_share(self) -> None:
+        queues = [
+            Queue(name="X", deserved=amount(6)),
+            Queue(name="x1", parent="X", deserved=amount(3)),
+            Queue(name="x2", parent="X", deserved=amount(3)),
+            Queue(name="Y", deserved=amount(6)),
+            Queue(name="y1", parent="Y", deserved=amount(3)),
+            Queue(name="y2", parent="Y", deserved=amount(3)),
+        ]
+        jobs = [
+            *singles("x2", "x", 6, on="n1"),
+            *singles("y1", "y", 6, on="n1"),
+            job("y2", "claimant"),
+        ]
+        assert evicted([node("n1", 12)], queues, jobs)[0] == ["y05-00"]
+
+    def test_x4_not_from_a_queue_within_its_share_below_one_that_is_not(self) -> None:
+        queues = [
+            Queue(name="X", deserved=amount(6)),
+            Queue(name="x1", parent="X", deserved=amount(3)),
+            Queue(name="x2", parent="X", deserved=amount(3)),
+            Queue(name="Y", deserved=amount(6)),
+            Queue(name="y1", parent="Y"),
+        ]
+        jobs = [
+            job("x1", "a", size=2, on="g"),
+            *singles("x2", "x", 7, on="n1"),
+            *singles("y1", "y", 3, on="n1"),
+            job("y1", "claimant", size=2, only="g"),
+        ]
+        assert evicted([labelled("g", 2), labelled("n1", 10)], queues, jobs)[0] == []
+
+    X5 = (Queue(name="a", deserved=amount(10)), Queue(name="b", deserved=amount(10)))
+
+    @pytest.mark.parametrize(("at_minimum", "count"), [("whole-job", 20), ("protect", 0)])
+    def test_x5_a_gang_larger_than_its_share_goes_as_a_whole(
+        self, at_minimum: str, count: int
+    ) -> None:
+        jobs = [job("b", "gang", 20, minimum=20, on="n1"), job("a", "a", 10, minimum=10)]
+        gone, _ = evicted([node("n1", 20)], self.X5, jobs, at_minimum=at_minimum)
+        assert len(gone) == count
+
+    # b's share is 19: a tolerance of 0.05 of that is not enough for 20.
+    @pytest.mark.parametrize(("tolerance", "count"), [(0, 20), (0.05, 20), (0.1, 0)])
+    def test_x5_a_tolerance_spares_what_exceeds_a_share_by_little(
+        self, tolerance: float, count: int
+    ) -> None:
+        jobs = [job("b", "gang", 20, minimum=20, on="n1"), job("a", "a", 1)]
+        gone, _ = evicted([node("n1", 20)], self.X5, jobs, tolerance=tolerance)
+        assert len(gone) == count
+
+    def test_x6_shares_that_do_not_come_out_even_move_nothing(self) -> None:
+        queues = [Queue(name="a"), *(Queue(name=name, creation_time=1) for name in "bc")]
+        jobs = [
+            *singles("a", "a", 3, on="n1"),
+            *singles("b", "b", 4, on="n1"),
+            *singles("c", "c", 3, on="n1"),
+            *(one for queue in "abc" for one in singles(queue, f"more-{queue}", 3)),
+        ]
+        gone, result = evicted([node("n1", 10)], queues, jobs)
+        assert gone == []
+        reason = result.pending["more-a00-00"]
+        assert reason.why is WhyPending.ABOVE_FAIR_SHARE
+        assert "queue 'a' would hold 4 of cpu, 0.667 more than its share" in reason.text
+
+
+class TestCover:
+    QUEUES = (Queue(name="a", weight=5), Queue(name="b"))
+
+    def world(self, only: str | None) -> list[object]:
+        return [
+            [labelled("n1", 5), labelled("n2", 1)],
+            self.QUEUES,
+            [
+                job("a", "z", size=5, on="n1"),
+                job("a", "w", size=1, on="n2", at=1, only="n2"),
+                job("b", "claimant", only=only),
+            ],
+        ]
+
+    def test_q7_what_is_borrowed_does_not_expose_what_is_covered(self) -> None:
+        assert evicted(*self.world(None))[0] == ["w-00"]  # type: ignore[arg-type]
+
+    def test_q7_what_is_covered_is_never_evicted(self) -> None:
+        assert evicted(*self.world("n1"))[0] == []  # type: ignore[arg-type]
+
+    def test_the_most_valuable_is_covered_first(self) -> None:
+        jobs = [
+            *singles("a", "old", 4, on="n1"),
+            *singles("a", "important", 2, on="n1", at=9, priority=5),
+            *singles("b", "b", 3),
+        ]
+        gone, _ = evicted([node("n1", 6)], [Queue(name="a"), Queue(name="b")], jobs)
+        assert gone == ["old03-00", "old02-00", "old01-00"]
+
+    def test_surplus_goes_before_a_job_that_is_needed_as_a_whole(self) -> None:
+        jobs = [
+            job("a", "pair", 2, minimum=2, on="n1", at=5),
+            job("a", "elastic", 4, minimum=1, on="n1"),
+            job("b", "b", 3, minimum=3),
+        ]
+        gone, _ = evicted([node("n1", 6)], [Queue(name="a"), Queue(name="b")], jobs)
+        assert gone == ["elastic-03", "elastic-02", "elastic-01"]
+
+    def test_a_gang_claims_all_that_it_needs_or_nothing(self) -> None:
+        jobs = [*singles("a", "a", 6, on="n1"), job("b", "b", 4, minimum=4)]
+        gone, result = evicted([node("n1", 6)], [Queue(name="a"), Queue(name="b")], jobs)
+        assert gone == []
+        assert result.pending["b-00"].why is WhyPending.ABOVE_FAIR_SHARE
+
+    def test_a_job_behind_one_that_asks_for_too_much_is_served(self) -> None:
+        jobs = [
+            *singles("a", "a", 6, on="n1"),
+            job("b", "big", 4, minimum=4),
+            job("b", "small", at=1),
+        ]
+        gone, _ = evicted([node("n1", 6)], [Queue(name="a"), Queue(name="b")], jobs)
+        assert len(gone) == 1
+
+    def test_what_is_kept_for_others_is_made_free_again(self) -> None:
+        # Nothing is short on the node, but c holds what keeps b from its share.
+        queues = [Queue(name="a", guarantee=amount(4)), Queue(name="b"), Queue(name="c")]
+        jobs = [*singles("c", "c", 6, on="n1"), *singles("b", "b", 3)]
+        gone, _ = evicted([node("n1", 10)], queues, jobs)
+        assert gone == ["c05-00", "c04-00", "c03-00"]
+
+    def test_what_is_above_a_limit_is_on_loan(self) -> None:
+        queues = [Queue(name="a", limit=ResourceLimit(milli_cpu=2000)), Queue(name="b")]
+        jobs = [*singles("a", "a", 6, on="n1"), *singles("b", "b", 2)]
+        assert evicted([node("n1", 6)], queues, jobs)[0] == ["a05-00", "a04-00"]
+
+    def test_the_node_where_the_fewest_go(self) -> None:
+        jobs = [
+            job("a", "six", 6, minimum=6, on="n1"),
+            job("a", "two", 2, size=3, minimum=2, on="n2", at=1),
+            job("b", "b"),
+        ]
+        gone, _ = evicted([node("n1", 6), node("n2", 6)], [Queue(name="a"), Queue(name="b")], jobs)
+        assert gone == ["two-01", "two-00"]
+
+    def test_what_its_queue_keeps_its_share_without_goes_first(self) -> None:
+        # On n1 one task would take a below its share; n2 has one that does not.
+        queues = [Queue(name="a"), Queue(name="b")]
+        jobs = [
+            job("a", "two", 2, size=2, minimum=0, on="n1"),
+            job("a", "one", 1, minimum=0, on="n2", at=-1),
+            job("b", "b"),
+            job("b", "here", 1, size=2, on="n3"),
+        ]
+        gone, _ = evicted([node("n1", 4), node("n2", 1), node("n3", 2)], queues, jobs)
+        assert gone == ["two-01"]
+
+
+class TestLevelling:
+    def test_siblings_above_their_shares_level_if_asked_to(self) -> None:
+        # Neither can have its share: the third asks for what fits nowhere.
+        queues = [Queue(name="a"), Queue(name="b"), Queue(name="c")]
+        jobs = [
+            *singles("a", "a", 9, on="n1"),
+            *singles("b", "b", 3, on="n1"),
+            *singles("b", "more", 4),
+            job("c", "giant", size=13),
+        ]
+        world = ([node("n1", 12)], queues, jobs)
+        assert evicted(*world)[0] == ["a08-00"]
+        assert evicted(*world, level=True)[0] == ["a08-00", "a07-00"]

@@ -1,0 +1,198 @@
+"""The laws R1 to R7: why reclaim cannot go round in circles, and what it always finds.
+
+A queue's word lists its units, the most valuable first: 1 for one that runs and is covered. Words
+are compared as lists are. Jobs here are one task, or gangs that need all of their tasks, so that
+units stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from attrs import evolve
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.plugins.capacity.worlds import capacity_config, capacity_scheduler, crowded
+
+from batchsched import CycleResult, JobInfo, Snapshot, TaskInfo, TaskStatus, next_snapshot
+from batchsched.testing.reference.capacity import Capacity
+from batchsched.testing.reference.conf import read_conf
+from batchsched.testing.reference.session import Session
+
+WORLDS = crowded(only_whole=True)
+
+
+def capacity_of(snapshot: Snapshot) -> Capacity:
+    """What the plugin would find, by plain loops, if a session opened."""
+    capacity = Session(snapshot, read_conf(capacity_config("reclaim"))).tiers.capacity
+    assert capacity is not None
+    return capacity
+
+
+def with_places(snapshot: Snapshot, result: CycleResult) -> Snapshot:
+    """The cluster once all that was decided has come about, and what was evicted waits again."""
+
+    def settled(task: TaskInfo) -> TaskInfo:
+        outcome = result.tasks.get(task.uid)
+        if outcome is None:
+            return task
+        if outcome.status in (TaskStatus.PIPELINED, TaskStatus.BINDING, TaskStatus.RUNNING):
+            return evolve(task, status=TaskStatus.RUNNING, node_name=outcome.node_name)
+        return evolve(task, status=TaskStatus.PENDING, node_name=None)
+
+    jobs = [evolve(one, tasks=[settled(task) for task in one.tasks]) for one in snapshot.jobs]
+    return evolve(snapshot, jobs=jobs)
+
+
+def in_value_order(jobs: Sequence[JobInfo]) -> list[tuple[JobInfo, tuple[TaskInfo, ...]]]:
+    """The units of jobs, whether or not they run: cores, by their most valuable task."""
+
+    def key(task: TaskInfo) -> tuple[int, float, str]:
+        return -task.priority, task.creation_time, task.uid
+
+    cores, surplus = [], []
+    for one in jobs:
+        tasks = tuple(sorted(one.tasks, key=key))
+        if len(tasks) <= max(1, one.min_available):
+            (cores if one.min_available else surplus).append((key(tasks[0]), one, tasks))
+        else:  # tasks that need one of them: which is the core depends on which run
+            cores.extend((key(task), one, (task,)) for task in tasks)
+    units = [*sorted(cores, key=lambda u: u[0]), *sorted(surplus, key=lambda u: u[0])]
+    return [(one, tasks) for _, one, tasks in units]
+
+
+def words_of(snapshot: Snapshot) -> dict[str, list[int]]:
+    """The word of each leaf."""
+    capacity = capacity_of(snapshot)
+    words: dict[str, list[int]] = {}
+    for leaf in capacity.leaves():
+        covered = {task.uid for unit in capacity.covered(leaf) for task in unit.tasks}
+        jobs = [one for one in snapshot.jobs if one.queue == leaf]
+        words[leaf] = [
+            int(all(task.uid in covered for task in tasks)) for _, tasks in in_value_order(jobs)
+        ]
+    return words
+
+
+def whole_jobs(snapshot: Snapshot) -> Snapshot:
+    """The same cluster with each job of several tasks, of which one is needed, split up."""
+    jobs: list[JobInfo] = []
+    for one in snapshot.jobs:
+        if one.min_available == len(one.tasks):
+            jobs.append(one)
+        else:
+            jobs += [
+                evolve(one, name=f"{one.name}-{n}", tasks=[task], min_available=1)
+                for n, task in enumerate(one.tasks)
+            ]
+    return evolve(snapshot, jobs=jobs)
+
+
+def reclaim(snapshot: Snapshot, **arguments: object) -> CycleResult:
+    return capacity_scheduler("reclaim", **arguments).schedule(snapshot)
+
+
+@given(WORLDS.map(whole_jobs))
+def test_r1_a_claim_raises_the_word_of_its_queue_and_lowers_none(snapshot: Snapshot) -> None:
+    result = reclaim(snapshot)
+    before, after = words_of(snapshot), words_of(with_places(snapshot, result))
+    for leaf, word in before.items():
+        assert after[leaf] >= word
+    queue_of = {task.uid: one.queue for one in snapshot.jobs for task in one.tasks}
+    for eviction in result.evictions:
+        claimant = queue_of[eviction.for_task_uid]
+        assert after[claimant] > before[claimant]
+
+
+@given(WORLDS.map(whole_jobs))
+def test_r2_placing_lowers_no_word(snapshot: Snapshot) -> None:
+    result = capacity_scheduler("allocate").schedule(snapshot)
+    before, after = words_of(snapshot), words_of(with_places(snapshot, result))
+    for leaf, word in before.items():
+        assert after[leaf] >= word
+
+
+@given(crowded(), st.booleans())
+def test_r3_nothing_that_is_covered_is_evicted(snapshot: Snapshot, level: bool) -> None:
+    result = reclaim(snapshot, level=level)
+    capacity = capacity_of(snapshot)
+    covered = {
+        task.uid
+        for leaf in capacity.leaves()
+        for unit in capacity.covered(leaf)
+        for task in unit.tasks
+    }
+    assert not covered & {eviction.task_uid for eviction in result.evictions}
+
+
+@given(WORLDS.map(whole_jobs))
+def test_r4_nobody_claims_back_from_its_claimant(snapshot: Snapshot) -> None:
+    result = reclaim(snapshot)
+    assume(result.evictions)
+    queue_of = {task.uid: one.queue for one in snapshot.jobs for task in one.tasks}
+    lost = {(queue_of[e.for_task_uid], queue_of[e.task_uid]) for e in result.evictions}
+    placed = with_places(snapshot, result)
+    claims = {eviction.for_task_uid for eviction in result.evictions}
+    then = reclaim(placed)
+    for eviction in then.evictions:
+        pair = queue_of[eviction.task_uid], queue_of[eviction.for_task_uid]
+        assert pair not in lost or eviction.task_uid not in claims
+
+
+@given(crowded(), st.integers(0, 8))
+def test_r5_what_is_borrowed_exposes_nothing(snapshot: Snapshot, who: int) -> None:
+    # Without what is on loan, all that was covered is covered still, and nothing else.
+    capacity = capacity_of(snapshot)
+    leaf = capacity.leaves()[who % len(capacity.leaves())]
+    loans = {task.uid for unit in capacity.on_loan(leaf) for task in unit.victims}
+    jobs = [
+        evolve(
+            one,
+            tasks=[
+                evolve(task, status=TaskStatus.PENDING, node_name=None)
+                if task.uid in loans
+                else task
+                for task in one.tasks
+            ],
+        )
+        for one in snapshot.jobs
+    ]
+    without = capacity_of(evolve(snapshot, jobs=jobs))
+    without.share = capacity.share
+    uids = [[t.uid for t in unit.tasks] for unit in capacity.covered(leaf)]
+    assert [[t.uid for t in unit.tasks] for unit in without.covered(leaf)] == uids
+
+
+@given(crowded(max_nodes=1, pinned=False, only_whole=True))
+def test_r6_in_one_pool_a_claim_up_to_the_root_is_always_met(snapshot: Snapshot) -> None:
+    snapshot = whole_jobs(snapshot)
+    waiting = [one for one in snapshot.jobs if one.tasks[0].status is TaskStatus.PENDING]
+    assume(waiting)
+    alone = evolve(
+        snapshot, jobs=[one for one in snapshot.jobs if one not in waiting or one is waiting[0]]
+    )
+    capacity = capacity_of(alone)
+    claim = capacity.claim(waiting[0], list(waiting[0].tasks))
+    top = capacity.queue(waiting[0].queue)
+    while top.parent is not None:
+        top = capacity.queue(top.parent)
+    assume(claim is not None and top.name in claim.reach)
+    result = reclaim(alone)
+    for task in waiting[0].tasks:
+        assert result.tasks[task.uid].node_name is not None
+
+
+@pytest.mark.parametrize(
+    "order", ["reclaim allocate", "allocate reclaim", "preempt reclaim allocate"]
+)
+@given(snapshot=crowded(), level=st.booleans())
+def test_r7_no_task_goes_and_comes_for_ever(order: str, snapshot: Snapshot, level: bool) -> None:
+    scheduler = capacity_scheduler(*order.split(), level=level)
+    evictions = []
+    for cycle in range(24):
+        result = scheduler.schedule(snapshot)
+        evictions.append(len(result.evictions))
+        snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1 + cycle)
+    # Nothing arrives and nothing ends: there are finitely many claims, here few.
+    assert not any(evictions[12:]), evictions
