@@ -31,8 +31,11 @@ MYPY_ANSWER = re.compile(r":(\d+): note: Revealed type is (.*)$")
 PYRIGHT_ANSWER = re.compile(r":(\d+):\d+ - information: Type of \"(?:.*?)\" is \"(.*)\"$")
 
 
-INTERNAL = (".testing.reference", ".vectorised.node_matrix", ".vectorised.score_array")
-"""Modules for nobody else: a second implementation, and arrays, whose own types have Any."""
+INTERNAL = (
+    *(".testing.reference", ".vectorised.node_matrix", ".vectorised.score_array"),
+    ".serialisation",
+)
+"""Modules for nobody else: a second implementation, and what is made of arrays and annotations."""
 
 
 def public_modules() -> Iterator[ModuleType]:
@@ -42,7 +45,11 @@ def public_modules() -> Iterator[ModuleType]:
     for found in pkgutil.walk_packages(package.__path__, "batchsched."):
         is_private = any(part.startswith("_") for part in found.name.split("."))
         if not is_private and not any(part in found.name for part in INTERNAL):
-            yield importlib.import_module(found.name)
+            module = importlib.import_module(found.name)
+            package_of_it, _, name = found.name.rpartition(".")
+            # A function of the same name stands before it in its package, which exports the rest.
+            if getattr(sys.modules[package_of_it], name) is module:
+                yield module
 
 
 def public_names(module: ModuleType) -> list[str]:

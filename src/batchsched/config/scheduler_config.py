@@ -24,7 +24,7 @@ from batchsched.errors import ConfigError, Fault
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.notice import Notice, NoticeCollector
 from batchsched.model.serialisation import Format, JsonValue
-from batchsched.model.validation.values import shown
+from batchsched.model.validation.values import is_of, shown
 
 __all__ = ["ENABLE_FLAGS", "ActionOption", "PluginOption", "SchedulerConfig", "Tier"]
 
@@ -107,7 +107,7 @@ did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
         actions, tiers = reader.read(mapping)
         paths = (reader.action_paths, reader.plugin_paths)
         known = default_registry() if registry is None else registry
-        if collector is not None and isinstance(known, Registry):
+        if collector is not None and is_of(known, Registry):
             actions, tiers, paths = without_unknown(actions, tiers, paths, known, collector)
         names_too = registry is not None
         faults = config_faults(actions, tiers, known, names_too=names_too, paths=paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.reasons import Unfit
@@ -92,10 +92,10 @@ def guarded(
     return tell
 
 
-def takes_need(function: Callable[..., object]) -> bool:
+def takes_need(function: object) -> bool:
     """Return whether a `queue_order_key` asks for the need besides the queue."""
     try:
-        parameters = signature(function).parameters.values()
+        parameters = signature(cast("Callable[[], object]", function)).parameters.values()
     except (TypeError, ValueError):  # of something built in nothing is known
         return False
     positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

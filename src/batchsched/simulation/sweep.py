@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, cast, final
+from typing import Protocol, TypeVar, cast, final
 
 from attrs import frozen
 
@@ -22,16 +22,21 @@ __all__ = ["Executor", "Pair", "Row", "SweepTable", "sweep"]
 SHOWN = ("bsld", "wait", "response", "utilisation")
 
 
-class _Future(Protocol):
-    def result(self) -> Any:
+_AnswerT = TypeVar("_AnswerT")
+_AnswerT_co = TypeVar("_AnswerT_co", covariant=True)
+
+
+class _Future(Protocol[_AnswerT_co]):
+    def result(self) -> _AnswerT_co:
         """Return what came of it."""
+        ...
 
 
 class Executor(Protocol):
     """Whatever runs functions elsewhere: any `concurrent.futures.Executor`, and others like it."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any) -> _Future:
-        """Have a function called with these arguments."""
+    def submit(self, fn: Callable[[], _AnswerT], /) -> _Future[_AnswerT]:
+        """Have a function called."""
         ...
 
 
