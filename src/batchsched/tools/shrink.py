@@ -7,7 +7,7 @@ chunks of halving size; objects go together with what depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
@@ -17,6 +17,16 @@ from batchsched.errors import Fault, FaultsError, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Amount, Resource
 from batchsched.model.snapshot import Snapshot
+from batchsched.tools.reductions import (
+    PLACES,
+    part_of,
+    with_half_gangs,
+    with_queues_joined,
+    without_jobs,
+    without_nodes,
+    without_queues,
+    without_tasks,
+)
 from batchsched.tools.rename import neutral_names
 
 __all__ = ["shrink"]
@@ -57,7 +67,8 @@ def shrink(
             `holds` is not true with neutral names, nothing is renamed.
 
     Raises:
-        SnapshotError: `holds` is not true for `snapshot` to begin with.
+        SnapshotError: `holds` is not true for `snapshot` to begin with (nor, if it is large, for
+            the first parts of it that are looked at).
 
     >>> from batchsched import schedule
     >>> one = Resource(milli_cpu=1000)
@@ -76,10 +87,10 @@ def shrink(
     (0, [('j1', 1)])
 
     """
-    if not holds(snapshot):
+    search = _Search(snapshot, holds)
+    if not search.take_a_part() and not holds(snapshot):
         problem = "what is to be shown does not hold for it; nothing can be taken away from it"
         raise SnapshotError([Fault("snapshot", problem)])
-    search = _Search(snapshot, holds)
     before: Snapshot | None = None
     while before != search.best:
         before = search.best
@@ -89,6 +100,10 @@ def shrink(
     if neutral:
         search.try_(lambda: neutral_names(search.best))
     return search.best
+
+
+_PARTS = (2, 8, 32, 128, 512)
+_LARGE = 32
 
 
 class _Search:
@@ -110,19 +125,34 @@ class _Search:
 
     # Taking away
 
+    def take_a_part(self) -> bool:
+        """Go on with a small part of a large snapshot, if it holds for one; return whether.
+
+        Small parts are looked at quickly, and what is of interest is mostly in many of them.
+        """
+        if max(len(self.best.nodes), len(self.best.jobs)) < _LARGE:
+            return False
+        for size in _PARTS:
+            if 2 * size >= max(len(self.best.nodes), len(self.best.jobs)):
+                return False
+            for place in range(PLACES):
+                if self.try_(partial(part_of, self.best, size, place)):
+                    return True
+        return False
+
     def take_away(self) -> None:
         """Take away nodes, jobs, queues and tasks, as many as go."""
-        self._without(lambda: [node.name for node in self.best.nodes], _without_nodes)
-        self._without(lambda: [job.uid for job in self.best.jobs], _without_jobs)
-        self._without(lambda: [queue.name for queue in self.best.queues], _without_queues)
-        self._without(lambda: [queue.name for queue in self.best.queues], _with_queues_joined)
-        self._without(self._gangs, _with_half_gangs)
-        self._without(lambda: [task.uid for task in self.best.other_tasks], _without_tasks)
+        self._without(lambda: [node.name for node in self.best.nodes], without_nodes)
+        self._without(lambda: [job.uid for job in self.best.jobs], without_jobs)
+        self._without(lambda: [queue.name for queue in self.best.queues], without_queues)
+        self._without(lambda: [queue.name for queue in self.best.queues], with_queues_joined)
+        self._without(self._gangs, with_half_gangs)
+        self._without(lambda: [task.uid for task in self.best.other_tasks], without_tasks)
         self._without(
-            lambda: [task.uid for job in self.best.jobs for task in job.tasks], _without_tasks
+            lambda: [task.uid for job in self.best.jobs for task in job.tasks], without_tasks
         )
         # With a node go its tasks: it may be that the node goes only if they wait instead.
-        self._without(lambda: [node.name for node in self.best.nodes], _without_nodes)
+        self._without(lambda: [node.name for node in self.best.nodes], without_nodes)
 
     def _gangs(self) -> list[str]:
         return [job.uid for job in self.best.jobs if len(job.tasks) > 1]
@@ -272,78 +302,6 @@ def _with_task(job: int, snapshot: Snapshot, position: int, task: TaskInfo) -> S
 
 def _with_other(snapshot: Snapshot, position: int, task: TaskInfo) -> Snapshot:
     return evolve(snapshot, other_tasks=_replaced(snapshot.other_tasks, position, task))
-
-
-def _without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some nodes and the tasks on them, and jobs left with none."""
-
-    def stays(task: TaskInfo) -> bool:
-        return task.node_name not in names
-
-    return evolve(
-        snapshot,
-        nodes=[node for node in snapshot.nodes if node.name not in names],
-        jobs=_jobs_with(snapshot.jobs, stays),
-        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
-    )
-
-
-def _without_jobs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    return evolve(snapshot, jobs=[job for job in snapshot.jobs if job.uid not in uids])
-
-
-def _without_queues(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
-    return evolve(
-        snapshot,
-        queues=[queue for queue in snapshot.queues if queue.name not in names],
-        jobs=[job for job in snapshot.jobs if job.queue not in names],
-    )
-
-
-def _with_queues_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some queues, whose jobs draw on the first that is left."""
-    left = [queue for queue in snapshot.queues if queue.name not in names]
-    if not left:
-        return snapshot
-    jobs = [evolve(job, queue=left[0].name) if job.queue in names else job for job in snapshot.jobs]
-    return evolve(snapshot, queues=left, jobs=jobs)
-
-
-def _without_tasks(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    def stays(task: TaskInfo) -> bool:
-        return task.uid not in uids
-
-    return evolve(
-        snapshot,
-        jobs=_jobs_with(snapshot.jobs, stays),
-        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
-    )
-
-
-def _with_half_gangs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    """Return the snapshot with half of the tasks of some jobs, which need half as many."""
-    jobs: list[JobInfo] = []
-    for job in snapshot.jobs:
-        if job.uid in uids:
-            tasks = job.tasks[: (len(job.tasks) + 1) // 2]
-            jobs.append(evolve(job, tasks=tasks, min_available=(job.min_available + 1) // 2))
-        else:
-            jobs.append(job)
-    return evolve(snapshot, jobs=jobs)
-
-
-def _jobs_with(jobs: Iterable[JobInfo], stays: Callable[[TaskInfo], bool]) -> list[JobInfo]:
-    """Return jobs with the tasks that stay; they need no more tasks than they have then."""
-    changed: list[JobInfo] = []
-    for job in jobs:
-        tasks = [task for task in job.tasks if stays(task)]
-        if len(tasks) == len(job.tasks):
-            changed.append(job)
-        elif tasks:
-            could = job.min_available > len(job.tasks)
-            least = job.min_available if could else min(job.min_available, len(tasks))
-            changed.append(evolve(job, tasks=tasks, min_available=least))
-    return changed
 
 
 # Amounts

@@ -1,0 +1,121 @@
+"""Smaller snapshots: without some objects, each with what depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from attrs import evolve
+
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.snapshot import Snapshot
+
+__all__ = [
+    "PLACES",
+    "part_of",
+    "with_half_gangs",
+    "with_queues_joined",
+    "without_jobs",
+    "without_nodes",
+    "without_queues",
+    "without_tasks",
+]
+
+ItemT = TypeVar("ItemT")
+
+PLACES = 3
+"""How many parts of one size are looked at: the first, one in the middle, and the last."""
+
+
+def without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some nodes and the tasks on them, and jobs left with none."""
+
+    def stays(task: TaskInfo) -> bool:
+        return task.node_name not in names
+
+    return evolve(
+        snapshot,
+        nodes=[node for node in snapshot.nodes if node.name not in names],
+        jobs=_jobs_with(snapshot.jobs, stays),
+        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
+    )
+
+
+def part_of(snapshot: Snapshot, size: int, place: int) -> Snapshot:
+    """Return some of the nodes with what is on them, and some of the jobs that only wait."""
+    gone = frozenset(node.name for node in snapshot.nodes) - {
+        node.name for node in _slice(snapshot.nodes, size, place)
+    }
+    left = without_nodes(snapshot, gone)
+    waiting = [job for job in left.jobs if all(task.node_name is None for task in job.tasks)]
+    kept = {job.uid for job in _slice(waiting, size, place)}
+    dropped = {job.uid for job in waiting} - kept
+    return without_jobs(left, frozenset(dropped))
+
+
+def _slice(items: Sequence[ItemT], size: int, place: int) -> Sequence[ItemT]:
+    """Return as many items: the first, those in the middle, or the last."""
+    start = max(0, len(items) - size) * place // (PLACES - 1)
+    return items[start : start + size]
+
+
+def without_jobs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some jobs."""
+    return evolve(snapshot, jobs=[job for job in snapshot.jobs if job.uid not in uids])
+
+
+def without_queues(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some queues and their jobs."""
+    return evolve(
+        snapshot,
+        queues=[queue for queue in snapshot.queues if queue.name not in names],
+        jobs=[job for job in snapshot.jobs if job.queue not in names],
+    )
+
+
+def with_queues_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some queues, whose jobs draw on the first that is left."""
+    left = [queue for queue in snapshot.queues if queue.name not in names]
+    if not left:
+        return snapshot
+    jobs = [evolve(job, queue=left[0].name) if job.queue in names else job for job in snapshot.jobs]
+    return evolve(snapshot, queues=left, jobs=jobs)
+
+
+def without_tasks(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some tasks, and jobs left with none."""
+
+    def stays(task: TaskInfo) -> bool:
+        return task.uid not in uids
+
+    return evolve(
+        snapshot,
+        jobs=_jobs_with(snapshot.jobs, stays),
+        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
+    )
+
+
+def with_half_gangs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Return the snapshot with half of the tasks of some jobs, which need half as many."""
+    jobs: list[JobInfo] = []
+    for job in snapshot.jobs:
+        if job.uid in uids:
+            tasks = job.tasks[: (len(job.tasks) + 1) // 2]
+            jobs.append(evolve(job, tasks=tasks, min_available=(job.min_available + 1) // 2))
+        else:
+            jobs.append(job)
+    return evolve(snapshot, jobs=jobs)
+
+
+def _jobs_with(jobs: Iterable[JobInfo], stays: Callable[[TaskInfo], bool]) -> list[JobInfo]:
+    """Return jobs with the tasks that stay; they need no more tasks than they have then."""
+    changed: list[JobInfo] = []
+    for job in jobs:
+        tasks = [task for task in job.tasks if stays(task)]
+        if len(tasks) == len(job.tasks):
+            changed.append(job)
+        elif tasks:
+            could = job.min_available > len(job.tasks)
+            least = job.min_available if could else min(job.min_available, len(tasks))
+            changed.append(evolve(job, tasks=tasks, min_available=least))
+    return changed
