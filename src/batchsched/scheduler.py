@@ -62,7 +62,8 @@ class Scheduler:
     Traceback (most recent call last):
     ...
     batchsched.errors.ConfigError: tiers[0].plugins[0]: plugin 'drff' is not registered; \
-did you mean 'drf'? known: conformance, drf, gang, nodeorder, predicates, priority, proportion
+did you mean 'drf'? known: capacity, conformance, drf, fcfs, gang, las, nodeorder, \
+predicates, priority, proportion, sjf, sla
 
     """
 

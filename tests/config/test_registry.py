@@ -14,12 +14,12 @@ def make(_: object) -> Opens:
     return Opens(Saying(job_ready=lambda _: True))
 
 
-def test_the_default_registry_has_seven_plugins_and_five_actions() -> None:
+def test_the_default_registry_has_all_plugins_and_actions() -> None:
     registry = default_registry()
-    assert registry.plugin_names == (
-        *("conformance", "drf", "gang", "nodeorder", "predicates", "priority", "proportion"),
+    assert " ".join(registry.plugin_names) == (
+        "capacity conformance drf fcfs gang las nodeorder predicates priority proportion sjf sla"
     )
-    assert registry.action_names == ("allocate", "backfill", "preempt", "reclaim", "reserve")
+    assert " ".join(registry.action_names) == "allocate backfill plan preempt reclaim reserve"
 
 
 def test_each_default_registry_is_a_new_one() -> None:

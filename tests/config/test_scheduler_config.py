@@ -24,7 +24,10 @@ from batchsched import (
 from batchsched.config.scheduler_config import ENABLE_FLAGS
 from batchsched.testing import configs
 
-PLUGINS = "conformance, drf, gang, nodeorder, predicates, priority, proportion"
+PLUGINS = (
+    "capacity, conformance, drf, fcfs, gang, las, nodeorder, predicates, priority, "
+    "proportion, sjf, sla"
+)
 ACTIONS = "allocate, backfill, plan, preempt, reclaim, reserve"
 FLAGS = (
     "enableJobOrder, enableQueueOrder, enableTaskOrder, enablePredicate, enableNodeOrder, "

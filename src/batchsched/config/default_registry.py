@@ -12,11 +12,15 @@ from batchsched.config.registry import Registry
 from batchsched.plugins.capacity import CapacityPlugin
 from batchsched.plugins.conformance import ConformancePlugin
 from batchsched.plugins.drf import DrfPlugin
+from batchsched.plugins.fcfs import FcfsPlugin
 from batchsched.plugins.gang import GangPlugin
+from batchsched.plugins.las import LasPlugin
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
+from batchsched.plugins.sjf import SjfPlugin
+from batchsched.plugins.sla import SlaPlugin
 
 __all__ = ["default_registry"]
 
@@ -32,6 +36,10 @@ def default_registry() -> Registry:
     registry.register_plugin("predicates", PredicatesPlugin.from_arguments)
     registry.register_plugin("priority", PriorityPlugin.from_arguments)
     registry.register_plugin("proportion", ProportionPlugin.from_arguments)
+    registry.register_plugin("fcfs", FcfsPlugin.from_arguments)
+    registry.register_plugin("las", LasPlugin.from_arguments)
+    registry.register_plugin("sjf", SjfPlugin.from_arguments)
+    registry.register_plugin("sla", SlaPlugin.from_arguments)
     registry.register_action("allocate", AllocateAction.from_arguments)
     registry.register_action("backfill", BackfillAction.from_arguments)
     registry.register_action("plan", PlanAction.from_arguments)

@@ -29,8 +29,8 @@ class Registry:
 
     >>> from batchsched import default_registry
     >>> registry = default_registry()
-    >>> registry.plugin_names
-    ('conformance', 'drf', 'gang', 'nodeorder', 'predicates', 'priority', 'proportion')
+    >>> print(*registry.plugin_names)
+    capacity conformance drf fcfs gang las nodeorder predicates priority proportion sjf sla
     >>> registry.action_names
     ('allocate', 'backfill', 'plan', 'preempt', 'reclaim', 'reserve')
     """

@@ -102,7 +102,6 @@ UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
         _field("spec.networkTopology", "ignored: nodes are chosen whatever lies between them"),
         _field("spec.subGroupPolicy", "ignored: the group starts as one gang of minMember pods"),
         _annotation("volcano.sh/preemptable", "ignored: plugins alone say who may be evicted"),
-        _annotation("sla-waiting-time", "ignored: the group does not gain priority by waiting"),
     ),
     "Queue": (
         _field("spec.capability", "ignored: the queue has no upper limit"),

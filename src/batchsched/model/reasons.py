@@ -42,6 +42,8 @@ class UnfitReason(Enum):
     RESERVED = "NodeResourceReserved"
     PLANNED = "Planned"
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
+    NOT_ITS_TURN = "NotItsTurn"
+    """A job that came before waits. About a job, not a node."""
     QUEUE_LIMIT = "QueueLimit"
     """With it, a queue would hold more than it may. About a queue, not a node."""
     QUEUE_CLOSED = "QueueClosed"
@@ -69,6 +71,7 @@ _UNFIT_TEXTS = {
     UnfitReason.QUEUE_LIMIT: "{detail}",
     UnfitReason.QUEUE_CLOSED: "{detail}",
     UnfitReason.ABOVE_FAIR_SHARE: "{detail}",
+    UnfitReason.NOT_ITS_TURN: "{detail}",
     UnfitReason.PLANNED: "node(s) would delay a planned start",
     UnfitReason.REFUSED_BY_PLUGIN: "node(s) were refused by plugin {plugin}: {detail}",
 }

@@ -110,6 +110,19 @@ known: strategy, weight"]
             return default
         return value
 
+    def ascending(self, name: str) -> tuple[float, ...]:
+        """Return numbers that are given in one text, with commas, each more than the last."""
+        self._asked.add(name)
+        if name not in self._given:
+            return ()
+        numbers = [_number(part) for part in str(self._given[name]).split(",")]
+        found = [number for number in numbers if number is not None]
+        if len(found) < len(numbers) or found != sorted(set(found)):
+            message = f"expected ascending numbers such as '10, 20', got {shown(self._given[name])}"
+            self._fault(name, message)
+            return ()
+        return tuple(found)
+
     def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
         """Return one of `choices`."""
         value = self.text(name, default=default)

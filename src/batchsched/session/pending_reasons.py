@@ -38,6 +38,7 @@ _WHY_LEFT_OUT = {
 _WHY_REFUSED = {
     UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
     UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
+    UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
 }
 
 

@@ -1,0 +1,62 @@
+"""fcfs: jobs go as they came, and none overtakes."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.status import TaskStatus
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.needs import Need
+from batchsched.state.records import JobState, QueueState
+
+__all__ = ["FcfsPlugin"]
+
+
+@frozen(kw_only=True)
+class FcfsPlugin:
+    """Orders jobs by `JobInfo.creation_time`; none takes anything before an earlier one starts.
+
+    It is about the jobs of one queue. A job that has started (its minimum holds resources) does
+    not hold up others.
+    """
+
+    strict: bool = True
+    """Whether jobs wait for those of their queue that came before. If not, it only orders."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> FcfsPlugin:
+        """Read ``strict``."""
+        return cls(strict=arguments.boolean("strict", default=True))
+
+    def open(self, _view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _Strict() if self.strict else _InOrder()
+
+
+class _InOrder:
+    def job_order_key(self, job: JobState, /) -> float:
+        return job.info.creation_time
+
+
+class _Strict(_InOrder):
+    def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
+        mine = _arrival(need.job)
+        for job in queue.jobs:
+            if _arrival(job) < mine and _waits_to_start(job):
+                detail = f"job {job.uid!r} came before and waits"
+                return Unfit(UnfitReason.NOT_ITS_TURN, "fcfs", detail)
+        return None
+
+
+def _arrival(job: JobState) -> tuple[float, str]:
+    return job.info.creation_time, job.uid
+
+
+def _waits_to_start(job: JobState) -> bool:
+    return (
+        job.in_session
+        and job.ready_count < max(1, job.min_available)
+        and any(t.status is TaskStatus.PENDING and not t.is_best_effort for t in job.tasks)
+    )

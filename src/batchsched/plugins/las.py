@@ -1,0 +1,67 @@
+"""las: the job that has attained least service goes first."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from attrs import frozen
+
+from batchsched.model.cluster import TaskInfo
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.records import JobState
+
+__all__ = ["LasPlugin"]
+
+_IN_THOUSANDTHS = 1000
+
+
+@frozen(kw_only=True)
+class LasPlugin:
+    """Orders jobs by the service that their tasks attained in all runs, present ones included.
+
+    With levels, jobs on the same level are equal, and go as they came: what is discretised
+    two-dimensional LAS in Gu et al., "Tiresias: A GPU cluster manager for distributed deep
+    learning" (NSDI 2019). A run whose start is unknown counts nothing.
+    """
+
+    resource: str = "time"
+    """Service is the seconds for which resources were held, times this: a dimension, in whole
+    units (bytes of memory), or ``time``: times 1."""
+    levels: tuple[float, ...] = ()
+    """The amounts of service from which on each next level begins, ascending."""
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> LasPlugin:
+        """Read ``resource`` and ``levels``, such as ``3250, 7200``."""
+        return cls(
+            resource=arguments.text("resource", default="time"),
+            levels=arguments.ascending("levels"),
+        )
+
+    def open(self, view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _LeastAttained(self, view.now)
+
+
+class _LeastAttained:
+    def __init__(self, plugin: LasPlugin, now: float) -> None:
+        self._plugin = plugin
+        self._now = now
+
+    def job_order_key(self, job: JobState, /) -> float:
+        service = sum(self._service(task.info) for task in job.tasks)
+        levels = self._plugin.levels
+        return bisect_right(levels, service) if levels else service
+
+    def _service(self, task: TaskInfo) -> float:
+        seconds = task.seconds_held(self._now)
+        match self._plugin.resource:
+            case "time":
+                return seconds
+            case "cpu":
+                return seconds * task.resreq.milli_cpu / _IN_THOUSANDTHS
+            case "memory":
+                return seconds * task.resreq.memory
+            case name:
+                return seconds * task.resreq.get(name) / _IN_THOUSANDTHS
