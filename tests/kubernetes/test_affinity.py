@@ -179,7 +179,7 @@ AFFINITY = "pods['a/p1'].spec.affinity"
         ),
         (
             {"nodeAffinity": {PREFERRED: [{"weight": "1"}]}},
-            f"nodeAffinity.{PREFERRED}[0].weight: '1' is no integer",
+            f"nodeAffinity.{PREFERRED}[0].weight: expected an integer, got '1'",
         ),
         (
             {
@@ -191,7 +191,7 @@ AFFINITY = "pods['a/p1'].spec.affinity"
             },
             (
                 f"nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].operator: "
-                "'Near' is none of In, NotIn, Exists, DoesNotExist, Gt, Lt"
+                "expected one of In, NotIn, Exists, DoesNotExist, Gt, Lt, got 'Near'"
             ),
         ),
         (
@@ -206,7 +206,7 @@ AFFINITY = "pods['a/p1'].spec.affinity"
         ),
         (
             {"podAffinity": {REQUIRED: [{"topologyKey": "z", "namespaces": ["a", 1]}]}},
-            f"podAffinity.{REQUIRED}[0].namespaces[1]: 1 is no text",
+            f"podAffinity.{REQUIRED}[0].namespaces[1]: expected a text, got 1",
         ),
         (
             namespaced_term({"matchLabels": {"team": "red"}}),
@@ -227,4 +227,4 @@ def test_every_fault_is_told_with_its_path(affinity, fault):
 def test_affinity_that_is_no_mapping_is_a_fault():
     with pytest.raises(KubernetesObjectError) as caught:
         task(["x"])
-    assert str(caught.value) == f"{AFFINITY}: ['x'] is no mapping"
+    assert str(caught.value) == f"{AFFINITY}: expected a mapping, got ['x']"

@@ -72,9 +72,10 @@ def test_queues_have_a_weight_and_a_creation_time():
     )
 
 
-def test_a_weight_of_zero_is_refused_and_not_taken_for_a_missing_one():
+def test_a_weight_of_zero_is_kept_and_not_taken_for_a_missing_one():
+    assert snapshot(queues=[queue(weight=0)]).queues[0].weight == 0
     with pytest.raises(SnapshotError, match="weight"):
-        snapshot(queues=[queue(weight=0)])
+        snapshot(queues=[queue(weight=-1)])
 
 
 def test_a_pod_without_a_group_is_a_job_of_its_own_in_the_default_queue():
@@ -195,27 +196,36 @@ def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
         ),
         ({"queues": [queue(), queue()]}, "queues['q']: this name is given twice"),
         ({"queues": [{"metadata": {}}]}, "queues[0].metadata.name: is missing"),
-        ({"queues": [queue(weight="3")]}, "queues['q'].spec.weight: '3' is no integer"),
-        ({"queues": [queue(weight=1.0)]}, "queues['q'].spec.weight: 1.0 is no integer"),
+        ({"queues": [queue(weight="3")]}, "queues['q'].spec.weight: expected an integer, got '3'"),
+        ({"queues": [queue(weight=1.0)]}, "queues['q'].spec.weight: expected an integer, got 1.0"),
         (
             {"pod_groups": [pod_group(queue=3)]},
-            "pod_groups['a/g1'].spec.queue: 3 is no text",
+            "pod_groups['a/g1'].spec.queue: expected a text, got 3",
         ),
         (
             {"priority_classes": [{"metadata": {"name": "c"}, "value": None}]},
             "priority_classes['c'].value: is missing",
         ),
-        ({"queues": 5}, "queues: 5 is no collection of objects"),
-        ({"queues": "q"}, "queues: 'q' is no collection of objects"),
+        ({"queues": 5}, "queues: expected a collection of objects, got 5"),
+        ({"queues": "q"}, "queues: expected a collection of objects, got 'q'"),
         ({"queues": queue()}, "queues: is one mapping; use a list of objects, or a List object"),
         ({"queues": {"items": "q"}}, "queues: is one mapping; use a list of objects"),
-        ({"queues": [None]}, "queues[0]: None is no mapping"),
+        ({"queues": [None]}, "queues[0]: expected a mapping, got None"),
         ({"namespaces": [{"metadata": {}}]}, "namespaces[0].metadata.name: is missing"),
-        ({"now": "noon"}, "now: 'noon' is no RFC 3339 time such as 2026-01-31T08:00:00Z"),
-        ({"now": "2026-01-31T08:00:00"}, "now: '2026-01-31T08:00:00' is no RFC 3339 time"),
+        (
+            {"now": "noon"},
+            "now: expected an RFC 3339 time such as 2026-01-31T08:00:00Z, got 'noon'",
+        ),
+        (
+            {"now": "2026-01-31T08:00:00"},
+            "now: expected an RFC 3339 time such as 2026-01-31T08:00:00Z, got '2026-01",
+        ),
         ({"now": datetime(2026, 1, 1)}, "now: datetime.datetime(2026, 1, 1, 0, 0) has no time z"),
-        ({"now": True}, "now: True is no time; use an RFC 3339 text, a datetime or seconds"),
-        ({"now": []}, "now: [] is no time"),
+        (
+            {"now": True},
+            "now: expected a time, got True; use an RFC 3339 text, a datetime or seconds",
+        ),
+        ({"now": []}, "now: expected a time, got []"),
     ],
 )
 def test_every_fault_is_told_with_its_path(arguments, fault):

@@ -75,19 +75,19 @@ def test_labels_taints_and_conditions_are_kept():
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
-        (node(cpu="8 cores"), "nodes['n1'].status.allocatable.cpu: '8 cores' is no quantity"),
-        (node(memory="-1"), "nodes['n1'].status.allocatable.memory: '-1' is negative"),
-        (node(memory=True), "nodes['n1'].status.allocatable.memory: True is no quantity"),
-        (node(cpu=[1]), "nodes['n1'].status.allocatable.cpu: [1] is no quantity"),
+        (node(cpu="8 c"), "nodes['n1'].status.allocatable.cpu: expected a quantity, got '8 c'"),
+        (node(memory="-1"), "nodes['n1'].status.allocatable.memory: expected 0 or more, got '-1'"),
+        (node(memory=True), "nodes['n1'].status.allocatable.memory: expected a quantity, got True"),
+        (node(cpu=[1]), "nodes['n1'].status.allocatable.cpu: expected a quantity, got [1]"),
         (
             node(**{"x.io/y": "?"}),
-            "nodes['n1'].status.allocatable['x.io/y']: '?' is no quantity",
+            "nodes['n1'].status.allocatable['x.io/y']: expected a quantity, got '?'",
         ),
         (
             node(spec={"taints": [{"key": "k", "effect": "Never"}]}),
             (
-                "nodes['n1'].spec.taints[0].effect: 'Never' is none of NoSchedule, "
-                "PreferNoSchedule, NoExecute"
+                "nodes['n1'].spec.taints[0].effect: expected one of NoSchedule, "
+                "PreferNoSchedule, NoExecute, got 'Never'"
             ),
         ),
         (
@@ -98,24 +98,24 @@ def test_labels_taints_and_conditions_are_kept():
             node(spec={"taints": [{"key": "k"}]}),
             "nodes['n1'].spec.taints[0].effect: is missing",
         ),
-        (node(spec={"taints": ["k"]}), "nodes['n1'].spec.taints[0]: 'k' is no mapping"),
-        (node(spec={"taints": "k"}), "nodes['n1'].spec.taints: 'k' is no list"),
+        (node(spec={"taints": ["k"]}), "nodes['n1'].spec.taints[0]: expected a mapping, got 'k'"),
+        (node(spec={"taints": "k"}), "nodes['n1'].spec.taints: expected a list, got 'k'"),
         (
             node(spec={"unschedulable": "yes"}),
-            "nodes['n1'].spec.unschedulable: 'yes' is neither true nor false",
+            "nodes['n1'].spec.unschedulable: expected true or false, got 'yes'",
         ),
         (
             node(status={"conditions": [{"type": "Ready"}]}),
             "nodes['n1'].status.conditions[0].status: is missing",
         ),
-        (node(labels={"a": 1}), "nodes['n1'].metadata.labels['a']: 1 for 'a': keys and values"),
-        (node(labels=[]) | {"spec": 3}, "nodes['n1'].spec: 3 is no mapping"),
+        (node(labels={"a": 1}), "nodes['n1'].metadata.labels['a']: expected texts, got 1 for 'a'"),
+        (node(labels=[]) | {"spec": 3}, "nodes['n1'].spec: expected a mapping, got 3"),
         ({"metadata": {}}, "nodes[0].metadata.name: is missing"),
         ({}, "nodes[0].metadata.name: is missing"),
         ({"metadata": {"name": ""}}, "nodes[0].metadata.name: is empty"),
-        ({"metadata": {"name": 7}}, "nodes[0].metadata.name: 7 is no text"),
-        ({"kind": "Pod", "metadata": {"name": "p"}}, "nodes[0].kind: 'Pod' is not Node"),
-        ("n1", "nodes[0]: 'n1' is no mapping; use plain dicts"),
+        ({"metadata": {"name": 7}}, "nodes[0].metadata.name: expected a text, got 7"),
+        ({"kind": "Pod", "metadata": {"name": "p"}}, "nodes[0].kind: expected Node, got 'Pod'"),
+        ("n1", "nodes[0]: expected a mapping, got 'n1'; use plain dicts"),
     ],
 )
 def test_every_fault_is_told_with_its_path(given, fault):

@@ -87,7 +87,7 @@ def test_what_cannot_be_read_is_told_at_once():
         ),
         (
             "pod_groups['a/g1'].metadata.annotations['batchsched/deadline']: "
-            "'noon' is no RFC 3339 time such as 2026-01-31T08:00:00Z"
+            "expected an RFC 3339 time such as 2026-01-31T08:00:00Z, got 'noon'"
         ),
         (
             "pod_groups['a/g1'].metadata.annotations['batchsched/depends-on']: "

@@ -113,7 +113,7 @@ class Reader:
                 self.fault(f".{key}", "is empty")
             return found
         if found is not None:
-            self.fault(f".{key}", f"{shown(found)} is no text")
+            self.fault(f".{key}", f"expected a text, got {shown(found)}")
         elif required:
             self.fault(f".{key}", _MISSING)
         return ""
@@ -124,7 +124,7 @@ class Reader:
         if isinstance(found, int) and not isinstance(found, bool):
             return found
         if found is not None:
-            self.fault(f".{key}", f"{shown(found)} is no integer")
+            self.fault(f".{key}", f"expected an integer, got {shown(found)}")
         elif default is None:
             self.fault(f".{key}", _MISSING)
         return default or 0
@@ -133,7 +133,7 @@ class Reader:
         """Return a truth value; False if it is not given."""
         found = self.get(key)
         if found is not None and not isinstance(found, bool):
-            self.fault(f".{key}", f"{shown(found)} is neither true nor false")
+            self.fault(f".{key}", f"expected true or false, got {shown(found)}")
         return found is True
 
     def time(self, key: str, *, is_past: bool = True) -> float | None:
@@ -163,7 +163,7 @@ class Reader:
             if member.value == found:
                 return member
         known = ", ".join(str(member.value) for member in kind)
-        self.fault(f".{key}", f"{shown(found)} is none of {known}")
+        self.fault(f".{key}", f"expected one of {known}, got {shown(found)}")
         return None
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class Reader:
             if isinstance(item, str):
                 found.append(item)
             else:
-                self.fault(f".{key}[{position}]", f"{shown(item)} is no text")
+                self.fault(f".{key}[{position}]", f"expected a text, got {shown(item)}")
         return tuple(found)
 
     def text_map(self, key: str) -> Mapping[str, str]:
@@ -186,7 +186,7 @@ class Reader:
             if type(name) is str and type(item) is str:
                 sound[name] = item
             else:
-                message = f"{shown(item)} for {shown(name)}: keys and values are texts"
+                message = f"expected texts, got {shown(item)} for {shown(name)}"
                 self.fault(f".{key}[{shown(name)}]", message)
         return self.reading.shared(FrozenMap(sound))
 
@@ -201,7 +201,7 @@ class Reader:
             return None
         if _is_mapping(found):
             return Reader(found, self.reading, f".{key}", self)
-        self.fault(f".{key}", f"{shown(found)} is no mapping")
+        self.fault(f".{key}", f"expected a mapping, got {shown(found)}")
         return None
 
     def children(self, key: str) -> Iterator[Reader]:
@@ -210,7 +210,7 @@ class Reader:
             if _is_mapping(item):
                 yield Reader(item, self.reading, f".{key}[{position}]", self)
             else:
-                self.fault(f".{key}[{position}]", f"{shown(item)} is no mapping")
+                self.fault(f".{key}[{position}]", f"expected a mapping, got {shown(item)}")
 
     def amounts(self, unit_of: Callable[[str], bool | None]) -> dict[str, int]:
         """Return this mapping's quantities: names of resources to whole amounts, rounded up.
@@ -220,7 +220,7 @@ class Reader:
         amounts: dict[str, int] = {}
         for name, given in self.content.items():
             if type(name) is not str:
-                self.fault(f"[{shown(name)}]", "is no name of a resource; use a text")
+                self.fault(f"[{shown(name)}]", "expected a text as the name of a resource")
                 continue
             milli = unit_of(name)
             if milli is None or given is None:
@@ -237,7 +237,7 @@ class Reader:
             return ()
         if _is_sequence(found):
             return found
-        self.fault(f".{key}", f"{shown(found)} is no list")
+        self.fault(f".{key}", f"expected a list, got {shown(found)}")
         return ()
 
 
@@ -284,14 +284,14 @@ def named_objects(
         if not _is_mapping(content):
             reading.fault(
                 place,
-                f"{shown(content)} is no mapping; use plain dicts, such as to_dict() of the "
-                "Kubernetes client's objects",
+                f"expected a mapping, got {shown(content)}; use plain dicts, such as to_dict() of "
+                "the Kubernetes client's objects",
             )
             continue
         reader = Reader(content, reading, place)
         said_kind = reader.get("kind")
         if said_kind is not None and said_kind != kind:
-            reader.fault(".kind", f"{shown(said_kind)} is not {kind}")
+            reader.fault(".kind", f"expected {kind}, got {shown(said_kind)}")
             continue
         metadata = reader.child("metadata")
         name = metadata.text("name", required=True)
@@ -320,5 +320,5 @@ def _contents(reading: Reading, argument: str, given: object) -> Iterable[object
         return ()
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
         return cast("Iterable[object]", given)
-    reading.fault(argument, f"{shown(given)} is no collection of objects")
+    reading.fault(argument, f"expected a collection of objects, got {shown(given)}")
     return ()

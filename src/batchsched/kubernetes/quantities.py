@@ -36,7 +36,7 @@ _LARGEST_EXPONENT = 64
 _LONGEST = 128
 
 _NOTATION = (
-    "is no quantity; a quantity is a number with an optional suffix "
+    "a quantity is a number with an optional suffix "
     "(n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or exponent, such as 250m, 1Gi, 0.5 or 2e3"
 )
 
@@ -57,8 +57,8 @@ def parse_quantity(quantity: QuantityInput, /) -> Fraction:
     >>> parse_quantity("1 Gi")
     Traceback (most recent call last):
     ...
-    batchsched.errors.QuantityError: '1 Gi' is no quantity; a quantity is a number with an \
-optional suffix (n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or exponent, such as 250m, \
+    batchsched.errors.QuantityError: expected a quantity, got '1 Gi'; a quantity is a number with \
+an optional suffix (n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or exponent, such as 250m, \
 1Gi, 0.5 or 2e3
 
     """
@@ -70,7 +70,7 @@ optional suffix (n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or exponent,
         # The shortest decimal that reads as this float is what the user wrote; "nan" and
         # "inf" are no quantities.
         return _parse_text(repr(quantity))
-    raise QuantityError(f"{quantity!r} {_NOTATION}")
+    raise QuantityError(f"expected a quantity, got {quantity!r}; {_NOTATION}")
 
 
 def milli_value(quantity: QuantityInput, /) -> int:
@@ -101,12 +101,12 @@ def value(quantity: QuantityInput, /) -> int:
 
 def _parse_text(text: str) -> Fraction:
     if not text:
-        raise QuantityError("an empty text is no quantity; use 0 for nothing")
+        raise QuantityError("expected a quantity, got an empty text; use 0 for nothing")
     if len(text) > _LONGEST:
-        raise QuantityError(f"a text of {len(text)} characters is too long for a quantity")
+        raise QuantityError(f"expected at most {_LONGEST} characters, got {len(text)}")
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise QuantityError(f"{text!r} {_NOTATION}")
+        raise QuantityError(f"expected a quantity, got {text!r}; {_NOTATION}")
     part = match["part"] or match["only_part"] or ""
     digits = int((match["whole"] or "") + part)
     if match["sign"] == "-":

@@ -31,11 +31,13 @@ def seconds_of(time: str | datetime, /) -> float:
     """
     if isinstance(time, str):
         if _TIME.fullmatch(time) is None:
-            raise ValueError(f"{shown(time)} is no RFC 3339 time such as 2026-01-31T08:00:00Z")
+            raise ValueError(
+                f"expected an RFC 3339 time such as 2026-01-31T08:00:00Z, got {shown(time)}"
+            )
         try:
             time = datetime.fromisoformat(time)
         except ValueError as error:
-            raise ValueError(f"{shown(time)} is no time: {error}") from None
+            raise ValueError(f"expected a time, got {shown(time)}: {error}") from None
     if time.tzinfo is None:
         # Its meaning would depend on the machine that reads it.
         raise ValueError(f"{time!r} has no time zone; use an aware datetime")
@@ -81,7 +83,7 @@ class Reading:
             return known
         if isinstance(time, datetime):
             return seconds_of(time)
-        raise ValueError(f"{shown(time)} is no time; use an RFC 3339 text or a datetime")
+        raise ValueError(f"expected a time, got {shown(time)}; use an RFC 3339 text or a datetime")
 
     def amount(self, given: object, *, milli: bool) -> int:
         """Return a quantity as a whole number of units or of thousandths, rounded up.
@@ -96,10 +98,12 @@ class Reading:
             if amount is not None:
                 return amount
         elif not isinstance(given, (int, float)):
-            raise QuantityError(f"{shown(given)} is no quantity; use a text such as 250m or 1Gi")
+            raise QuantityError(
+                f"expected a quantity, got {shown(given)}; use a text such as 250m or 1Gi"
+            )
         amount = milli_value(given) if milli else value(given)
         if amount < 0:
-            raise QuantityError(f"{shown(given)} is negative")
+            raise QuantityError(f"expected 0 or more, got {shown(given)}")
         if isinstance(given, str):  # numbers are left out: True and 1 are one key
             known[given] = amount
         return amount

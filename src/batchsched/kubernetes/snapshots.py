@@ -250,7 +250,7 @@ def _present(reading: Reading, now: object) -> float:
             reading.fault("now", str(error))
     elif not isinstance(now, (int, float)) or isinstance(now, bool):
         reading.fault(
-            "now", f"{shown(now)} is no time; use an RFC 3339 text, a datetime or seconds"
+            "now", f"expected a time, got {shown(now)}; use an RFC 3339 text, a datetime or seconds"
         )
     else:
         return now
