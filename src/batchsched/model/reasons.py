@@ -8,6 +8,7 @@ from enum import Enum
 
 from attrs import field, frozen
 
+from batchsched.model.eviction_report import EvictionReport
 from batchsched.model.immutable import FrozenMap, kept_map
 from batchsched.model.shortage import GangNeed, QueueShare
 
@@ -186,6 +187,11 @@ class PendingReason:
     """What its gang needs at once, if no state of the cluster could ever hold that."""
     share: QueueShare | None = None
     """What its queue deserves and has, where that is why."""
+    evictions: tuple[EvictionReport, ...] = ()
+    """Why actions that searched for tasks to evict for it found nobody, or not enough.
+
+    The most important jobs have them; see `EvictionReport`.
+    """
 
     @property
     def text(self) -> str:
@@ -200,6 +206,7 @@ class PendingReason:
             parts.insert(0, _held_text(self.held_by))
         if self.gang_need is not None:
             parts.append(self.gang_need.text)
+        parts += [report.text for report in self.evictions]
         return "; ".join(part for part in parts if part) or self.why.value
 
     def __str__(self) -> str:

@@ -34,6 +34,7 @@ from batchsched.plugin.extension_points import (
     SessionClose,
     Shield,
     TaskOrder,
+    VerdictReasons,
 )
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.points import ExtensionPoints
@@ -81,6 +82,7 @@ __all__ = [
     "Shield",
     "TaskOrder",
     "Verdict",
+    "VerdictReasons",
     "Vote",
     "Watch",
 ]

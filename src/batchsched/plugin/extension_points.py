@@ -54,6 +54,7 @@ __all__ = [
     "RevocableAlone",
     "SessionClose",
     "TaskOrder",
+    "VerdictReasons",
 ]
 
 
@@ -368,6 +369,21 @@ class QueueShares(Protocol):
 
     def queue_share(self, queue: QueueState, /) -> tuple[Sequence[float], Sequence[float]] | None:
         """Return what the queue deserves and what it has, by dimension; None if not known."""
+        ...
+
+
+@runtime_checkable
+class VerdictReasons(Protocol):
+    """Puts verdicts into words, for the reasons why nobody was evicted."""
+
+    def verdict_reasons(
+        self, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict, /
+    ) -> Sequence[str]:
+        """Return why the plugin gave each candidate this verdict, in a few words.
+
+        Such as ``equal priority``: they go before a count. An empty text leaves it to a general
+        one. Called at the end of a cycle, for candidates that the plugin kept from being evicted.
+        """
         ...
 
 

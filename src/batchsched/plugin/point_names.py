@@ -23,6 +23,7 @@ POINTS = (
     "revocable",
     "overused",
     "queue_share",
+    "verdict_reasons",
     "job_valid",
     "job_ready",
     "job_pipelined",

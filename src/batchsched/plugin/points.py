@@ -60,6 +60,10 @@ class ExtensionPoints:
     """Return whether a queue has enough; see `batchsched.plugin.Overused`."""
     queue_share: _Shares | None = None
     """Return what a queue deserves and has; see `batchsched.plugin.QueueShares`."""
+    verdict_reasons: Callable[[TaskState, Sequence[TaskState], Verdict], Sequence[str]] | None = (
+        None
+    )
+    """Put verdicts into words; see `batchsched.plugin.VerdictReasons`."""
     job_valid: Callable[[JobState], JobCondition | None] | None = None
     """Return why a job cannot be scheduled, or None; see `batchsched.plugin.JobValid`."""
     job_ready: _Votes | None = None

@@ -56,6 +56,16 @@ class _Conformance:
     reclaimable_alone = preemptable
     revocable_alone = preemptable
 
+    def verdict_reasons(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
+    ) -> Sequence[str]:
+        return [
+            SYSTEM_NAMESPACE
+            if candidate.info.namespace == SYSTEM_NAMESPACE
+            else "of a critical priority class"
+            for candidate in candidates
+        ]
+
 
 def _is_critical(task: TaskState) -> bool:
     return (

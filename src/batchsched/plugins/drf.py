@@ -92,6 +92,11 @@ class _Drf:
         share = self.claimant_key(claimant)
         return [self._verdict(share, candidate, {}) for candidate in candidates]
 
+    def verdict_reasons(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
+    ) -> Sequence[str]:
+        return ["of a job with a smaller share"] * len(candidates)
+
     def _verdict(
         self, claimant_share: float, candidate: TaskState, left: dict[str, Vector]
     ) -> Verdict:

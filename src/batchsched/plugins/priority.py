@@ -53,6 +53,12 @@ class _Priority:
 
     preemptable_alone = preemptable
 
+    def verdict_reasons(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict, /
+    ) -> Sequence[str]:
+        reason = "equal priority" if verdict is Verdict.PASS else "higher priority"
+        return [reason] * len(candidates)
+
 
 def _verdict(claimant: TaskState, candidate: TaskState) -> Verdict:
     mine, other = claimant.job, candidate.job

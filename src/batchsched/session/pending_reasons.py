@@ -15,9 +15,12 @@ from batchsched.model.reasons import (
     WhyPending,
 )
 from batchsched.model.status import TaskStatus
+from batchsched.session.eviction_reports import EvictionReports
+from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.gang_needs import GangNeeds
 from batchsched.session.held_room import HeldRoom
 from batchsched.session.session import Session
+from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = ["PendingReasons"]
@@ -94,7 +97,27 @@ class PendingReasons:
                     reasons[task.uid] = reason
             else:
                 self._of_job(job, reasons)
+        self._add_evictions(reasons)
         return reasons
+
+    def _add_evictions(self, reasons: dict[str, PendingReason]) -> None:
+        """Add why nobody was evicted for tasks that are still pending."""
+        session = self._session
+        searches = [
+            search
+            for search in session.eviction_searches.values()
+            if search.task.uid in reasons and search.task.job is not None
+        ]
+        if not searches:
+            return
+        searches.sort(key=self._importance)
+        for uid, reports in EvictionReports(session).of_all(searches).items():
+            reasons[uid] = evolve(reasons[uid], evictions=reports)
+
+    def _importance(self, search: EvictionSearch) -> SortKey:
+        assert search.task.job is not None
+        job_key = self._session.job_order_key(search.task.job)
+        return (*job_key, self._session.task_order_key(search.task))
 
     def _left_out(self, job: JobState) -> PendingReason:
         condition = self._session.left_out[job.uid]

@@ -21,7 +21,7 @@ from batchsched.plugin.extension_points import ClaimantKey, Plugin, Shield
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.point_names import points_of
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugin.verdicts import Vote
+from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.session.aggregation import (
     Named,
     by_tier,
@@ -44,6 +44,14 @@ AskedT = ParamSpec("AskedT")
 AnswerT = TypeVar("AnswerT")
 _Functions = list[Named[Callable[AskedT, AnswerT]]]
 _Voters = list[list[Named[Callable[[JobState], Vote | bool]]]]
+
+
+_VERDICT_TEXTS = {
+    Verdict.PROTECTED: "protected by {plugin}",
+    Verdict.PASS: "not for the reason of {plugin}",
+    Verdict.WITH_JOB: "only with its job, all of which may not go",
+    Verdict.VICTIM: "victims of an earlier tier go first",
+}
 
 
 @frozen
@@ -415,6 +423,39 @@ class PluginSet:
         if self._revocable is None:
             return Victims(candidates)
         return self._revocable.victims(claimant, candidates)
+
+    def why_not_evicted(
+        self, point: str, claimant: TaskState, groups: Sequence[Sequence[TaskState]]
+    ) -> list[list[str | None]]:
+        """Return why each candidate may not be evicted, in words; None for those that may.
+
+        `point` is ``preemptable`` or ``reclaimable``; candidates come node by node, in victim
+        order.
+        """
+        judges = self._preemptable if point == "preemptable" else self._reclaimable
+        why = judges.why_not(claimant, groups)
+        words = dict(self._on("verdict_reasons"))
+        reasons: list[list[str | None]] = [[None] * len(group) for group in groups]
+        places: dict[tuple[str, Verdict], list[tuple[int, int]]] = {}
+        for number, of_group in enumerate(why):
+            for place, said in enumerate(of_group):
+                if said is not None:
+                    places.setdefault(said, []).append((number, place))
+        for (name, verdict), where in places.items():
+            general = _VERDICT_TEXTS[verdict].format(plugin=name)
+            own: Sequence[str] = ()
+            if name in words:
+                candidates = [groups[number][place] for number, place in where]
+                try:
+                    own = words[name](claimant, candidates, verdict)
+                except Exception as error:
+                    raise plugin_error(name, "verdict_reasons", error) from error
+                if len(own) != len(candidates):
+                    problem = f"{len(own)} answers on {len(candidates)} candidates"
+                    raise PluginError(name, "verdict_reasons", problem)
+            for index, (number, place) in enumerate(where):
+                reasons[number][place] = (own[index] if own else "") or general
+        return reasons
 
     def shield_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...]:
         """Return what of a claimant decides who is shielded.

@@ -27,6 +27,7 @@ from batchsched.model.shortage import QueueShare
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.session.books import Books, PlacementFactory
+from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.memo import Memo
 from batchsched.session.plans import Plans
 from batchsched.session.plugin_set import ConfiguredPlugin
@@ -123,6 +124,8 @@ class Session:
         """The jobs of the session by UID, in order of UID."""
         self.plans = Plans()
         """What the action plan has planned."""
+        self.eviction_searches: dict[tuple[str, str], EvictionSearch] = {}
+        """For the reasons: searches for tasks to evict that came to nothing, by task and action."""
         self.memo = Memo()
         """What actions remember for the rest of this cycle."""
         self._books = books
@@ -532,6 +535,30 @@ class Session:
             raise StatementError("a statement is open already; statements do not nest")
         self._statement = self.statement_type(self, is_trial=is_trial)
         return self._statement
+
+    def record_eviction_search(
+        self,
+        task: TaskState,
+        *,
+        point: str,
+        may_use_idle: bool,
+        candidates_on: Callable[[NodeState], Sequence[TaskState]],
+    ) -> None:
+        """Record that an action looked for tasks to evict for a task, and found too few.
+
+        The reason of the task then says why the others could not be evicted, as things stand
+        at the end of the cycle.
+
+        Args:
+            task: the claimant.
+            point: whose verdicts counted, ``preemptable`` or ``reclaimable``.
+            may_use_idle: whether the task could have taken idle resources too.
+            candidates_on: which running tasks of a node were considered.
+
+        """
+        action = self.action_name or point
+        search = EvictionSearch(task, action, point, may_use_idle, candidates_on)
+        self.eviction_searches[task.uid, action] = search
 
     def record_failure(self, task: TaskState) -> None:
         """Record that an action tried to place a task and found no place for it.

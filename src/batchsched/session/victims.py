@@ -19,6 +19,8 @@ WholeJobs = dict[tuple[str, int], bool]
 """UIDs of jobs and numbers of tiers to whether a job may be evicted as a whole."""
 
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
+_SEVERITY = {_PROTECTED: 0, _PASS: 1, _WITH_JOB: 2, Verdict.VICTIM: 3}
+"""What says most of why a candidate is out comes first."""
 
 
 @frozen
@@ -121,6 +123,64 @@ class Judges:
             for verdict in self._ask_alone(judge, claimant, tasks)
         )
 
+    def why_not(
+        self, claimant: TaskState, groups: Sequence[Sequence[TaskState]]
+    ) -> list[list[tuple[str, Verdict] | None]]:
+        """Return, for each candidate, which plugin keeps it from being evicted, and how.
+
+        None for those that may be evicted, on their own or with their jobs. Candidates are
+        grouped by node, as they are asked about together; alone, all are asked about at once.
+        """
+        candidates = [candidate for group in groups for candidate in group]
+        why: list[tuple[str, Verdict] | None] = [None] * len(candidates)
+        left = list(range(len(candidates)))
+        judges = [judge for tier in self._tiers for judge in tier]
+        for judge in judges:
+            if not left:
+                break
+            verdicts = self._ask_alone(judge, claimant, [candidates[place] for place in left])
+            for place, verdict in zip(left, verdicts, strict=True):
+                if verdict is _PROTECTED:
+                    why[place] = judge.name, verdict
+            left = [place for place in left if why[place] is None]
+        start = 0
+        grouped: list[list[tuple[str, Verdict] | None]] = []
+        for group in groups:
+            of_group = why[start : start + len(group)]
+            start += len(group)
+            if None in of_group:
+                self._judge_together(claimant, group, of_group)
+            grouped.append(of_group)
+        return grouped
+
+    def _judge_together(
+        self,
+        claimant: TaskState,
+        group: Sequence[TaskState],
+        why: list[tuple[str, Verdict] | None],
+    ) -> None:
+        """Say why those candidates of a node may not go of whom nobody protects each alone."""
+        places = [place for place, said in enumerate(why) if said is None]
+        company = [group[place] for place in places]
+        victims = self.victims(claimant, company)
+        chosen = {task.uid for task in victims.alone}
+        whole = {job.uid for job in victims.whole_jobs}
+        if all(
+            task.uid in chosen or (task.job is not None and task.job.uid in whole)
+            for task in company
+        ):
+            return
+        answers = [
+            (judge.name, self._ask(judge, judge.together, claimant, company))
+            for tier in self._tiers
+            for judge in tier
+        ]
+        for index, place in enumerate(places):
+            job = group[place].job
+            if group[place].uid not in chosen and (job is None or job.uid not in whole):
+                said = [(name, verdicts[index]) for name, verdicts in answers]
+                why[place] = min(said, key=_severity, default=("", _PASS))
+
     def _not_protected(
         self, claimant: TaskState, candidates: Sequence[TaskState]
     ) -> Sequence[TaskState]:
@@ -212,6 +272,10 @@ class Judges:
                 problem = f"expected a Verdict, got {verdict!r}"
                 raise PluginError(judge.name, self._point, problem)
         return verdicts
+
+
+def _severity(said: tuple[str, Verdict]) -> int:
+    return _SEVERITY[said[1]]
 
 
 def _by_candidate(answers: list[list[Sequence[Verdict]]]) -> list[tuple[Verdict, ...]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
+from functools import partial
 from typing import Literal
 
 from batchsched.actions.eviction.search_cache import (
@@ -85,12 +86,32 @@ def make_room(
     search = _Search(session, task, scope, may_use_idle=may_use_idle)
     found = search.alone() or search.with_jobs()
     if found is None:
+        session.record_eviction_search(
+            task,
+            point=scope.point,
+            may_use_idle=may_use_idle,
+            candidates_on=partial(_candidates_on, session, task, scope),
+        )
         return False
     node, victims = found
     if not session.may_take_task(task, leaving=victims):
         return False
     evict_for(task, victims, node, statement)
     return True
+
+
+def _candidates_on(
+    session: Session, task: TaskState, scope: EvictionScope, node: NodeState
+) -> list[TaskState]:
+    """Return the Running tasks on a node that may be considered for a task."""
+    job = task.job
+    assert job is not None
+    if scope is EvictionScope.OTHER_QUEUES:
+        return list(session.running_on(node).of_other_queues(job.queue).tasks)
+    if scope is EvictionScope.OTHER_JOBS:
+        others = session.running_on(node).of_queue(job.queue).tasks
+        return [other for other in others if other.job is not job]
+    return [other for other in session.running_on(node).all if other.job is job]
 
 
 _Found = tuple[NodeState, list[TaskState]]

@@ -318,6 +318,22 @@ class _Proportion:
         left: dict[str, Vector] = {}
         return [self._verdict(candidate, asked, is_within, left) for candidate in candidates]
 
+    def verdict_reasons(
+        self, claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
+    ) -> Sequence[str]:
+        is_within, asked = self.claimant_key(claimant)
+        if not is_within:
+            beyond = "out of reach, as the claimant's queue would exceed its share"
+            return [beyond] * len(candidates)
+        reasons: list[str] = []
+        for candidate in candidates:
+            account = self._account_of(candidate)
+            assert account is not None
+            is_beyond = account.exceeds(asked, candidate, account.allocated)
+            within = "within its queue's share of what is asked for"
+            reasons.append("covered by its queue's share" if is_beyond else within)
+        return reasons
+
     def _verdict(
         self,
         candidate: TaskState,

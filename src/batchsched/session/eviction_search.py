@@ -1,0 +1,26 @@
+"""What is recorded of a search for tasks to evict that found nobody, or not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from batchsched.state.records import NodeState, TaskState
+
+__all__ = ["EvictionSearch"]
+
+
+@frozen
+class EvictionSearch:
+    """A search that found nobody, or not enough, to evict for a task."""
+
+    task: TaskState
+    action: str
+    """The action that searched."""
+    point: str
+    """Whose verdicts count: ``preemptable`` or ``reclaimable``."""
+    may_use_idle: bool
+    """Whether the task may take idle resources too."""
+    candidates_on: Callable[[NodeState], Sequence[TaskState]]
+    """Which running tasks of a node the action may consider."""
