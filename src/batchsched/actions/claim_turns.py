@@ -59,7 +59,9 @@ class _InVain:
         if need is None:
             return None
         kinds = [self._session.placement.kind(task) for task in need.tasks]
-        return None if None in kinds else (job.queue, self._session.job_pipelined(job), *kinds)
+        lacks = job.min_available - job.ready_count - job.waiting_count  # maybe more than it asks
+        pipelined = self._session.job_pipelined(job)
+        return None if None in kinds else (job.queue, pipelined, max(0, lacks), *kinds)
 
     def __contains__(self, key: Hashable | None) -> bool:
         return key is not None and key in self._turns

@@ -209,6 +209,18 @@ class TestCover:
         assert gone == ["two-01"]
 
 
+class TestTurnsInVain:
+    def test_a_job_that_lacks_company_does_not_stand_for_one_that_does_not(self) -> None:
+        # The gang has one task that asks for anything; what it lacks besides, no action places.
+        gang = evolve(job("q", "gang", 2, minimum=2), priority=1)
+        gang = evolve(gang, tasks=[gang.tasks[0], evolve(gang.tasks[1], resreq=amount(0))])
+        snapshot = Snapshot(
+            nodes=[node("n1", 4)], queues=[Queue(name="q")], jobs=[gang, job("q", "single")]
+        )
+        result = capacity_scheduler("reclaim").schedule(snapshot)
+        assert [bind.task_uid for bind in result.binds] == ["single-00"]
+
+
 class TestLevelling:
     def test_siblings_above_their_shares_level_if_asked_to(self) -> None:
         # Neither can have its share: the third asks for what fits nowhere.
