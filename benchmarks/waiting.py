@@ -61,6 +61,7 @@ THRESHOLD = "threshold"
 """Stands in `STRATEGIES` for the number of seconds after which a job is starving."""
 LARGE = 1 / 100
 """How many jobs ask for whole nodes."""
+_HOLD = {"name": "allocate", "arguments": {"unready": "hold"}}
 _DISCARD = {"name": "allocate", "arguments": {"unready": "discard"}}
 
 
@@ -80,22 +81,22 @@ def _backfill(strategy: str) -> dict[str, object]:
 
 
 STRATEGIES: Mapping[str, Sequence[object]] = {
-    "allocate (hold)": ["allocate"],
+    "allocate (hold)": [_HOLD],
     "allocate (discard)": [_DISCARD],
-    "backfill: release": ["allocate", _backfill("release")],
+    "backfill: release": [_HOLD, _backfill("release")],
     "backfill: release, evictBackfill": [
-        {"name": "allocate", "arguments": {"evictBackfill": True}},
+        {"name": "allocate", "arguments": {"unready": "hold", "evictBackfill": True}},
         _backfill("release"),
     ],
-    "backfill: displace": ["allocate", _backfill("displace")],
-    "allocate, reserve 10 %": ["allocate", _reserve(10)],
-    "allocate, reserve 50 %": ["allocate", _reserve(50)],
+    "backfill: displace": [_HOLD, _backfill("displace")],
+    "allocate, reserve 10 %": [_HOLD, _reserve(10)],
+    "allocate, reserve 50 %": [_HOLD, _reserve(50)],
     "allocate (discard), reserve 50 %": [_DISCARD, _reserve(50)],
     "allocate (discard), reserve 50 %, inOrder": [_DISCARD, _reserve(50, inOrder=True)],
     "allocate starvationThreshold": [
-        {"name": "allocate", "arguments": {"starvationThreshold": THRESHOLD}}
+        {"name": "allocate", "arguments": {"unready": "hold", "starvationThreshold": THRESHOLD}}
     ],
-    "release, then reserve 50 %": ["allocate", _backfill("release"), _reserve(50)],
+    "release, then reserve 50 %": [_HOLD, _backfill("release"), _reserve(50)],
 }
 """The actions that are compared, by name."""
 

@@ -1339,3 +1339,10 @@ class TestTheError:
         assert len(fault.splitlines()) == 1
         assert len(fault) < 500
         assert faults_of({"nodes": [Unspeakable()]}) == ["nodes[0]: <Unspeakable> is no NodeInfo"]
+
+
+def test_a_number_of_tasks_that_nobody_can_print_is_a_fault() -> None:
+    with pytest.raises(SnapshotError, match=r"min_available: .* of 300 digits at most"):
+        Snapshot(
+            queues=[Queue(name="q")], jobs=[JobInfo(name="j", queue="q", min_available=10**5000)]
+        )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from batchsched import (
     ActionError,
@@ -232,3 +234,46 @@ def test_books_that_are_broken_decide_nothing_even_if_the_error_is_caught() -> N
 
     with pytest.raises(InvariantError, match="takes more than there is"):
         run(overfill)
+
+
+@pytest.mark.parametrize("weight", ["2", None, float("nan"), float("inf"), True])
+def test_a_weight_that_is_no_finite_number_is_refused_and_its_plugin_named(weight: object) -> None:
+    class Weighing:
+        def node_scores(self) -> list[NodeScore]:
+            return [NodeScore(score=lambda _t, _n: 1.0, weight=weight)]  # type: ignore[arg-type]
+
+    with pytest.raises(PluginError, match="'mine', node_scores: expected a finite number"):
+        schedule(Weighing)
+
+
+def test_a_score_of_another_kind_of_number_is_refused_and_its_plugin_named() -> None:
+    class Scoring:
+        def node_scores(self) -> list[NodeScore]:
+            return [NodeScore(score=lambda _t, _n: Decimal(1))]  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(PluginError, match="'mine', node_scores: TypeError"):
+        schedule(Scoring)
+
+
+@pytest.mark.parametrize("answer", [Decimal(1), "1", None, float("nan")])
+def test_a_resource_score_that_is_no_number_is_refused_and_its_plugin_named(answer: object) -> None:
+    class Ranking:
+        def node_order_on_resource(self, _task: object, _node: object) -> object:
+            return answer
+
+    registry = registry_with(Ranking)
+    action = {"name": "reserve", "arguments": {"starvingJobTimeThreshold": 0}}
+    config = SchedulerConfig.from_mapping(
+        {"actions": [action], "tiers": [{"plugins": ["gang", "mine", "nodeorder"]}]},
+        registry=registry,
+    )
+    with pytest.raises(PluginError, match="'mine', node_order_on_resource"):
+        Scheduler(config, registry).schedule(evolve(snapshot(), now=100.0))
+
+
+def test_an_engine_that_cannot_be_made_is_a_fault_of_the_configuration() -> None:
+    def failing(_ledger: object, _evaluator: object) -> Any:
+        raise ValueError("boom")
+
+    with pytest.raises(ConfigError, match="placement: it raised ValueError: boom"):
+        Scheduler(placement=failing).schedule(snapshot())

@@ -123,6 +123,6 @@ def checked_scores(scores: list[float], nodes: Sequence[NodeState]) -> list[floa
     """Return what a score answered, if it is one finite number for each node. O(nodes)."""
     if len(scores) != len(nodes):
         raise ValueError(f"{len(scores)} scores for {len(nodes)} nodes")
-    if not isfinite(sum(scores)):
+    if not isfinite(sum(scores, 0.0)):  # what is no float adds up to none, or raises
         raise ValueError(f"{[score for score in scores if not isfinite(score)]!r} not finite")
     return scores

@@ -11,6 +11,7 @@ from typing import cast
 
 from sortedcontainers import SortedDict
 
+from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
 from batchsched.model.reasons import JobCondition
 from batchsched.placement import Placement
 from batchsched.placement.evaluator import Evaluator
@@ -63,9 +64,14 @@ class Books:
         plugins = self.plugin_set
         ledger = self.ledger
         self._classes_begin = ledger.classes_end
-        return self._placement(
-            ledger, Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
-        )
+        evaluator = Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
+        try:
+            return self._placement(ledger, evaluator)
+        except BatchschedError:
+            raise  # a plugin failed when it was asked
+        except Exception as error:
+            message = f"it raised {problem_of(error)} when it was to make a placement engine"
+            raise ConfigError([Fault("placement", message)]) from error
 
     def diverging(self) -> Iterable[TaskState]:
         """Return the tasks that are entered otherwise than they are described."""

@@ -8,6 +8,7 @@ on that point's list.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import isfinite
 from typing import Any, ParamSpec, TypeVar, cast
 
 from attrs import frozen
@@ -15,6 +16,7 @@ from attrs import frozen
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.model.validation.values import shown
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.extension_points import ClaimantKey, Plugin, Shield
@@ -182,7 +184,7 @@ class PluginSet:
             (name, score)
             for name, function in self._on("node_scores")
             for score in listed(name, "node_scores", function, NodeScore)
-            if score.weight
+            if _sound_weight(name, score)
         ]
         """All scores that count, with their plugins' names."""
 
@@ -549,7 +551,10 @@ class PluginSet:
         total: float = 0
         for name, function in self._on_resource:
             try:
-                total += function(task, node)
+                answer = function(task, node)
+                if not isfinite(0.0 + answer):
+                    raise ValueError(f"{answer!r} is no finite number")
+                total += answer
             except Exception as error:
                 raise plugin_error(name, "node_order_on_resource", error) from error
         return total
@@ -585,3 +590,12 @@ class PluginSet:
 def _expect_condition(name: str, point: str, condition: object) -> None:
     if not isinstance(condition, JobCondition):
         raise PluginError(name, point, f"{condition!r} is no JobCondition")
+
+
+def _sound_weight(name: str, score: NodeScore) -> float:
+    """Return the weight of a score, if it is a finite number."""
+    weight: object = score.weight
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not isfinite(weight):
+        problem = f"expected a finite number as the weight of a score, got {shown(weight)}"
+        raise PluginError(name, "node_scores", problem)
+    return weight

@@ -137,6 +137,8 @@ def integer_problems(path: str, value: object, what: str, /, *, least: int | Non
     """Yield what is wrong with an integer, saying that it "is no `what`"."""
     if not is_integer(value) or (least is not None and value < least):
         yield path, f"{shown(value)} is no {what}"
+    elif not -LARGEST <= value <= LARGEST:
+        yield path, f"{shown(value)} is no {what}, of 300 digits at most"
 
 
 def amount_problems(path: str, amount: object, /) -> Problems:
