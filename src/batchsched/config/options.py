@@ -75,8 +75,10 @@ class Tier:
     plugins: tuple[PluginOption, ...] = field(default=(), converter=_plugins)
 
 
-def _tier(*names: str) -> Tier:
-    return Tier(plugins=[PluginOption(name=name) for name in names])
+def _tier(*plugins: str | PluginOption) -> Tier:
+    return Tier(
+        plugins=[PluginOption(name=one) if isinstance(one, str) else one for one in plugins]
+    )
 
 
 DEFAULT_ACTIONS: tuple[ActionOption, ...] = (
@@ -86,7 +88,14 @@ DEFAULT_ACTIONS: tuple[ActionOption, ...] = (
 """What runs where a configuration names no actions."""
 
 DEFAULT_TIERS: tuple[Tier, ...] = (
-    _tier("priority", "gang", "conformance"),
+    _tier(
+        "priority",
+        PluginOption(name="gang", arguments={"atMinimum": "whole-job"}),
+        "conformance",
+    ),
     _tier("drf", "predicates", "proportion", "nodeorder"),
 )
-"""Who decides where a configuration names no tiers."""
+"""Who decides where a configuration names no tiers.
+
+kube-batch's, but for `atMinimum`: with ``protect``, its default, no job of one task is ever evicted.
+"""

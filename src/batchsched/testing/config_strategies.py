@@ -17,12 +17,12 @@ __all__ = ["configs"]
 _ACTIONS: dict[str, tuple[ActionOption, ...]] = {
     "allocate": (
         ActionOption(name="allocate"),
-        ActionOption(name="allocate", arguments={"unready": "discard"}),
+        ActionOption(name="allocate", arguments={"unready": "hold"}),
         ActionOption(name="allocate", arguments={"evictBackfill": True}),
         ActionOption(name="allocate", arguments={"starvationThreshold": 50}),
         ActionOption(
             name="allocate",
-            arguments={"unready": "discard", "evictBackfill": True, "starvationThreshold": 20},
+            arguments={"unready": "hold", "evictBackfill": True, "starvationThreshold": 20},
         ),
     ),
     "backfill": (
@@ -92,7 +92,8 @@ _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("nodeorder", "predicates"), ("conformance",), ("gang", "drf")),
 )
 
-_PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | bool], ...]] = {
+_PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | bool | str], ...]] = {
+    "gang": ({"atMinimum": "protect"},),
     "nodeorder": (
         {"leastrequested.weight": 0, "mostrequested.weight": 2},
         {"podaffinity.weight": 10, "balancedresource.weight": 0},
@@ -106,6 +107,9 @@ _PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | bool], ...]] = {
         },
     ),
 }
+
+_USUAL = {"gang": {"atMinimum": "whole-job"}}
+"""The arguments of plugins in the default tiers."""
 
 _FLAGS: dict[str, tuple[str, ...]] = {
     "priority": ("enableJobOrder", "enableTaskOrder", "enablePreemptable"),
@@ -219,8 +223,9 @@ def _plugin(name: str, flag_of: dict[int, int], arguments: int) -> PluginOption:
     off = flag_of.get(tuple(_FLAGS).index(name))
     names = _FLAGS[name]
     choices = _PLUGIN_ARGUMENTS.get(name, ())
+    given = choices[arguments % len(choices)] if choices and arguments % 2 else None
     return PluginOption(
         name=name,
         flags={} if off is None else {names[off % len(names)]: False},
-        arguments=choices[arguments % len(choices)] if choices and arguments % 2 else {},
+        arguments=_USUAL.get(name, {}) if given is None else given,
     )

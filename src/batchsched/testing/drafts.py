@@ -97,6 +97,7 @@ class Features:
     other_tasks: bool = True
     durations: bool = True
     dependencies: bool = True
+    overcommitted: bool = True
 
 
 _STATUSES = (
@@ -130,6 +131,9 @@ EvictionScope equals nobody ever has to evict two for one.
 """
 _SMALL_GANG = 6
 _NO_GANG = (HIGHEST - 2, HIGHEST - 1)
+
+_SHRINKS_ONE_IN = 7
+"""Three of so many nodes have lost something, if nodes may be overcommitted."""
 
 _AGES = (0.0, 90.0, 40.0, 99.0)
 
@@ -421,6 +425,8 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
             build_task(task, f"other-{number}", plain, shapes=shapes, rooms=rooms)
             for number, task in enumerate(other_drafts, start=1)
         ]
+    if features.overcommitted:
+        nodes = [_shrunk(node, draft) for node, draft in zip(nodes, node_drafts, strict=True)]
     return Snapshot(
         nodes=nodes,
         queues=queues,
@@ -428,3 +434,18 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
         other_tasks=others,
         now=_now(features),
     )
+
+
+def _shrunk(node: NodeInfo, draft: NodeDraft) -> NodeInfo:
+    """Return a node, maybe with less than it had when its tasks were put there."""
+    there = node.allocatable
+    match (draft[0] + draft[1]) % _SHRINKS_ONE_IN:
+        case 1:
+            left = evolve(there, milli_cpu=there.milli_cpu // 2)
+        case 2:
+            left = evolve(there, memory=there.memory // 2)
+        case 3:
+            left = evolve(there, scalars={})
+        case _:
+            return node
+    return evolve(node, allocatable=left)

@@ -282,6 +282,7 @@ def snapshots(
     other_tasks: bool = True,
     durations: bool = True,
     dependencies: bool = True,
+    overcommitted: bool = True,
     always: Sequence[str] = (),
 ) -> SearchStrategy[Snapshot]:
     """Draw snapshots: small clusters that have about as much work as they can do.
@@ -318,6 +319,7 @@ def snapshots(
         other_tasks: there may be tasks that belong to no job.
         durations: jobs and tasks may have users, estimates, deadlines and times of start.
         dependencies: jobs may depend on others, some of which are not there.
+        overcommitted: nodes may have less than their tasks hold.
         always: switches, by name, whose features every example may use.
 
     Raises:
@@ -351,6 +353,7 @@ def snapshots(
         other_tasks=other_tasks,
         durations=durations,
         dependencies=dependencies,
+        overcommitted=overcommitted,
     )
     asked = Asked()
     fewest_nodes = asked.number("min_nodes", min_nodes)

@@ -81,8 +81,8 @@ def total(parts: Iterable[Amounts]) -> Amounts:
 def wanting(request: Amounts, capacity: Amounts) -> Iterator[str]:
     """Yield the dimensions in which a request does not fit, by name."""
     for name in sorted(request.keys() | capacity.keys()):
-        excess = request.get(name, 0) - capacity.get(name, 0)
-        if excess > 0 and excess >= EPS:
+        wanted = request.get(name, 0)
+        if wanted >= EPS and wanted - capacity.get(name, 0) >= EPS:
             yield name
 
 

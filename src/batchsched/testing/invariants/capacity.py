@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from batchsched.model.status import TaskStatus
-from batchsched.testing.invariants.amounts import EPS, of, shown, wanting
+from batchsched.testing.invariants.amounts import EPS, Number, of, shown, wanting
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle
 
@@ -17,14 +17,15 @@ def check_capacity(cycle: Cycle) -> Iterator[str]:
     """No node is over-committed, now or in the future.
 
     What is idle, will be idle, is accessible and will be left in the end is not negative on
-    any node; reservations are not larger than their node; and no task came to a node that
+    any node; where it was so before the cycle, because tasks held more than there is, nothing
+    made it worse. Reservations are not larger than their node; and no task came to a node that
     had as many tasks as it may.
     """
     new = set(cycle.new)
     for name, accounts in cycle.accounts.items():
         for account, amounts in accounts.derived.items():
             for dimension, amount in sorted(amounts.items()):
-                if amount <= -EPS:
+                if amount <= -EPS and amount <= _least(cycle, name, account, dimension) - EPS:
                     yield (
                         f"node {name!r} is over-committed: its {account} is "
                         f"{shown({dimension: amount})}; on it are {_tasks_on(cycle, name)}"
@@ -49,6 +50,20 @@ def check_capacity(cycle: Cycle) -> Iterator[str]:
                 f"node {name!r} may have {limit} tasks and has {len(there)}, "
                 f"and {', '.join(came)} came in this cycle"
             )
+
+
+def _least(cycle: Cycle, name: str, account: str, dimension: str) -> Number:
+    """Return what an account had before the cycle if that was less than nothing, else 0.
+
+    Less what tasks hold that ask for next to nothing, for these come whatever there is.
+    """
+    before = cycle.accounts_before[name].derived[account].get(dimension, 0)
+    tiny = sum(
+        amount
+        for uid in cycle.on_node[name]
+        if (amount := cycle.resreq[uid].get(dimension, 0)) < EPS
+    )
+    return min(before, 0) - tiny
 
 
 def _tasks_on(cycle: Cycle, name: str) -> str:

@@ -8,7 +8,7 @@ from batchsched.model.result import Eviction
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, sub, total
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.cycle import Cycle, Place
 from batchsched.testing.invariants.shares import certainly_has_less, deserved, may_be_charged
 
 __all__ = ["check_claims", "check_sparing"]
@@ -46,7 +46,9 @@ def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
         yield f"{what} for {claimant!r}, which belongs to no job of the session"
         return
     place = cycle.after[claimant]
-    is_there = place.status is TaskStatus.PIPELINED and place.node_name == eviction.node_name
+    is_there = place.status is TaskStatus.PIPELINED and (
+        place.node_name == eviction.node_name or _goes_with_its_job(cycle, eviction, place)
+    )
     if not is_there and not cycle.policy.has_own_action_after(eviction.action):
         yield (
             f"{what} for {claimant!r}, which is {place.status.value} on "
@@ -55,6 +57,16 @@ def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
     if cycle.is_best_effort(claimant):
         yield f"{what} for {claimant!r}, which asks for nothing"
     yield from _relation(cycle, eviction, what)
+
+
+def _goes_with_its_job(cycle: Cycle, eviction: Eviction, place: Place) -> bool:
+    """Return whether a task is evicted elsewhere because its job goes, for one on this node."""
+    return cycle.policy.evicts_whole_jobs and any(
+        other.node_name == place.node_name
+        and other.for_task_uid == eviction.for_task_uid
+        and cycle.job_of.get(other.task_uid) is cycle.job_of[eviction.task_uid]
+        for other in cycle.result.evictions
+    )
 
 
 def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
@@ -69,12 +81,24 @@ def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
         case "allocate":
             if not cycle.policy.evicts_backfill:
                 yield f"{what}, which evicts nobody without evictBackfill"
-            elif not cycle.tasks[eviction.task_uid].is_backfill:
+            elif not _is_lent(cycle, eviction):
                 yield f"{what}, but it is not marked as backfill"
         case "backfill" | "reserve":
             yield f"{what}, which never evicts"
         case _:
             pass
+
+
+def _is_lent(cycle: Cycle, eviction: Eviction) -> bool:
+    """Return whether a task is a backfill task, or goes with one of its job."""
+    if cycle.tasks[eviction.task_uid].is_backfill:
+        return True
+    return cycle.policy.evicts_whole_jobs and any(
+        cycle.tasks[other.task_uid].is_backfill
+        for other in cycle.result.evictions
+        if other.for_task_uid == eviction.for_task_uid
+        and cycle.job_of.get(other.task_uid) is cycle.job_of[eviction.task_uid]
+    )
 
 
 @invariant
@@ -111,27 +135,36 @@ def _spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[s
         for eviction in evictions[positions[-1] + 1 :]
         if eviction.node_name == node_name and eviction.task_uid in cycle.job_of
     ]
-    for_good = [uid for uid in later if not cycle.after[uid].is_backfill]
+    later_for_good = [uid for uid in later if not cycle.after[uid].is_backfill]
     gone = _held(cycle, _may_have_been_there(cycle, node_name, but=claimant))
     future = sub(accounts.future_idle, add(_held(cycle, later), gone))
     future = add(future, cycle.resreq[claimant])
-    eventual = sub(accounts.eventual, add(_held(cycle, for_good), gone))
+    eventual = sub(accounts.eventual, add(_held(cycle, later_for_good), gone))
     eventual = add(eventual, cycle.resreq[claimant])
-    for victim in victims:
+    here = [e for e in victims if e.node_name == node_name and e.task_uid in cycle.job_of]
+    for victim in here:
         uid = victim.task_uid
-        if victim.node_name != node_name or uid not in cycle.job_of:
-            continue
-        share = cycle.resreq[uid]
-        others = _held(cycle, [e.task_uid for e in victims if e is not victim])
+        unit = _together_with(cycle, victim, here)
+        share = _held(cycle, unit)
+        for_good = _held(cycle, [one for one in unit if not cycle.after[one].is_backfill])
+        others = _held(cycle, [e.task_uid for e in here if e.task_uid not in unit])
         if (
             fits(request, sub(future, share))
-            and fits(request, sub(eventual, {} if cycle.after[uid].is_backfill else share))
+            and fits(request, sub(eventual, for_good))
             and (_may_grow(cycle, victim, before) or fits(request, others))
         ):
             yield (
                 f"task {uid!r} is evicted from {node_name!r} by {victim.action} for "
                 f"{claimant!r}, which would have fitted there without that"
             )
+
+
+def _together_with(cycle: Cycle, victim: Eviction, here: Sequence[Eviction]) -> list[str]:
+    """Return the victims on a node that may have gone as one with a victim."""
+    if not cycle.policy.evicts_whole_jobs:
+        return [victim.task_uid]
+    job = cycle.job_of[victim.task_uid]
+    return [other.task_uid for other in here if cycle.job_of[other.task_uid] is job]
 
 
 def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]:

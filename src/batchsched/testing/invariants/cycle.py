@@ -230,17 +230,27 @@ class Cycle:
     @cached_property
     def accounts(self) -> Mapping[str, Accounts]:
         """Node name to the node's accounts after the cycle."""
-        return {name: self._accounts(name) for name in self.nodes}
+        return {name: self._accounts(name, self.on_node[name], self.after) for name in self.nodes}
 
-    def _accounts(self, name: str) -> Accounts:
+    @cached_property
+    def accounts_before(self) -> Mapping[str, Accounts]:
+        """Node name to the node's accounts before the cycle, when nothing is promised."""
+        on_node: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for uid, task in self.tasks.items():
+            if task.status.holds and task.node_name in on_node:
+                on_node[task.node_name].append(uid)
+        places = {uid: self.before(uid) for uid in self.tasks}
+        return {name: self._accounts(name, on_node[name], places) for name in self.nodes}
+
+    def _accounts(self, name: str, on_node: Iterable[str], places: Mapping[str, Place]) -> Accounts:
         def held(uids: Iterable[str]) -> Amounts:
             return total(self.resreq[uid] for uid in uids)
 
         def having(*statuses: TaskStatus) -> list[str]:
-            return [uid for uid in self.on_node[name] if self.after[uid].status in statuses]
+            return [uid for uid in on_node if places[uid].status in statuses]
 
         def marked(uids: Iterable[str]) -> Iterator[str]:
-            return (uid for uid in uids if self.after[uid].is_backfill)
+            return (uid for uid in uids if places[uid].is_backfill)
 
         return Accounts(
             idle=sub(of(self.nodes[name].allocatable), held(having(*HOLDING))),

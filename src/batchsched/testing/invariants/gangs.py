@@ -9,7 +9,7 @@ from batchsched.model.cluster import JobInfo
 from batchsched.model.result import Eviction
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 
 __all__ = ["check_gangs"]
 
@@ -20,7 +20,8 @@ def check_gangs(cycle: Cycle) -> Iterator[str]:
 
     If gang decides: a job with a bind has at least `min_available` tasks that are ready, a
     ready job has no task left that is placed and not bound, a gang that lost tasks to preempt
-    or reclaim still has enough, and tasks are evicted only for gangs that will be complete.
+    or reclaim still has enough, or has lost all that ran if gang lets whole jobs go, and tasks
+    are evicted only for gangs that will be complete.
     """
     evicted: defaultdict[str, list[Eviction]] = defaultdict(list)
     for eviction in cycle.result.evictions:
@@ -49,8 +50,18 @@ def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction]) -> Iterator[str]:
     # what was taken back of it.
     least = job.min_available - _taken_back_though_ready(cycle, job)
     if lost and cycle.policy.protects("gang", lost[-1].action) and cycle.ready(job) < least:
+        if cycle.policy.evicts_whole_jobs and not _still_runs(cycle, job):
+            return
         names = ", ".join(eviction.task_uid for eviction in lost)
         yield f"{_counts(cycle, job)} after {names} were evicted, which gang protects"
+
+
+def _still_runs(cycle: Cycle, job: JobInfo) -> bool:
+    """Return whether any task of a job that ran has been left running."""
+    return any(
+        cycle.before(task.uid).status in OCCUPYING and cycle.after[task.uid].status in OCCUPYING
+        for task in job.tasks
+    )
 
 
 def _taken_back_though_ready(cycle: Cycle, job: JobInfo) -> int:

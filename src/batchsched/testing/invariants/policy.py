@@ -83,6 +83,15 @@ class Policy:
         return _is_true(self.plugins[plugin][1].arguments.get(name, False))
 
     @property
+    def evicts_whole_jobs(self) -> bool:
+        """Whether jobs may be evicted as a whole: gang says so, or a plugin of one's own may."""
+        if not self.knows_plugins:
+            return True
+        if "gang" not in self.plugins:
+            return False
+        return self.plugins["gang"][1].arguments.get("atMinimum", "protect") != "protect"
+
+    @property
     def gang_decides_ready(self) -> bool:
         """Whether no job is ready unless gang says so: nobody can outvote it."""
         if not self.has("gang", "enableJobReady"):
@@ -98,6 +107,8 @@ class Policy:
         """Return whether a plugin's protections hold for evictions by an action."""
         if action not in self.known_actions:
             return False
+        if action == "allocate":
+            return plugin == "conformance" and self.has(plugin)
         if action == "preempt":
             return plugin in _PREEMPTABLE and self.has(plugin, "enablePreemptable")
         if action == "reclaim":
@@ -165,7 +176,7 @@ class Policy:
         """Whether any action may undo placements, at once or later."""
         return self.takes_back or any(
             action.name in ("preempt", "reclaim", "reserve")
-            or action.arguments.get("unready", "hold") != "hold"
+            or action.arguments.get("unready", "discard") != "hold"
             for action in self.config.actions
         )
 
@@ -173,7 +184,8 @@ class Policy:
     def discards_unready(self) -> bool:
         """Whether allocate undoes turns that leave their job unready."""
         return any(
-            action.arguments.get("unready", "hold") != "hold" for action in self.actions("allocate")
+            action.arguments.get("unready", "discard") != "hold"
+            for action in self.actions("allocate")
         )
 
     def backfill_strategies(self) -> set[str]:

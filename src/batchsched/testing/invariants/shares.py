@@ -6,7 +6,7 @@ from batchsched.model.cluster import JobInfo
 from batchsched.testing.invariants.amounts import Amounts, Number, add, total
 from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, WAITING, Cycle
 
-__all__ = ["certainly_has_all", "certainly_has_less", "deserved", "may_be_charged"]
+__all__ = ["certainly_has_all", "certainly_has_less", "deserved", "may_be_charged", "may_exceed"]
 
 _EPS = 0.1
 
@@ -73,6 +73,17 @@ def certainly_has_less(share: dict[str, float], allocated: Amounts) -> bool:
     """Return whether a queue with at most this much allocated certainly lacks something."""
     return any(
         amount - float(allocated.get(name, 0)) >= _EPS + _tolerance(amount)
+        for name, amount in share.items()
+    )
+
+
+def may_exceed(share: dict[str, float], allocated: Amounts, held: Amounts) -> bool:
+    """Return whether a queue with at most this much allocated may have more than its share.
+
+    Of something that a task holds.
+    """
+    return any(
+        held.get(name, 0) > 0 and float(allocated.get(name, 0)) - amount > _EPS - _tolerance(amount)
         for name, amount in share.items()
     )
 

@@ -9,7 +9,7 @@ from batchsched.model.result import Eviction
 from batchsched.testing.invariants.amounts import Amounts, add, shown, sub
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle
-from batchsched.testing.invariants.shares import certainly_has_less, deserved, may_be_charged
+from batchsched.testing.invariants.shares import deserved, may_be_charged, may_exceed
 
 __all__ = ["check_protection"]
 
@@ -80,12 +80,14 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
             continue  # that its queue is not there is for others to say
         if name not in upper:
             upper[name] = add(cycle.charged_before(name), may_be_charged(cycle, name))
-        upper[name] = sub(upper[name], cycle.resreq[eviction.task_uid])
-        if eviction.action == "reclaim" and certainly_has_less(shares[name], upper[name]):
+        held = cycle.resreq[eviction.task_uid]
+        if eviction.action == "reclaim" and not may_exceed(shares[name], upper[name], held):
             wanted: Amounts = {
                 dimension: round(amount) for dimension, amount in shares[name].items()
             }
             yield (
-                f"task {eviction.task_uid!r} is evicted by reclaim, which leaves queue {name!r} "
-                f"with {shown(upper[name])} at most, and it deserves {shown(wanted)}"
+                f"task {eviction.task_uid!r} is evicted by reclaim, and of what it holds queue "
+                f"{name!r} has {shown(upper[name])} at most, and it deserves {shown(wanted)}"
             )
+        if not cycle.policy.evicts_whole_jobs or job.min_available <= 1:
+            upper[name] = sub(upper[name], held)
