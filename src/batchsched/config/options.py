@@ -97,5 +97,5 @@ DEFAULT_TIERS: tuple[Tier, ...] = (
 )
 """Who decides where a configuration names no tiers.
 
-kube-batch's, but for `atMinimum`: with ``protect``, its default, no job of one task is ever evicted.
+kube-batch's, but for `atMinimum`: with its default, no job of one task is ever evicted.
 """
