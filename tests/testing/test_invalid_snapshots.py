@@ -26,7 +26,7 @@ def test_each_has_just_its_fault(invalid: InvalidSnapshot) -> None:
 def test_all_kinds_of_faults_come() -> None:
     kinds: set[tuple[str, str]] = set()
 
-    @settings(MANY, max_examples=350)
+    @settings(MANY, max_examples=600)
     @given(invalid_snapshots())
     def collect(invalid: InvalidSnapshot) -> None:
         kinds.add(

@@ -217,7 +217,8 @@ class TestActions:
 
         snapshot = cluster([node("n1", "1C1G")], job("g", "1C1G", "9C9G"))
         own = registry(actions={"take-back": unallocate})
-        result = accepted(snapshot, own, ["allocate", "take-back"], ["gang"])
+        hold = {"name": "allocate", "arguments": {"unready": "hold"}}
+        result = accepted(snapshot, own, [hold, "take-back"], ["gang"])
         assert result.tasks["g-1"].status is S.PENDING
 
     def test_a_reservation_is_taken_back(self) -> None:

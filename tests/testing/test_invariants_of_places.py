@@ -248,7 +248,8 @@ class TestPlacements:
         snapshot = with_task(snapshot, "w-1", pod_affinity=near("db", "zone"))
         snapshot = with_task(snapshot, "z-1", node_affinity=NodeAffinity(required=(on_node("n1"),)))
         release = {"name": "backfill", "arguments": {"strategy": "release"}}
-        config = policy("allocate", release, "allocate", plugins=["gang", "predicates"])
+        hold = {"name": "allocate", "arguments": {"unready": "hold"}}
+        config = policy(hold, release, hold, plugins=["gang", "predicates"])
         result = Scheduler(config).schedule(snapshot)
         assert result.tasks["w-1"].status is S.BINDING
         assert result.tasks["g-1"].node_name == "n2"
@@ -271,7 +272,7 @@ class TestPlacements:
         snapshot = with_task(snapshot, "w-1", pod_affinity=near("db", "zone"))
         arguments = {"starvingJobTimeThreshold": 10, "reservedNodePercent": 100, "inOrder": True}
         config = policy(
-            "allocate",
+            {"name": "allocate", "arguments": {"unready": "hold"}},
             {"name": "reserve", "arguments": arguments},
             plugins=["priority", "gang", "predicates", "nodeorder"],
         )

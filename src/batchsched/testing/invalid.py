@@ -12,7 +12,6 @@ from hypothesis.strategies import SearchStrategy
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.testing.flaws import JOB_FLAWS, NODE_FLAWS, QUEUE_FLAWS, TASK_FLAWS, Flaw
@@ -178,29 +177,6 @@ def _same_task_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
     return _parts(snapshot, fault, other_tasks=(*snapshot.other_tasks, stranger))
 
 
-def _too_much_on_a_node(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
-    node = snapshot.nodes[pick % len(snapshot.nodes)]
-    more = Resource(milli_cpu=node.allocatable.milli_cpu + 1)
-    held = more.milli_cpu + sum(
-        task.resreq.milli_cpu
-        for task in (*(task for job in snapshot.jobs for task in job.tasks), *snapshot.other_tasks)
-        if task.status.holds and task.node_name == node.name
-    )
-    glutton = TaskInfo(
-        uid="glutton",
-        name="glutton",
-        status=TaskStatus.RUNNING,
-        node_name=node.name,
-        resreq=more,
-    )
-    message = (
-        f"its tasks hold more than it has: {held} of cpu are held, "
-        f"it has {node.allocatable.milli_cpu}"
-    )
-    fault = Fault(f"nodes[{node.name!r}]", message)
-    return _parts(snapshot, fault, other_tasks=(*snapshot.other_tasks, glutton))
-
-
 def _reserved_without_a_job(snapshot: Snapshot, _pick: int) -> InvalidSnapshot:
     stray = TaskInfo(uid="stray", name="stray", status=TaskStatus.RESERVED, node_name="n1")
     message = "Reserved is for tasks of jobs; a task without a job is never placed"
@@ -219,7 +195,7 @@ EDITS: tuple[_Edit, ...] = (
     *(_in_job(flaw) for flaw in JOB_FLAWS),
     *(_in_task(flaw) for flaw in TASK_FLAWS),
     *(_same_node_twice, _same_queue_twice, _same_job_twice, _same_task_twice),
-    *(_too_much_on_a_node, _reserved_without_a_job, _no_time),
+    *(_reserved_without_a_job, _no_time),
 )
 """What is done to a valid snapshot, one of these at a time."""
 
