@@ -40,7 +40,7 @@ class EvictionUnit:
         self.is_core = value[0] == 0
         self.is_whole = all(task.status is TaskStatus.RUNNING for task in victims)
         """Whether all that would go is Running, so that nothing is left behind."""
-        self.is_backfill = any(task.is_backfill for task in victims)
+        self.is_backfill = any(task.is_backfill for task in tasks)
         """Whether it uses what is promised to others."""
         size: Vector = (0,) * len(tasks[0].resreq)
         for task in tasks:

@@ -236,7 +236,7 @@ class Capacity(Plugin):
 
     def is_backfill(self, unit: Unit) -> bool:
         """Return whether a unit uses what was promised to others."""
-        return any(self._state.is_backfill(task) for task in unit.victims)
+        return any(self._state.is_backfill(task) for task in unit.tasks)
 
     def on_loan(self, name: str) -> list[Unit]:
         """Return the units on loan that may be taken back, the least valuable first."""
