@@ -325,7 +325,7 @@ def test_the_scheduler_checks_configurations_made_in_code_too() -> None:
             f"unknown key; did you mean 'enableJobOrder'? known: {FLAGS}",
         ),
         ("tiers[1].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),
-        ("tiers[1].plugins[0].arguments['x']", "unknown argument; it takes none"),
+        ("tiers[1].plugins[0].arguments['x']", "unknown argument; known: atMinimum"),
     ]
 
 

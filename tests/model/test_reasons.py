@@ -39,6 +39,12 @@ tallies = st.builds(
 )
 
 
+OF_QUEUES = (
+    *(UnfitReason.QUEUE_LIMIT, UnfitReason.QUEUE_CLOSED, UnfitReason.ABOVE_FAIR_SHARE),
+    UnfitReason.NOT_ITS_TURN,
+)
+
+
 class TestUnfit:
     @pytest.mark.parametrize(
         ("unfit", "text"),
@@ -58,8 +64,13 @@ class TestUnfit:
 
     @pytest.mark.parametrize("reason", UnfitReason)
     def test_every_reason_has_a_text_of_its_own(self, reason: UnfitReason) -> None:
-        texts = Counter(Unfit(each, plugin="p", detail="d").text for each in UnfitReason)
-        assert texts[Unfit(reason, plugin="p", detail="d").text] == 1
+        # What a queue may not take is told in the detail alone, which names queue and amount.
+        texts = Counter(
+            Unfit(each, plugin="p", detail=each.value if each in OF_QUEUES else "d").text
+            for each in UnfitReason
+        )
+        detail = reason.value if reason in OF_QUEUES else "d"
+        assert texts[Unfit(reason, plugin="p", detail=detail).text] == 1
 
     @given(unfits)
     def test_any_detail_can_be_told(self, unfit: Unfit) -> None:

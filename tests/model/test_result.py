@@ -176,9 +176,14 @@ class TestValue:
                 setattr(result, field.name, ())
 
 
+NO_CAUSE = {"held_by": [], "gang_need": None, "share": None, "evictions": []}
+"""What a reason says that names nobody else."""
+
+
 class TestToDict:
     def test_it_holds_everything(self) -> None:
         no_node = {
+            **NO_CAUSE,
             "why": "NoNode",
             "tally": {
                 "total": 5,
@@ -229,7 +234,13 @@ class TestToDict:
             "pending": {
                 "u6": no_node,
                 "u7": no_node,
-                "u8": {"why": "NotReached", "tally": None, "detail": "", "text": "NotReached"},
+                "u8": {
+                    **NO_CAUSE,
+                    "why": "NotReached",
+                    "tally": None,
+                    "detail": "",
+                    "text": "NotReached",
+                },
             },
             "planned": {
                 "a/k": {"start": 1410, "nodes": {"u8": "n1"}},

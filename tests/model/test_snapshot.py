@@ -33,7 +33,7 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
-from batchsched.model.resources import EPSILON, Resource
+from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.snapshot import task_problems
@@ -201,7 +201,7 @@ class TestSound:
             {"jobs": [job("j", queue="no such queue")]},
             {"jobs": [job("j", min_available=0)]},
             {"jobs": [job("j", min_available=5)]},
-            {"jobs": [job("j", priority=-HUGE)]},
+            {"jobs": [job("j", priority=-(10**299))]},
             {"jobs": [job("j", namespace="a"), job("j", namespace="b")]},
             {"jobs": [job("j", task("a"), task("b"))]},  # the same name twice
             {"nodes": [NodeInfo(name="q")], "queues": [Queue(name="q")]},
@@ -652,57 +652,17 @@ class TestPlaceFaults:
 
 
 class TestNodeUse:
-    """A node whose tasks hold more than it has is invalid input."""
+    """A node whose tasks hold more than it has is full, and valid: a device may have failed."""
 
     @pytest.mark.parametrize(
         "status",
         [status for status in TaskStatus if status.holds and status is not TaskStatus.ALLOCATED],
     )
-    def test_tasks_that_hold_more_than_the_node_has(self, status: TaskStatus) -> None:
+    def test_tasks_may_hold_more_than_the_node_has(self, status: TaskStatus) -> None:
         held = {"status": status, "node_name": "n1", "resreq": Resource(milli_cpu=2500)}
-        assert faults_of(
-            {"nodes": [N1], "jobs": [job("j", task("a", **held), task("b", **held))]}
-        ) == ["nodes['n1']: its tasks hold more than it has: 5000 of cpu are held, it has 4000"]
-
-    def test_every_dimension_is_named_and_no_digit_is_lost(self) -> None:
-        node = NodeInfo(name="n", allocatable=Resource(milli_cpu=9, memory=10**15))
-        held = task(
-            status=TaskStatus.RUNNING,
-            node_name="n",
-            resreq=Resource(milli_cpu=9, memory=10**15 + 1, scalars={"b": 2, "a": 1}),
-        )
-        assert faults_of({"nodes": [node], "other_tasks": [held]}) == [
-            (
-                "nodes['n']: its tasks hold more than it has: "
-                "1000000000000001 of memory are held, it has 1000000000000000; "
-                "1 of a are held, it has 0; 2 of b are held, it has 0"
-            )
-        ]
-
-    @pytest.mark.parametrize(
-        ("capacity", "held"),
-        [(2500, (2000, 500.1)), (1000, (500.05, 500.05)), (0.3, (0.1, 0.1, 0.2)), (1, (1.1,))],
-    )
-    def test_amounts_at_the_limit_are_added_up_as_exactly_as_in_a_session(
-        self, capacity: float, held: tuple[float, ...]
-    ) -> None:
-        content = {
-            "nodes": [NodeInfo(name="n1", allocatable=Resource(milli_cpu=capacity))],
-            "other_tasks": [
-                task(
-                    f"t{number}",
-                    status=TaskStatus.RUNNING,
-                    node_name="n1",
-                    resreq=Resource(milli_cpu=amount),
-                )
-                for number, amount in enumerate(held)
-            ],
-        }
-        if sum(map(Fraction, held)) - Fraction(capacity) >= EPSILON:
-            (fault,) = faults_of(content)
-            assert fault.startswith("nodes['n1']: its tasks hold more than it has")
-        else:
-            Scheduler().open(Snapshot(**content))
+        content = {"nodes": [N1], "jobs": [job("j", task("a", **held), task("b", **held))]}
+        session = Scheduler().open(Snapshot(**content))
+        assert session.node("n1").idle[0] == -1000
 
     def test_tasks_of_all_jobs_and_of_none_count_together(self) -> None:
         held = {"status": TaskStatus.RUNNING, "node_name": "n1", "resreq": Resource(memory=400)}
@@ -711,21 +671,8 @@ class TestNodeUse:
             "jobs": [job("j", task("a", **held)), job("k", task("b", **held))],
             "other_tasks": [task("c", **held)],
         }
-        assert faults_of(content) == [
-            "nodes['n1']: its tasks hold more than it has: 1200 of memory are held, it has 1000"
-        ]
-
-    @pytest.mark.parametrize(
-        ("cpu", "is_over"), [(4000, False), (4000.05, False), (4000.15, True), (4001, True)]
-    )
-    def test_what_fits_is_the_arithmetic_of_resources(self, cpu: float, is_over: bool) -> None:
-        content = with_task(
-            status=TaskStatus.RUNNING, node_name="n1", resreq=Resource(milli_cpu=cpu)
-        )
-        if is_over:
-            assert len(faults_of(content)) == 1
-        else:
-            Snapshot(**content)
+        session = Scheduler().open(Snapshot(**content))
+        assert session.node("n1").idle[1] == -200
 
     @pytest.mark.parametrize(
         "content",
@@ -750,13 +697,6 @@ class TestNodeUse:
             for name in ("n1", "n2")
         ]
         Snapshot(nodes=nodes, other_tasks=tasks)
-
-    def test_it_is_told_together_with_all_other_faults(self) -> None:
-        held = {"status": TaskStatus.RUNNING, "node_name": "n1", "resreq": Resource(milli_cpu=9999)}
-        assert faults_of(with_task(priority=None, **held)) == [
-            "jobs['default/j'].tasks['t'].priority: None is no priority; a priority is an integer",
-            "nodes['n1']: its tasks hold more than it has: 9999 of cpu are held, it has 4000",
-        ]
 
     def test_only_sound_amounts_are_summed_up(self) -> None:
         held = {"status": TaskStatus.RUNNING, "node_name": "n1", "resreq": Resource(milli_cpu=nan)}

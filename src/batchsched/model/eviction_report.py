@@ -59,7 +59,9 @@ covered by its queue's share: 7, would still be 2 nvidia.com/gpu short on n3
         if self.best_node:
             short = amounts_text(self.shortfall.dimensions())
             parts.append(f"would still be {short} short on {self.best_node}")
-        said = f"{self.action} searched {self.nodes} nodes with {self.candidates} candidates"
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        candidates = "1 candidate" if self.candidates == 1 else f"{self.candidates} candidates"
+        said = f"{self.action} searched {nodes} with {candidates}"
         return f"{said}: {', '.join(parts)}" if parts else said
 
     def __str__(self) -> str:
