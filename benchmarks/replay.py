@@ -164,7 +164,7 @@ class _Recorder:
         cycle = self.cycles[-1]
         cycle.unplaced.extend(session.unplaced)
         cycle.undone.extend(session.rolled_back)
-        cycle.queues_overused.update(session.queues_overused)
+        cycle.queues_overused.update(session.queues_overused.names)
 
 
 def record(scenario: Scenario) -> Recording:
@@ -229,7 +229,8 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
         session.record_failure(session.task(uid))
     for uid in cycle.undone:
         session.record_rollback([session.task(uid)])
-    session.queues_overused.update(cycle.queues_overused)
+    for name in sorted(cycle.queues_overused):
+        session.queues_overused.add(name)
     del calls
     clock.begin()
 

@@ -93,12 +93,12 @@ class SchedulerConfig:
         ...
         batchsched.errors.ConfigError: actions[0].arguments['unredy']: unknown argument; \
 did you mean 'unready'? known: evictBackfill, starvationThreshold, unready
-        >>> volcano = {"actions": "enqueue, allocate", "tiers": [{"plugins": [{"name": "sla"}]}]}
+        >>> volcano = {"actions": "enqueue, allocate", "tiers": [{"plugins": [{"name": "tdm"}]}]}
         >>> config = SchedulerConfig.from_mapping(volcano, unknown="notice")
         >>> [action.name for action in config.actions]
         ['allocate']
         >>> print(config.notices[1])
-        1 x plugin sla: left out: jobs do not gain priority by waiting (tiers[0].plugins[0])
+        1 x plugin tdm: left out: all nodes count as permanent (tiers[0].plugins[0])
 
         """
         if unknown not in ("fault", "notice"):

@@ -63,6 +63,11 @@ class OverusedQueues:
     def __contains__(self, name: str) -> bool:
         return name in self._shares
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The queues by name, in the order in which they were passed over."""
+        return tuple(self._shares)
+
     def share(self, name: str, /) -> QueueShare | None:
         """Return what the queue deserved and had then, if a plugin knows."""
         return self._shares.get(name)
