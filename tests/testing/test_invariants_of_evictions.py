@@ -215,7 +215,12 @@ class TestSparingWhereBackfillTakesBack:
         )
         release = {"name": "backfill", "arguments": {"strategy": "release"}}
         plugins = ["gang", {"name": "priority", "enableJobOrder": False}, "predicates"]
-        config = policy("allocate", "preempt", release, plugins=plugins)
+        config = policy(
+            {"name": "allocate", "arguments": {"unready": "hold"}},
+            "preempt",
+            release,
+            plugins=plugins,
+        )
         result = Scheduler(config).schedule(snapshot)
         assert [eviction.task_uid for eviction in result.evictions] == ["r-1"]
         assert result.tasks["g-1"].status is S.PENDING
