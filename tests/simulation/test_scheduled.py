@@ -132,15 +132,14 @@ def test_queues_that_are_not_given_are_named() -> None:
         simulate(workload, Scheduled(checkpoint=-1))
 
 
-def test_jobs_that_hold_up_each_other_for_ever_end_the_run_with_reasons() -> None:
-    # Without gang, each of two jobs gets the half that its queue deserves, and waits for the rest.
+def test_jobs_of_two_queues_that_need_all_of_the_machine_both_end() -> None:
+    # Each needs twice what its queue deserves; nobody may take half of it back for ever.
     workload = Workload(
         [Job(id=name, submit=0, run=5, processors=2, queue=name) for name in ("a", "b")]
     ).on(nodes=2)
     run = simulate(workload, PREEMPTING)
-    # The first had all, and b reclaimed its half.
-    assert run.jobs["outcome"] == ["never ended", "never started"]
-    assert "has all that it deserves" in run.unfinished["a"]
+    assert run.jobs["outcome"] == ["ended", "ended"]
+    assert not run.unfinished
 
 
 def test_what_can_never_start_is_told() -> None:

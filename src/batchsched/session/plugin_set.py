@@ -594,8 +594,8 @@ def _expect_condition(name: str, point: str, condition: object) -> None:
 
 def _sound_weight(name: str, score: NodeScore) -> float:
     """Return the weight of a score, if it is a finite number."""
-    weight: object = score.weight
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not isfinite(weight):
+    weight = score.weight
+    if type(weight) not in (int, float) or not isfinite(weight):
         problem = f"expected a finite number as the weight of a score, got {shown(weight)}"
         raise PluginError(name, "node_scores", problem)
     return weight

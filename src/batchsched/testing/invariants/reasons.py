@@ -101,7 +101,7 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
             yield from _overused(cycle, job)
         case WhyPending.NOT_CONSIDERED:
             yield from _not_considered(cycle, job, task, reason)
-        case WhyPending.QUEUE_LIMIT | WhyPending.QUEUE_CLOSED:
+        case WhyPending.QUEUE_LIMIT | WhyPending.QUEUE_CLOSED | WhyPending.ABOVE_FAIR_SHARE:
             pass  # what plugins say of queues is theirs to answer for
 
 
