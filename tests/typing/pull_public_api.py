@@ -46,10 +46,14 @@ def public_modules() -> Iterator[ModuleType]:
         is_private = any(part.startswith("_") for part in found.name.split("."))
         if not is_private and not any(part in found.name for part in INTERNAL):
             module = importlib.import_module(found.name)
-            package_of_it, _, name = found.name.rpartition(".")
-            # A function of the same name stands before it in its package, which exports the rest.
-            if getattr(sys.modules[package_of_it], name) is module:
+            if is_reachable(module):
                 yield module
+
+
+def is_reachable(module: ModuleType) -> bool:
+    """Return whether a module's name means the module, and no function that its package exports."""
+    package_of_it, _, name = module.__name__.rpartition(".")
+    return not package_of_it or getattr(sys.modules[package_of_it], name) is module
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -111,7 +115,8 @@ def questions() -> Iterator[tuple[str, str]]:
             if not value.__module__.startswith("batchsched"):
                 continue
             known.add(id(value))
-            home = f"{value.__module__}.{value.__qualname__}"
+            shown_by = sys.modules[value.__module__]
+            home = f"{value.__module__}.{value.__qualname__}" if is_reachable(shown_by) else path
             typed = f"{home}{parameters_of(value)}"
             if not isinstance(value, EnumMeta):
                 yield f"{home}.__init__", f"reveal_type({typed}.__init__)"
