@@ -21,7 +21,7 @@ from batchsched.live import (
     TaskSucceeded,
 )
 from batchsched.tools import starts
-from batchsched.tools.what_if import Change
+from batchsched.tools.trials import Change
 from cluster_files import job_named, parser_for, read_cluster, read_config, run, show
 
 

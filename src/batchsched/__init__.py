@@ -63,6 +63,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import JobPhase, QueueStatus, TaskStatus
 from batchsched.model.timing import Dependency, JobEvent, Plan
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
@@ -107,6 +108,7 @@ __all__ = [
     "Operator",
     "PendingReason",
     "Plan",
+    "Plugin",
     "PluginError",
     "PluginOption",
     "PodAffinity",

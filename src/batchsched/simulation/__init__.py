@@ -54,9 +54,9 @@ from batchsched.simulation.rounds import SrtfInRounds
 from batchsched.simulation.run import Run
 from batchsched.simulation.scheduled import Scheduled
 from batchsched.simulation.sensitivity import Spread, TieSensitivity
-from batchsched.simulation.simulate import simulate
+from batchsched.simulation.simulator import simulate
 from batchsched.simulation.state import State
-from batchsched.simulation.sweep import Executor, Pair, Row, SweepTable, sweep
+from batchsched.simulation.sweeps import Executor, Pair, Row, SweepTable, sweep
 from batchsched.simulation.swf import read_swf
 from batchsched.simulation.ties import Ties
 from batchsched.simulation.workload import Job, JobId, Machine, Workload

@@ -30,7 +30,7 @@ except ImportError as error:
 
 from batchsched.simulation.run import Run
 from batchsched.simulation.statistics import confidence_interval, mean, quantile
-from batchsched.simulation.sweep import SweepTable
+from batchsched.simulation.sweeps import SweepTable
 
 __all__ = ["comparison", "gantt", "queue_and_utilisation", "shares", "waits"]
 

@@ -11,7 +11,7 @@ from batchsched.model.resources import Resource
 from batchsched.model.serialisation import JsonValue
 from batchsched.tools.describe import resource_text
 from batchsched.tools.report import Section, as_html, as_text
-from batchsched.tools.what_if import Change
+from batchsched.tools.trials import Change
 
 __all__ = ["Explanation", "Holder", "NearNode", "QueueStanding", "TriedChange", "VictimsJudged"]
 

@@ -15,8 +15,8 @@ from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.tools.check_config import decisions
-from batchsched.tools.compare import Comparison, compare
+from batchsched.tools.comparison import Comparison, compare
+from batchsched.tools.config_check import decisions
 
 __all__ = ["EventLog", "Record", "RecordedCycle", "Recorder", "Replay", "replay"]
 

@@ -27,7 +27,7 @@ from batchsched import (
 )
 from batchsched.testing import configs, snapshots
 from batchsched.tools import Explanation
-from batchsched.tools.what_if import starts
+from batchsched.tools.trials import starts
 
 CPU = Resource(milli_cpu=1000)
 

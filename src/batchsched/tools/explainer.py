@@ -33,7 +33,7 @@ from batchsched.tools.explanation import (
 )
 from batchsched.tools.near_nodes import nearest_nodes
 from batchsched.tools.standing import standing_of_queue
-from batchsched.tools.what_if import Change, Trials, starts
+from batchsched.tools.trials import Change, Trials, starts
 
 __all__ = ["explain"]
 

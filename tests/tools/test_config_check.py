@@ -20,7 +20,7 @@ from batchsched import (
 )
 from batchsched.testing import configs
 from batchsched.tools import Finding
-from batchsched.tools.check_config import decisions, evicts_for_ever
+from batchsched.tools.config_check import decisions, evicts_for_ever
 from batchsched.tools.small_clusters import small_clusters
 
 

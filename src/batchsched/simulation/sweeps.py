@@ -12,7 +12,7 @@ from batchsched.errors import Fault
 from batchsched.simulation.policy import Policy
 from batchsched.simulation.problems import SimulationError
 from batchsched.simulation.settings import Passes
-from batchsched.simulation.simulate import simulate
+from batchsched.simulation.simulator import simulate
 from batchsched.simulation.statistics import confidence_interval, mean
 from batchsched.simulation.ties import Ties
 from batchsched.simulation.workload import Workload

@@ -15,7 +15,7 @@ from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 from batchsched.scheduler import Scheduler
-from batchsched.tools.compare import Comparison, compare
+from batchsched.tools.comparison import Comparison, compare
 from batchsched.tools.describe import described
 from batchsched.tools.report import Section, as_html, as_text
 
