@@ -20,6 +20,7 @@ from batchsched import (
     TaskStatus,
 )
 from batchsched.model.eviction_report import EvictionReport
+from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.session import eviction_reports
 from batchsched.testing import configs, snapshots
 
@@ -156,3 +157,20 @@ def test_every_candidate_is_out_for_a_reason_or_its_room_is_counted(
             assert sum(found.out.values()) <= found.candidates <= running
             assert found.nodes <= len(snapshot.nodes)
             assert bool(found.best_node) == (not found.shortfall.is_empty())
+
+
+@pytest.mark.parametrize("placement", [None, LinearScanPlacement])
+def test_searches_among_other_jobs_and_among_the_own_have_reports_of_their_own(
+    placement: type[LinearScanPlacement] | None,
+) -> None:
+    """The queue is overused, so both may take only what they evict; tasks of a kind share one."""
+    snapshot = cluster(
+        [node("n1", "5C5G")],
+        job("other", "1C1G@n1", minimum=1),
+        job("mine", "1C1G@n1", "1C1G@n1", "1C1G@n1", "1C1G@n1", "1C1G", "1C1G", minimum=5),
+    )
+    config = {"actions": "preempt", "tiers": [{"plugins": list(plugins)} for plugins in TIERS]}
+    using = {} if placement is None else {"placement": placement}
+    result = Scheduler(SchedulerConfig.from_mapping(config), **using).schedule(snapshot)
+    candidates = {uid: report(result, uid).candidates for uid in ("mine-5", "mine-6")}
+    assert candidates == {"mine-5": 4, "mine-6": 1}

@@ -50,6 +50,7 @@ class EvictionReports:
             task.job.uid,
             search.action,
             search.point,
+            search.among,
             search.may_use_idle,
         )
         known = self._known.get(key)

@@ -20,6 +20,8 @@ class EvictionSearch:
     """The action that searched."""
     point: str
     """Whose verdicts count: ``preemptable`` or ``reclaimable``."""
+    among: str
+    """Whose running tasks it considered; searches that differ in this have other candidates."""
     may_use_idle: bool
     """Whether the task may take idle resources too."""
     candidates_on: Callable[[NodeState], Sequence[TaskState]]

@@ -546,6 +546,7 @@ class Session:
         task: TaskState,
         *,
         point: str,
+        among: str,
         may_use_idle: bool,
         candidates_on: Callable[[NodeState], Sequence[TaskState]],
     ) -> None:
@@ -557,12 +558,13 @@ class Session:
         Args:
             task: the claimant.
             point: whose verdicts counted, ``preemptable`` or ``reclaimable``.
+            among: whose running tasks were considered, as a name.
             may_use_idle: whether the task could have taken idle resources too.
             candidates_on: which running tasks of a node were considered.
 
         """
         action = self.action_name or point
-        search = EvictionSearch(task, action, point, may_use_idle, candidates_on)
+        search = EvictionSearch(task, action, point, among, may_use_idle, candidates_on)
         self.eviction_searches[task.uid, action] = search
 
     def record_failure(self, task: TaskState) -> None:

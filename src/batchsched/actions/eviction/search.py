@@ -89,6 +89,7 @@ def make_room(
         session.record_eviction_search(
             task,
             point=scope.point,
+            among=scope.value,
             may_use_idle=may_use_idle,
             candidates_on=partial(_candidates_on, session, task, scope),
         )
