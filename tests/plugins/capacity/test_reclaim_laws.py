@@ -11,16 +11,31 @@ from collections.abc import Sequence
 
 import pytest
 from attrs import evolve
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from tests.plugins.capacity.worlds import capacity_config, capacity_scheduler, crowded
+from tests.plugins.capacity.worlds import capacity_config, capacity_scheduler, crowded, job, node
 
-from batchsched import CycleResult, JobInfo, Snapshot, TaskInfo, TaskStatus, next_snapshot
+from batchsched import (
+    CycleResult,
+    JobInfo,
+    Queue,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    next_snapshot,
+)
 from batchsched.testing.reference.capacity import Capacity
 from batchsched.testing.reference.conf import read_conf
 from batchsched.testing.reference.session import Session
 
 WORLDS = crowded(only_whole=True)
+
+# A gang that finds four of its five places idle, and claims the fifth.
+PARTLY_IDLE = Snapshot(
+    nodes=[node("n1", 5)],
+    queues=[Queue(name="q1", priority=1), Queue(name="q2")],
+    jobs=[job("q1", "gang", 5, minimum=5), job("q2", "single", on="n1")],
+)
 
 
 def capacity_of(snapshot: Snapshot) -> Capacity:
@@ -37,7 +52,7 @@ def with_places(snapshot: Snapshot, result: CycleResult) -> Snapshot:
         outcome = result.tasks.get(task.uid)
         if outcome is None:
             return task
-        if outcome.status in (TaskStatus.PIPELINED, TaskStatus.BINDING, TaskStatus.RUNNING):
+        if outcome.status.charged:  # also what a gang holds while it waits for those that leave
             return evolve(task, status=TaskStatus.RUNNING, node_name=outcome.node_name)
         return evolve(task, status=TaskStatus.PENDING, node_name=None)
 
@@ -93,6 +108,7 @@ def reclaim(snapshot: Snapshot, **arguments: object) -> CycleResult:
     return capacity_scheduler("reclaim", **arguments).schedule(snapshot)
 
 
+@example(PARTLY_IDLE)
 @given(WORLDS.map(whole_jobs))
 def test_r1_a_claim_raises_the_word_of_its_queue_and_lowers_none(snapshot: Snapshot) -> None:
     result = reclaim(snapshot)
