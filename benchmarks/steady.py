@@ -1,19 +1,22 @@
 """What a cycle costs where little changes: a living cluster, against cycles from scratch.
 
     python -m benchmarks.steady [--scale 1] [--only ROW,ROW]
+    python -m benchmarks.steady --memory
 
 Each row begins with a cluster that runs, and lets a few things happen in each cycle: jobs come,
 tasks end, and what a row is about. A cycle is all that has to be done for that: events, the
 cycle, and carrying it out. "From scratch" is to make the same snapshot anew and to decide on it
 with `Scheduler.schedule`; that is done for a few of the cycles, and the result must be equal in
 full to that of the living cluster. Times are processor time, the median of the cycles but the
-first five.
+first five. ``--memory`` goes through ten thousand small cycles instead, and tells what memory is
+held after a tenth of them, and after all.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -39,6 +42,7 @@ from batchsched import (
 )
 from batchsched.live import (
     Cluster,
+    EndedJobsRemoved,
     Event,
     JobArrived,
     NodeAdded,
@@ -49,7 +53,7 @@ from batchsched.live import (
 )
 from benchmarks.workloads.nodes import GIB
 
-__all__ = ["ROWS", "Row", "main", "measure"]
+__all__ = ["ROWS", "Row", "main", "measure", "memory"]
 
 ALL_ACTIONS = "reclaim, allocate, backfill, preempt, reserve"
 COMPARED = 2
@@ -136,9 +140,9 @@ def busy_cluster(
     )
 
 
-def node_of(name: str, **more: bool) -> NodeInfo:
+def node_of(name: str, *, unschedulable: bool = False) -> NodeInfo:
     allocatable = Resource(milli_cpu=64_000, memory=256 * GIB)
-    return NodeInfo(name=name, allocatable=allocatable, max_tasks=110, **more)
+    return NodeInfo(name=name, allocatable=allocatable, max_tasks=110, unschedulable=unschedulable)
 
 
 def job_of(name: str, queue: str, size: int, request: Resource) -> JobInfo:
@@ -292,12 +296,47 @@ def _cycles(
         yield seconds, compared, len(result.pending)
 
 
+def memory(cycles: int = 10_000) -> tuple[int, int]:
+    """Return the bytes that are held after a tenth of some cycles, and after all of them.
+
+    Ten tasks come and ten end in each cycle, whatever has ended is removed, and a node comes or
+    goes.
+    """
+    nodes = 40
+    cluster = Cluster(busy_cluster(1, nodes=nodes, running=10 * nodes, waiting=10 * nodes))
+    live = Scheduler().attach(cluster)
+    state = State(cluster.snapshot(), seed=1)
+    held: list[int] = []
+    tracemalloc.start()
+    for number in range(cycles):
+        node = node_of("n00007x", unschedulable=True)
+        change = NodeRemoved(node.name) if number % 2 else NodeAdded(node)
+        events = [*ten_and_ten(state, number), change]
+        cluster.apply(*events, EndedJobsRemoved(), TimePassed(number))
+        result = live.schedule()
+        cluster.carry_out(result)
+        state.running += [bind.task_uid for bind in result.binds]
+        if number + 1 in (cycles // 10, cycles):
+            del events, result
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    return held[0], held[1]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.steady", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="the part of the full sizes")
     parser.add_argument("--only", help="names of rows, with commas between them")
+    parser.add_argument("--memory", action="store_true", help="whether memory grows, instead")
     given = parser.parse_args(arguments)
+    if given.memory:
+        early, late = memory()
+        print(
+            f"{early:,} bytes after 1,000 cycles, {late:,} after 10,000: {late / early:.2f} times"
+        )
+        return
     names = None if given.only is None else given.only.split(",")
     print("| row | from scratch, ms | live, ms | times | waiting tasks |")
     print("| --- | ---: | ---: | ---: | ---: |")

@@ -12,7 +12,7 @@ from tests.support.living import Life, events_to_build, events_to_change
 from batchsched import Scheduler, SchedulerConfig
 from batchsched.live import Cluster
 
-EVERY = 25
+EVERY = 60
 FILES = check.golden_files()
 
 

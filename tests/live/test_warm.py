@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.living import Life, apply_plainly
 
@@ -32,6 +32,7 @@ def shaken(life: Life, snapshot: Snapshot) -> Snapshot:
             return snapshot
 
 
+@settings(max_examples=30)
 @given(seed=seeds, config=configs())
 def test_law_a_warm_scheduler_decides_what_a_cold_one_does(seed: int, config: Any) -> None:
     life = Life(seed)

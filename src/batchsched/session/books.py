@@ -13,6 +13,7 @@ from sortedcontainers import SortedDict
 
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
 from batchsched.model.reasons import JobCondition
+from batchsched.model.shortage import GangNeed
 from batchsched.placement import Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.changes import Changes
@@ -55,6 +56,11 @@ class Books:
         """Why jobs are not in the session, by UID."""
         self.large_enough: dict[Vector, frozenset[int]] = {}
         """What tasks request to the indices of the nodes where it fits when nothing is there."""
+        self.gang_needs: dict[JobState, GangNeed | None] = {}
+        """What jobs need that can never start as gangs, as far as it was asked for; None: nothing.
+
+        That is, of jobs that are as they are when no cycle runs.
+        """
         self.room_for_jobs: dict[str, Vector] | None = None
         """What nodes have besides what tasks of no job hold there, where any do; None: unknown."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
@@ -104,6 +110,10 @@ class Books:
         for job in changes.jobs_gone:
             self.jobs.pop(job.uid, None)
             self.left_out.pop(job.uid, None)
+        if changes.nodes:
+            self.gang_needs.clear()
+        for job in (*changes.jobs_gone, *changes.jobs):
+            self.gang_needs.pop(job, None)
         if changes.nodes or other_tasks_changed:
             self.room_for_jobs = None
         is_worn = self.is_worn

@@ -35,21 +35,27 @@ class GangNeeds:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._room: dict[tuple[_Kind, int], int] = {}
-        self._known: dict[str, GangNeed | None] = {}
+        self._known: dict[JobState, GangNeed | None] = {}
+        self._lasting = session.gang_needs
+        self._changed = set(session.ledger.job_changes)
         self._largest: Vector | None = None
 
     def of(self, job: JobState) -> GangNeed | None:
         """Return what a job needs if it can never start as a gang, else None.
 
-        O(tasks x dimensions), and O(nodes) for each kind of tasks that does not fit.
+        O(tasks x dimensions), and O(nodes) for each kind of tasks that does not fit. Where
+        sessions follow one another, O(1) for a job that has not changed since it was found out.
         """
-        if job.uid not in self._known:
-            self._known[job.uid] = self._find(job)
-        return self._known[job.uid]
+        # A job that this cycle has changed will be as it was when the next one begins.
+        known = self._known if job in self._changed else self._lasting
+        if job not in known:
+            known[job] = self._find(job)
+        need = known[job]
+        return None if need is None or self._session.job_ready(job) else need
 
     def _find(self, job: JobState) -> GangNeed | None:
         needed = job.min_available - job.count(TaskStatus.SUCCEEDED)
-        if needed <= 1 or job.ready_count >= job.min_available or self._session.job_ready(job):
+        if needed <= 1 or job.ready_count >= job.min_available:
             return None
         tasks = [task for task in job.tasks if task.status not in _CANNOT_COUNT]
         if len(tasks) < needed:

@@ -28,6 +28,8 @@ class HeldRoom:
         self._on_node: dict[str, tuple[NodeState, dict[str, list[TaskState]]]] = {}
         """By node and job, the tasks that hold something or were promised it."""
         self._jobs: set[str] = set()
+        self._jobs_of: dict[QueueState, list[JobState]] = {}
+        """These jobs by queue, in order of UID."""
         holding = {
             uid: job
             for status in _HOLDING
@@ -36,6 +38,8 @@ class HeldRoom:
         for uid, job in sorted(holding.items()):
             if job.in_session and not session.job_ready(job):
                 self._jobs.add(uid)
+                assert job.queue is not None
+                self._jobs_of.setdefault(job.queue, []).append(job)
                 for task in job.tasks:
                     if task.status in _HOLDING and task.node is not None:
                         _, of_node = self._on_node.setdefault(task.node.name, (task.node, {}))
@@ -77,9 +81,9 @@ class HeldRoom:
 
         All other jobs of the queue that hold something, if it has its share only with that.
         """
-        if share is None:
+        jobs = [other for other in self._jobs_of.get(queue, ()) if other is not job]
+        if share is None or not jobs:
             return ()
-        jobs = [other for other in queue.jobs if other.uid in self._jobs and other is not job]
         tasks = [task for other in jobs for task in other.tasks if task.status in _HOLDING]
         if not any(task.status.charged for task in tasks):
             return ()

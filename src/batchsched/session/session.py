@@ -131,6 +131,8 @@ class Session:
         """What the action plan has planned."""
         self.eviction_searches: dict[tuple[str, str], EvictionSearch] = {}
         """For the reasons: searches for tasks to evict that came to nothing, by task and action."""
+        self.gang_needs = books.gang_needs
+        """For the reasons: what gangs need that can never start, of jobs as the cycle began."""
         self.memo = Memo()
         """What actions remember for the rest of this cycle."""
         self._books = books
