@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from batchsched.plugins.capacity.fill import fill
@@ -115,7 +115,11 @@ def test_only_the_proportions_of_the_weights_matter(
     assert dealt(amount, items) == dealt(amount, [(c, w * factor) for c, w in items])
 
 
-@given(st.fractions(0, 60), st.lists(st.tuples(st.fractions(0, 20), st.integers(1, 9)), min_size=1))
+@settings(max_examples=40)
+@given(
+    st.fractions(0, 60),
+    st.lists(st.tuples(st.fractions(0, 20), st.integers(1, 9)), min_size=1, max_size=6),
+)
 def test_amounts_that_are_no_whole_numbers(
     amount: Fraction, items: list[tuple[Fraction, int]]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plugins.capacity.worlds import capacity_config, crowded
 
@@ -39,6 +39,7 @@ def decided_by_both(snapshot: Snapshot, conf: dict[str, object]) -> None:
     }
 
 
+@settings(max_examples=50)
 @given(SNAPSHOTS, ACTIONS, st.sampled_from(["whole-job", "protect"]), ARGUMENTS)
 def test_a_cycle_on_a_tree_of_queues(
     snapshot: Snapshot, actions: list[str], at_minimum: str, arguments: dict[str, object]
@@ -46,6 +47,7 @@ def test_a_cycle_on_a_tree_of_queues(
     decided_by_both(snapshot, capacity_config(*actions, at_minimum=at_minimum, **arguments))
 
 
+@settings(max_examples=50)
 @given(
     crowded(states=True), ORDERS, st.sampled_from(["whole-job", "whole-job", "protect"]), ARGUMENTS
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from tests.plugins.capacity.test_reclaim_laws import capacity_of
 from tests.plugins.capacity.worlds import (
     amount,
@@ -67,6 +67,7 @@ def test_without_capacity_nothing_is_said_of_queues() -> None:
     }
 
 
+@settings(max_examples=30)
 @given(crowded(states=True))
 def test_what_is_on_loan_is_what_the_reference_does_not_cover(snapshot: Snapshot) -> None:
     result: CycleResult = capacity_scheduler().schedule(snapshot)

@@ -100,83 +100,83 @@ def evicted(
     return [eviction.task_uid for eviction in result.evictions], result
 
 
+SHAPES = [
+    (cpus, gpus, count)
+    for count in (1, 1, 2, 3)
+    for cpus, gpus in ((1, 0), (1, 0), (2, 0), (3, 0), (4, 0), (1, 1), (2, 2))
+]
+"""Of jobs: cpus and gpus of each task, and how many tasks."""
+
+
 @st.composite
 def crowded(
     draw: DrawFn,
     *,
     max_queues: int = 6,
     states: bool = False,
-    gpus: bool = True,
     only_whole: bool = False,
     max_nodes: int = 3,
     pinned: bool = True,
 ) -> Snapshot:
     """A small cluster with a tree of queues, where most of what there is, is used.
 
-    With `only_whole` a job is one task, or a gang that needs all of its tasks.
+    The nodes are as large as what runs there and a little more, so that whoever waits has to
+    claim. With `only_whole` a job is one task, or a gang that needs all of its tasks.
     """
     queues = draw(queue_trees(max_queues=max_queues, max_depth=4, states=states))
     inner = {queue.parent for queue in queues}
     leaves = [queue.name for queue in queues if queue.name not in inner]
-    count = draw(st.integers(1, max_nodes))
-    names = [f"n{number}" for number in range(1, count + 1)]
-    room = {
-        name: [draw(st.integers(2, 8)), draw(st.integers(0, 4)) if gpus else 0] for name in names
-    }
-    nodes = [
-        evolve(node(name, size[0], size[1]), labels={"name": name}) for name, size in room.items()
-    ]
+    if len(leaves) == 1:
+        queues = (*queues, Queue(name="q9"))
+        leaves.append("q9")
+    spare = draw(
+        st.lists(
+            st.tuples(st.sampled_from([0, 0, 1, 2]), st.sampled_from([0, 0, 1])),
+            min_size=1,
+            max_size=max_nodes,
+        )
+    )
+    names = [f"n{number}" for number in range(1, len(spare) + 1)]
+    used = dict.fromkeys(names, (0, 0))
     drafts = draw(
         st.lists(
             st.tuples(
                 st.integers(0, 7),
-                st.sampled_from([1, 1, 1, 2, 3, 4]),
-                st.sampled_from([0, 0, 0, 1, 1, 2]),
-                st.sampled_from([1, 1, 1, 2, 3, 5]),
+                st.sampled_from(SHAPES),
                 st.integers(0, 5),
-                st.sampled_from([0, 1, 1, 1]),
+                st.sampled_from([0, 1, 1, 2]),
                 st.integers(0, 3),
             ),
             min_size=2,
-            max_size=9,
+            max_size=8,
         )
     )
     jobs = []
-    for number, (leaf, size, gpu, tasks, minimum, runs, at) in enumerate(drafts):
-        needed = (tasks if only_whole else 1 + minimum % (tasks + 1)) if tasks > 1 else 1
-        needed = min(needed, tasks)
-        of_node = names[(leaf + at) % count]
+    for number, (leaf, (size, gpus, tasks), minimum, runs, at) in enumerate(drafts):
+        needed = tasks if only_whole or tasks == 1 else min(1 + minimum % (tasks + 1), tasks)
+        home = (leaf + at) % len(names)
         one = job(
             leaves[leaf % len(leaves)],
             f"j{number}",
             tasks,
             size=size,
-            gpus=gpu if gpus else 0,
+            gpus=gpus,
             minimum=needed,
             at=at,
-            only=of_node if pinned and at == 3 else None,
+            only=names[home] if pinned and at == 3 else None,
             priority=1 + (leaf == 7),
         )
-        placed = []
-        for task in one.tasks if runs else ():
-            fitting = [
-                name
-                for name in names
-                if room[name][0] >= size
-                and room[name][1] >= (gpu if gpus else 0)
-                and task.node_selector.get("name", name) == name
-            ]
-            if fitting:
-                room[fitting[0]][0] -= size
-                room[fitting[0]][1] -= gpu if gpus else 0
-                placed.append(evolve(task, status=TaskStatus.RUNNING, node_name=fitting[0]))
-            else:
-                placed.append(task)
-        if sum(task.node_name is not None for task in placed) < needed:
-            for task in placed:
-                if task.node_name is not None:
-                    room[task.node_name][0] += size
-                    room[task.node_name][1] += gpu if gpus else 0
-            placed = []
-        jobs.append(evolve(one, tasks=placed) if placed else one)
+        if runs:  # 2: no more of it than it needs
+            running = len(one.tasks) if runs == 1 else max(1, needed)
+            placed = list(one.tasks)
+            for turn, task in enumerate(one.tasks[:running]):
+                on = names[home if at == 3 else (home + turn) % len(names)]
+                used[on] = used[on][0] + size, used[on][1] + gpus
+                placed[turn] = evolve(task, status=TaskStatus.RUNNING, node_name=on)
+            one = evolve(one, tasks=placed)
+        jobs.append(one)
+    nodes = [
+        evolve(node(name, used[name][0] + cpus, used[name][1] + gpus), labels={"name": name})
+        for name, (cpus, gpus) in zip(names, spare, strict=True)
+    ]
     return Snapshot(nodes=nodes, queues=queues, jobs=jobs)
