@@ -13,6 +13,7 @@ from batchsched import (
     NodeInfo,
     Queue,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -211,3 +212,94 @@ def test_a_job_that_starts_needs_nothing() -> None:
 def test_what_is_not_there_is_told() -> None:
     with pytest.raises(UnknownNameError, match="nobody"):
         explained(FULL, "nobody")
+
+
+def texts_for(snapshot: Snapshot, uid: str, config: SchedulerConfig | None = None) -> list[str]:
+    return [change.text for change in explained(snapshot, uid, config).would_start]
+
+
+def test_the_smallest_priority_that_is_enough_is_found() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=2 * CPU)],
+        queues=[Queue(name="q")],
+        jobs=[*(waiting(f"p{i}", priority=i) for i in (1, 3, 5, 7)), waiting("job")],
+    )
+    assert "priority 6, above that of 'default/p5'" in texts_for(snapshot, "default/job")
+
+
+def test_the_smallest_weight_that_is_enough_is_found() -> None:
+    """Of 12 cpus a deserves 4 with weight 1 of 3, 6 with 2 of 4, and 7.2 with 3 of 5."""
+    jobs = [
+        JobInfo(name="runs", queue="a", tasks=[running(f"r{i}", "n1", 2) for i in range(3)]),
+        waiting("job", "a", size=2),
+        waiting("b", "b", count=9, priority=1),
+    ]
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=12 * CPU)],
+        queues=[Queue(name="a", weight=1), Queue(name="b", weight=2)],
+        jobs=jobs,
+    )
+    assert texts_for(snapshot, "default/job")[-1] == "weight 3 of queue 'a' in place of 1"
+    twice = evolve(snapshot, queues=[Queue(name="a", weight=2), Queue(name="b", weight=2)])
+    assert texts_for(twice, "default/job")[-1] == "weight 3 of queue 'a' in place of 2"
+
+
+def test_the_largest_gang_that_would_start_is_found_though_others_come_first() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=5 * CPU)],
+        queues=[Queue(name="q")],
+        jobs=[
+            waiting("first", count=2, min_available=2, priority=1),
+            waiting("gang", count=6, min_available=6),
+        ],
+    )
+    assert texts_for(snapshot, "default/gang") == [
+        "3 cpu more on node 'n1'",
+        "min_available 3 in place of 6",
+    ]
+
+
+def test_the_smallest_task_that_leaves_room_is_found_wherever_it_runs() -> None:
+    nodes = [NodeInfo(name=f"n{i}", allocatable=size * CPU) for i, size in ((1, 4), (2, 4), (3, 9))]
+    running_tasks = [
+        *(running(f"small-{i}", "n1") for i in range(4)),
+        running("middle", "n2", 4),
+        running("large", "n3", 9),
+    ]
+    snapshot = Snapshot(
+        nodes=nodes,
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="r", queue="q", tasks=running_tasks), waiting("job", size=3)],
+    )
+    assert "task 'middle' of job 'default/r' ended" in texts_for(snapshot, "default/job")
+
+
+def test_shares_and_limits_of_the_plugin_capacity_are_told() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=10 * CPU)],
+        queues=[
+            Queue(name="research", limit=ResourceLimit(milli_cpu=4000)),
+            Queue(name="vision", parent="research", guarantee=2 * CPU),
+            Queue(name="other"),
+        ],
+        jobs=[
+            JobInfo(name="r", queue="vision", tasks=[running(f"r{i}", "n1", 2) for i in range(2)]),
+            waiting("job", "vision"),
+        ],
+    )
+    config = SchedulerConfig.from_mapping(
+        {"tiers": [{"plugins": ["gang", "predicates", "capacity"]}]}
+    )
+    explanation = explained(snapshot, "default/job", config)
+    queue = explanation.queue
+    assert (queue.allocated, queue.guarantee) == (4 * CPU, 2 * CPU)
+    assert queue.deserved == 4 * CPU
+    (above,) = queue.above
+    assert (above.name, above.limit) == ("research", ResourceLimit(milli_cpu=4000))
+    printed = str(explanation)
+    assert "part of queue research holds 4 cpu (40.0%)" in printed
+    assert "may hold at most 4 cpu" in printed
+    content = explanation.to_dict()["queue"]
+    assert isinstance(content, dict)
+    (part,) = content["above"]  # type: ignore[misc, union-attr]
+    assert part["limit"] == {"cpu": 4000}  # type: ignore[index, call-overload]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Protocol
 
 from batchsched.live.cluster import Cluster
@@ -64,13 +66,30 @@ class AttachedScheduler:
             ActionError: an action raised; the same applies.
 
         """
-        # Whatever is raised, nothing that half a cycle has left is used again.
-        keeper, self._keeper = self._keeper, None
-        if keeper is None:
-            keeper = self._policy.keep(self._cluster.content)
+        keeper = self._take_keeper()
         result = self._policy.run(
             keeper.session(), reasons=reasons, unchanged=Past(self._cluster.content)
         )
         keeper.end()
         self._keeper = keeper
         return result
+
+    @contextmanager
+    def open(self) -> Generator[Session]:
+        """Open a session on the cluster as it is without running any action, to look around.
+
+        What is done in it is undone at the end. The cost is that of `schedule`, without actions.
+
+        Raises:
+            PluginError: a plugin raised, or opened what it must not.
+
+        """
+        keeper = self._take_keeper()
+        yield keeper.session()
+        keeper.end()
+        self._keeper = keeper
+
+    def _take_keeper(self) -> Keeper:
+        """Return the books. Whatever is raised next, what half a cycle leaves is not used again."""
+        keeper, self._keeper = self._keeper, None
+        return self._policy.keep(self._cluster.content) if keeper is None else keeper

@@ -6,9 +6,10 @@ from attrs import Attribute, AttrsInstance, fields
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Amount, Resource
 
-__all__ = ["amount_text", "described", "resource_text"]
+__all__ = ["amount_text", "described", "limit_text", "resource_text"]
 
 _GIB = 1 << 30
 
@@ -51,6 +52,12 @@ def resource_text(resource: Resource) -> str:
     """Return a resource as people say it: ``2 cpu, 4 GiB, 1 nvidia.com/gpu``."""
     parts = [amount_text(name, amount) for name, amount in resource.dimensions() if amount]
     return ", ".join(parts) or "nothing"
+
+
+def limit_text(limit: ResourceLimit) -> str:
+    """Return a limit as people say it: ``8 cpu, 0 nvidia.com/gpu``; what is not named has none."""
+    parts = [amount_text(name, amount) for name, amount in limit.dimensions()]
+    return ", ".join(parts) or "anything"
 
 
 def amount_text(dimension: str, amount: Amount) -> str:

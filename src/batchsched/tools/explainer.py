@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from attrs import evolve
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.live import (
-    JobChanged,
-    NodeChanged,
-    QueueChanged,
-    TaskSucceeded,
-)
 from batchsched.model.cluster import JobInfo
-from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
@@ -25,19 +18,14 @@ from batchsched.session.session import Session
 from batchsched.session.trace_events import TraceEvent, VerdictsGiven
 from batchsched.session.tracing import TracedSession
 from batchsched.state.records import JobState, TaskState
-from batchsched.tools.describe import resource_text
-from batchsched.tools.explanation import (
-    Explanation,
-    TriedChange,
-    VictimsJudged,
-)
+from batchsched.tools.explanation import Explanation, VictimsJudged
+from batchsched.tools.helpful_changes import changes_to_try, what_helps
 from batchsched.tools.near_nodes import nearest_nodes
 from batchsched.tools.standing import standing_of_queue
-from batchsched.tools.trials import Change, Trials, starts
+from batchsched.tools.trials import Trials
 
 __all__ = ["explain"]
 
-_NEAREST = 3
 _BEFORE = 5
 _EVICTING = ("preempt", "reclaim")
 
@@ -54,12 +42,14 @@ def explain(
     """Return why a job waits: its place in the order, its queue, the nodes, and what would help.
 
     What would help is found by trying: each change that is told was made on its own, a whole
-    cycle was run, and a task of the job was bound in it. The changes tried are: as much more on
-    the nearest node as is missing there; a task that runs there ended; a lower `min_available`; a
-    priority above those before it; a higher weight of the queue. There may be others.
+    cycle was run, and a task of the job was bound in it. The changes tried are, of each kind the
+    smallest that is enough: more room on the nearest node; a running task ended; a lower
+    `min_available`; a priority above one of those before it; a higher weight of the queue. There
+    may be others.
 
     O(nodes + tasks), the verdicts on all that runs if the configuration has preempt or reclaim,
-    and a cycle for each change tried.
+    and a cycle for each change tried, at most some tens. Cycles that search for tasks to evict
+    for everything that waits take long; then `try_changes=False` answers all the rest at once.
 
     Args:
         snapshot: the cluster.
@@ -72,7 +62,7 @@ def explain(
     Raises:
         UnknownNameError: there is no such job or task.
 
-    >>> from batchsched import JobInfo, NodeInfo, Queue, TaskInfo, schedule
+    >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo, schedule
     >>> large = TaskInfo(uid="t", name="t", resreq=Resource(milli_cpu=3000))
     >>> snapshot = Snapshot(
     ...     nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))],
@@ -85,52 +75,50 @@ def explain(
 
     """
     job = _job_of(snapshot, job_or_task)
-    scheduler = Scheduler(config, registry)
-    session = scheduler.open(snapshot)
-    state = session.ledger.jobs[job.uid]
-    waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
-    left = [task for task in waiting if task.uid in result.pending]
-    named = [task for task in left if task.uid == job_or_task]
-    task = _first(session, named or left)
-    position, others, before, decided_by = _place(session, state)
-    lacking = max(0, state.min_available - state.ready_count)
-    explanation = Explanation(
-        job=job.uid,
-        task=None if task is None else task.uid,
-        task_name="" if task is None else task.info.display_name,
-        summary=_summary(job, result, task),
-        position=position,
-        waiting_jobs=others,
-        before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
-        decided_by=decided_by,
-        queue=standing_of_queue(session, state, scheduler.config),
-        min_available=state.min_available,
-        ready=state.ready_count,
-        lacking=lacking,
-        at_once=_at_once(session, state, waiting),
-        nodes=len(snapshot.nodes),
-        available=0,
-        unfit={},
-        nearest=(),
-        victims=(),
-        would_start=(),
-        tried=0,
-    )
-    if task is None:
-        return explanation
-    tally = session.placement.tally(task)
-    near = nearest_nodes(session, result, task)
-    explanation = evolve(
-        explanation,
-        available=tally.available,
-        unfit={unfit.text: count for unfit, count in tally.unfit.items()},
-        nearest=near,
-        victims=_victims(snapshot, scheduler.config, registry, task.uid),
-    )
-    if not try_changes or _is_started(job, result):
-        return explanation
-    candidates = _candidates(session, explanation, state, task, before)
-    found, tried = _what_helps(snapshot, scheduler.config, registry, job.uid, candidates)
+    trials = Trials(snapshot, config, registry)
+    with trials.session() as session:
+        state = session.ledger.jobs[job.uid]
+        waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
+        left = [task for task in waiting if task.uid in result.pending]
+        named = [task for task in left if task.uid == job_or_task]
+        task = _first(session, named or left)
+        position, others, before, decided_by = _place(session, state)
+        explanation = Explanation(
+            job=job.uid,
+            task=None if task is None else task.uid,
+            task_name="" if task is None else task.info.display_name,
+            summary=_summary(job, result, task),
+            position=position,
+            waiting_jobs=others,
+            before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
+            decided_by=decided_by,
+            queue=standing_of_queue(session, state),
+            min_available=state.min_available,
+            ready=state.ready_count,
+            lacking=max(0, state.min_available - state.ready_count),
+            at_once=_at_once(session, state, waiting),
+            nodes=len(snapshot.nodes),
+            available=0,
+            unfit={},
+            nearest=(),
+            victims=(),
+            would_start=(),
+            tried=0,
+        )
+        if task is None:
+            return explanation
+        tally = session.placement.tally(task)
+        explanation = evolve(
+            explanation,
+            available=tally.available,
+            unfit={unfit.text: count for unfit, count in tally.unfit.items()},
+            nearest=nearest_nodes(session, result, task),
+            victims=_victims(snapshot, trials.config, registry, task.uid),
+        )
+        if not try_changes or _is_started(job, result):
+            return explanation
+        kinds = changes_to_try(session, explanation, state, task, before)
+    found, tried = what_helps(trials, snapshot, job.uid, kinds)
     return evolve(explanation, would_start=found, tried=tried)
 
 
@@ -257,106 +245,4 @@ def _victims(
             example=session.task(min(candidates)).info.display_name,
         )
         for (action, plugin, verdict), candidates in said.items()
-    )
-
-
-# What would help
-
-
-def _candidates(
-    session: Session,
-    explanation: Explanation,
-    state: JobState,
-    task: TaskState,
-    before: Sequence[JobState],
-) -> Iterator[tuple[Change, str]]:
-    """Yield single changes that may help, and what is said of each."""
-    open_nodes = [node for node in explanation.nearest if not node.refusal]
-    lacking = max(1, explanation.lacking)
-    for node in open_nodes[:1]:
-        info = session.node(node.name).info
-        request = task.info.start_request
-        # What is idle there may be enough for a part of the first of them; or others take it.
-        first = node.missing if not node.missing.is_empty() else request
-        needed = max(1, lacking - explanation.at_once)
-        amounts = [first + (needed - 1) * request, first + (lacking - 1) * request]
-        for more in dict.fromkeys([*amounts, lacking * request]):
-            if not more.is_empty():
-                grown = evolve(info, allocatable=info.allocatable + more)
-                yield NodeChanged(grown), f"{resource_text(more)} more on node {node.name!r}"
-    for node in open_nodes[:2]:
-        enough = [h for h in node.holders if h.how == "runs" and _covers(h.amount, node.missing)]
-        for holder in enough[-1:]:
-            whose = f" of job {holder.job!r}" if holder.job else ""
-            yield TaskSucceeded(holder.task), f"task {holder.name!r}{whose} ended"
-    for least in sorted({explanation.ready + explanation.at_once, 1}, reverse=True):
-        if 0 < least < state.min_available:
-            yield (
-                JobChanged(state.uid, min_available=least),
-                f"min_available {least} in place of {state.min_available}",
-            )
-    if before:
-        highest = max(before, key=lambda job: job.info.priority)
-        if highest.info.priority >= state.info.priority:
-            yield (
-                JobChanged(state.uid, priority=highest.info.priority + 1),
-                f"priority {highest.info.priority + 1}, above that of {highest.uid!r}",
-            )
-    queue = state.queue
-    if queue is not None and len(session.queues) > 1:
-        for weight in (queue.info.weight + 1, queue.info.weight * 4 + 1):
-            yield (
-                QueueChanged(evolve(queue.info, weight=weight)),
-                f"weight {weight} of queue {queue.name!r} in place of {queue.info.weight}",
-            )
-
-
-def _covers(amount: Resource, missing: Resource) -> bool:
-    return missing.fits(amount)
-
-
-def _what_helps(
-    snapshot: Snapshot,
-    config: SchedulerConfig,
-    registry: Registry | None,
-    job_uid: str,
-    candidates: Iterator[tuple[Change, str]],
-) -> tuple[tuple[TriedChange, ...], int]:
-    """Return the changes that were seen to help, and how many were tried.
-
-    A change that does not help while nobody else waits is not tried with all that wait: that
-    would take long, and it would hardly help there.
-    """
-    reached = starts(snapshot, job_uid)
-    alone = Trials(_waiting_alone(snapshot, job_uid), config, registry)
-    whole: Trials | None = None
-    found: list[TriedChange] = []
-    helpful: set[str] = set()
-    tried = 0
-    for change, text in candidates:
-        kind = type(change).__name__
-        if isinstance(change, JobChanged):
-            kind = text.partition(" ")[0]
-        if kind in helpful:
-            continue  # a smaller change of the kind is enough
-        tried += 1
-        if not reached(alone.result((change,))):
-            continue
-        if whole is None:
-            whole = Trials(snapshot, config, registry)
-        if reached(whole.result((change,))):
-            helpful.add(kind)
-            found.append(TriedChange(change=change, text=text))
-    return tuple(found), tried
-
-
-def _waiting_alone(snapshot: Snapshot, job_uid: str) -> Snapshot:
-    """Return the snapshot without the other jobs of which all tasks wait."""
-    return evolve(
-        snapshot,
-        jobs=[
-            job
-            for job in snapshot.jobs
-            if job.uid == job_uid or any(t.status is not TaskStatus.PENDING for t in job.tasks)
-        ],
     )

@@ -7,9 +7,10 @@ from typing import cast
 
 from attrs import Attribute, AttrsInstance, field, fields, frozen, has
 
+from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.serialisation import JsonValue
-from batchsched.tools.describe import resource_text
+from batchsched.tools.describe import limit_text, resource_text
 from batchsched.tools.report import Section, as_html, as_text
 from batchsched.tools.trials import Change
 
@@ -29,12 +30,18 @@ class QueueStanding:
     share: float
     """The largest part of any dimension of the cluster that it holds."""
     deserved: Resource | None
-    """Its deserved share by weight and demand, if plugin proportion decides on it; else what
-    the queue itself says that it deserves, if anything."""
-    limit: Resource | None
-    """The most that it may hold; None: no limit is named."""
+    """Its share by weight and demand, as plugin proportion or capacity says; None: no plugin says
+    what queues deserve."""
+    guarantee: Resource | None
+    """What is kept for it; None: no plugin knows of guarantees."""
+    limit: ResourceLimit | None
+    """The most that it may hold; None: no limit is named, or no plugin heeds limits."""
+    on_loan: Resource | None
+    """What it holds beyond its share, and others may reclaim; None: no plugin knows."""
     is_overused: bool
     """Whether it has its deserved share, so that allocate passes it over."""
+    above: tuple[QueueStanding, ...] = ()
+    """The queues that it is a part of, the nearest first, where plugin capacity decides."""
 
 
 @frozen(kw_only=True)
@@ -175,12 +182,9 @@ class Explanation:
         if not queue.is_known:
             yield f"queue {queue.name} is not there"
         else:
-            text = f"queue {queue.name} holds {resource_text(queue.allocated)} ({queue.share:.1%})"
-            if queue.deserved is not None:
-                text += f", deserves {resource_text(queue.deserved)}"
-            if queue.limit is not None:
-                text += f", may hold at most {resource_text(queue.limit)}"
-            yield text + (" - it has its share" if queue.is_overused else "")
+            yield _queue_text(queue)
+            for above in queue.above:
+                yield f"part of {_queue_text(above)}"
         if self.lacking:
             yield (
                 f"{self.ready} of the {self.min_available} tasks that must start together are "
@@ -200,6 +204,17 @@ class Explanation:
         return as_text(self.sections())
 
 
+def _queue_text(queue: QueueStanding) -> str:
+    text = f"queue {queue.name} holds {resource_text(queue.allocated)} ({queue.share:.1%})"
+    if queue.deserved is not None:
+        text += f", deserves {resource_text(queue.deserved)}"
+    if queue.limit is not None:
+        text += f", may hold at most {limit_text(queue.limit)}"
+    if queue.on_loan is not None and not queue.on_loan.is_empty():
+        text += f", of which {resource_text(queue.on_loan)} is on loan"
+    return text + (" - it has its share" if queue.is_overused else "")
+
+
 def _held(holders: tuple[Holder, ...]) -> str:
     shown = [
         f"{h.job or h.name} {h.how}{'' if h.until is None else f' until {h.until:g}'}"
@@ -213,6 +228,8 @@ def _plain(value: object) -> JsonValue:
         return value
     if isinstance(value, Resource):
         return {name: amount for name, amount in value.dimensions() if amount}
+    if isinstance(value, ResourceLimit):
+        return dict(value.dimensions())
     if isinstance(value, Mapping):
         content = cast("Mapping[str, object]", value)
         return {key: _plain(item) for key, item in content.items()}

@@ -2,79 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from batchsched.config.scheduler_config import SchedulerConfig
+from attrs import evolve
+
+from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.resources import Amount, Resource
-from batchsched.model.status import TaskStatus
-from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
-from batchsched.state.records import JobState
-from batchsched.state.vectors import Vector
+from batchsched.state.records import JobState, QueueState
 from batchsched.tools.explanation import QueueStanding
 
 __all__ = ["as_resource", "standing_of_queue"]
 
 
-def standing_of_queue(session: Session, state: JobState, config: SchedulerConfig) -> QueueStanding:
-    """Return how the queue of a job stands. O(tasks)."""
+def standing_of_queue(session: Session, state: JobState) -> QueueStanding:
+    """Return how the queue of a job stands, and the queues above it. O(tasks of the queue)."""
     queue = state.queue
     if queue is None:
-        nothing = Resource()
         return QueueStanding(
             name=state.info.queue,
             is_known=False,
             weight=0,
-            allocated=nothing,
+            allocated=Resource(),
             share=0.0,
             deserved=None,
+            guarantee=None,
             limit=None,
+            on_loan=None,
             is_overused=False,
         )
-    zero = session.ledger.dimensions.zero
-    held: dict[str, Vector] = {}
-    asked: dict[str, Vector] = {}
-    for other in session.ledger.queues.values():
-        if other.jobs:
-            held[other.name], asked[other.name] = _use(other.jobs, zero)
-    cluster = session.ledger.cluster
-    allocated = held[queue.name]
-    deserved: Resource | None = None
-    if any(plugin.name == "proportion" for tier in config.tiers for plugin in tier.plugins):
-        weights = {name: session.ledger.queues[name].info.weight for name in held}
-        shares = water_fill(cluster, weights, asked)
-        deserved = as_resource(session, shares[queue.name])
-    else:
-        own: object = getattr(queue.info, "deserved", None)
-        deserved = own if isinstance(own, Resource) and not own.is_empty() else None
-    limit: object = getattr(queue.info, "limit", None)
-    share = max((a / t for a, t in zip(allocated, cluster, strict=False) if t), default=0.0)
+    outcomes = session.plugin_set.queue_outcomes()
+    if queue.name in outcomes:
+        above = tuple(
+            _by_outcome(session, name, session.ledger.queues[name].info.weight, outcomes[name])
+            for name in _names_above(outcomes, queue.name)
+        )
+        own = _by_outcome(session, queue.name, queue.info.weight, outcomes[queue.name])
+        return evolve(own, above=above, is_overused=session.overused(queue))
+    allocated = _held(queue, session.ledger.dimensions.zero)
+    share = session.plugin_set.queue_share(queue)
     return QueueStanding(
         name=queue.name,
         is_known=True,
         weight=queue.info.weight,
         allocated=as_resource(session, allocated),
-        share=float(share),
-        deserved=deserved,
-        limit=limit if isinstance(limit, Resource) else None,
+        share=_part(session, as_resource(session, allocated)),
+        deserved=None if share is None else as_resource(session, share[0]),
+        guarantee=None,
+        limit=None,
+        on_loan=None,
         is_overused=session.overused(queue),
     )
 
 
-def _use(jobs: Sequence[JobState], zero: Vector) -> tuple[Vector, Vector]:
-    held, asked = list(zero), list(zero)
-    for job in jobs:
+def _by_outcome(session: Session, name: str, weight: int, outcome: QueueOutcome) -> QueueStanding:
+    return QueueStanding(
+        name=name,
+        is_known=True,
+        weight=weight,
+        allocated=outcome.allocated,
+        share=_part(session, outcome.allocated),
+        deserved=outcome.fair_share,
+        guarantee=outcome.guarantee,
+        limit=outcome.limit,
+        on_loan=outcome.on_loan,
+        is_overused=False,
+    )
+
+
+def _names_above(outcomes: Mapping[str, QueueOutcome], name: str) -> Iterator[str]:
+    parent = outcomes[name].parent
+    while parent is not None and parent in outcomes:
+        yield parent
+        parent = outcomes[parent].parent
+
+
+def _part(session: Session, held: Resource) -> float:
+    """Return the largest part of any dimension of the cluster."""
+    names = session.ledger.dimensions.names
+    whole = zip(names, session.ledger.cluster, strict=False)
+    return float(max((held.get(name) / amount for name, amount in whole if amount), default=0.0))
+
+
+def _held(queue: QueueState, zero: Sequence[Amount]) -> Sequence[Amount]:
+    held = list(zero)
+    for job in queue.jobs:
         for task in job.tasks:
-            if task.is_backfill:
-                continue
-            waits = task.status in (TaskStatus.PENDING, TaskStatus.RESERVED)
-            if not task.status.occupies and not waits:
-                continue
-            for at, amount in enumerate(task.resreq):
-                asked[at] += amount
-                if not waits:
+            if task.status.occupies and not task.is_backfill:
+                for at, amount in enumerate(task.resreq):
                     held[at] += amount
-    return tuple(held), tuple(asked)
+    return held
 
 
 def as_resource(session: Session, amounts: Sequence[float]) -> Resource:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 
 from attrs import frozen
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import EventError, Fault
-from batchsched.live import Cluster, Event, TimePassed
+from batchsched.live import Cluster, Event, JobRemoved, TimePassed
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 from batchsched.scheduler import Scheduler
+from batchsched.session.session import Session
 from batchsched.tools.comparison import Comparison, compare
 from batchsched.tools.describe import described
 from batchsched.tools.report import Section, as_html, as_text
@@ -116,7 +118,10 @@ class Trials:
         self._snapshot = snapshot
         self._registry = registry
         self._cluster = Cluster(snapshot)
-        self._live = Scheduler(config, registry).attach(self._cluster)
+        scheduler = Scheduler(config, registry)
+        self.config = scheduler.config
+        """What decides where no change says otherwise."""
+        self._live = scheduler.attach(self._cluster)
         self._now: CycleResult | None = None
 
     @property
@@ -125,6 +130,19 @@ class Trials:
         if self._now is None:
             self._now = self._live.schedule()
         return self._now
+
+    @contextmanager
+    def session(self) -> Generator[Session]:
+        """Open a session on the cluster as it is, to look around; it is undone at the end."""
+        with self._live.open() as session:
+            yield session
+
+    @contextmanager
+    def without_jobs(self, uids: Sequence[str]) -> Generator[None]:
+        """Let what is tried inside be tried without some jobs. O(their tasks)."""
+        with self._cluster.trial() as cluster:
+            cluster.apply(*(JobRemoved(uid) for uid in uids))
+            yield
 
     def result(self, changes: Sequence[Change], *, reasons: bool = False) -> CycleResult:
         """Return what would be decided after changes, without what it compares to."""

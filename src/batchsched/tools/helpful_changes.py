@@ -1,0 +1,238 @@
+"""Single changes that would let a job start now: found by trying them, the smallest of each kind.
+
+Small amounts are found by bisection: the change that is told was seen to be enough, and the next
+smaller one on the list not to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import nsmallest
+
+from attrs import evolve, frozen
+
+from batchsched.live import JobChanged, NodeChanged, QueueChanged, TaskSucceeded
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.status import TaskStatus
+from batchsched.plugins.proportion import water_fill
+from batchsched.session.session import Session
+from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.vectors import Vector, dominant_share, fits, minus
+from batchsched.tools.describe import resource_text
+from batchsched.tools.explanation import Explanation, NearNode, TriedChange
+from batchsched.tools.trials import Change, Trials, starts
+
+__all__ = ["Kind", "changes_to_try", "what_helps"]
+
+_ENDED = 3
+"""How many tasks are tried by themselves as ended: the smallest that leave enough room."""
+_MOST_TASKS = 32
+"""For so many tasks more room on one node is tried."""
+_HEAVIEST = 1 << 10
+"""How many times its weight a queue is tried with."""
+
+Candidate = tuple[Change, str]
+"""A change, and the change in words."""
+
+
+@frozen
+class Kind:
+    """Changes of one kind, of which the first that is enough is looked for."""
+
+    candidates: tuple[Candidate, ...]
+    grows: bool = True
+    """Whether each is more than the one before, so that it is enough if that one is."""
+    needs_room: bool = False
+    """Whether it can only help if the job would start while nobody else waits."""
+    tried_alone: bool = True
+    """Whether it is tried first while nobody else waits."""
+
+
+def changes_to_try(
+    session: Session,
+    explanation: Explanation,
+    state: JobState,
+    task: TaskState,
+    before: Sequence[JobState],
+) -> tuple[Kind, ...]:
+    """Return what may help, by kind. O(tasks that run)."""
+    kinds = [
+        *(
+            Kind(tuple(_more_room(session, explanation, node, task)))
+            for node in [near for near in explanation.nearest if not near.refusal][:1]
+        ),
+        Kind(tuple(_ended_tasks(session, task)), grows=False),
+        Kind(tuple(_smaller_gangs(explanation, state))),
+        Kind(tuple(_priorities(state, before)), needs_room=True, tried_alone=False),
+    ]
+    queue = state.queue
+    if queue is not None and len(session.queues) > 1:
+        # With another weight all is begun anew, which takes longer than a cycle.
+        is_overused = session.overused(queue)
+        if is_overused or session.plugin_set.names_on("queue_order_key"):
+            weights = tuple(_weights(session, queue, is_overused=is_overused))
+            kinds.append(Kind(weights, needs_room=not is_overused, tried_alone=False))
+    return tuple(kind for kind in kinds if kind.candidates)
+
+
+def _more_room(
+    session: Session, explanation: Explanation, node: NearNode, task: TaskState
+) -> Iterator[Candidate]:
+    """Yield more of what is allocatable on a node: for one task, for two, and so on."""
+    info = session.node(node.name).info
+    request = task.info.start_request
+    first = node.missing
+    for count in range(min(max(1, explanation.lacking), _MOST_TASKS) + 1):
+        more = first + count * request
+        if not more.is_empty():
+            grown = evolve(info, allocatable=info.allocatable + more)
+            yield NodeChanged(grown), f"{resource_text(more)} more on node {node.name!r}"
+
+
+def _ended_tasks(session: Session, task: TaskState) -> Iterator[Candidate]:
+    """Yield tasks of which each leaves room for `task` where it runs, the smallest first."""
+    cluster = session.ledger.cluster
+    found: list[tuple[float, str, TaskState]] = []
+    for node in session.nodes:
+        missing = minus(task.init_resreq, node.idle)
+        enough = [
+            other
+            for other in node.tasks.values()
+            if other.status is TaskStatus.RUNNING and fits(missing, other.resreq)
+        ]
+        if enough and session.placement.refusal(task, node) is None:
+            found += [(dominant_share(t.resreq, cluster), t.uid, t) for t in enough]
+    for _, _, other in nsmallest(_ENDED, found):
+        whose = "" if other.job is None else f" of job {other.job.uid!r}"
+        yield TaskSucceeded(other.uid), f"task {other.info.display_name!r}{whose} ended"
+
+
+def _smaller_gangs(explanation: Explanation, state: JobState) -> Iterator[Candidate]:
+    most = min(state.min_available - 1, explanation.ready + explanation.at_once)
+    for least in range(most, 0, -1):
+        text = f"min_available {least} in place of {state.min_available}"
+        yield JobChanged(state.uid, min_available=least), text
+
+
+def _priorities(state: JobState, before: Sequence[JobState]) -> Iterator[Candidate]:
+    """Yield a priority above that of each job before it, the lowest first."""
+    of_priority = {job.info.priority: job.uid for job in before}
+    for priority in sorted(of_priority):
+        if priority >= state.info.priority:
+            text = f"priority {priority + 1}, above that of {of_priority[priority]!r}"
+            yield JobChanged(state.uid, priority=priority + 1), text
+
+
+def _weights(session: Session, queue: QueueState, *, is_overused: bool) -> Iterator[Candidate]:
+    now = queue.info.weight
+    weights = [now + 1]
+    while weights[-1] < _HEAVIEST * max(1, now):
+        weights.append(2 * weights[-1])
+    if is_overused:
+        enough = _weight_to_deserve_more(session, queue, weights)
+        weights = [weight for weight in weights if weight > enough]
+        weights.insert(0, enough)
+    for weight in weights:
+        text = f"weight {weight} of queue {queue.name!r} in place of {now}"
+        yield QueueChanged(evolve(queue.info, weight=weight)), text
+
+
+def _weight_to_deserve_more(session: Session, queue: QueueState, weights: Sequence[int]) -> int:
+    """Return the least weight with which a queue deserves more than it has, by weights alone.
+
+    That is a guess where another plugin than proportion says what queues deserve; it is tried.
+    """
+    zero = session.ledger.dimensions.zero
+    use = {q.name: _use(q.jobs, zero) for q in session.ledger.queues.values() if q.jobs}
+    asked = {name: both[1] for name, both in use.items()}
+    held = use[queue.name][0]
+
+    def deserves_more(weight: int) -> bool:
+        by_name = {name: session.ledger.queues[name].info.weight for name in use}
+        shares = water_fill(session.ledger.cluster, {**by_name, queue.name: weight}, asked)
+        return not fits(shares[queue.name], held)
+
+    low = queue.info.weight
+    high = next((weight for weight in weights if deserves_more(weight)), None)
+    if high is None:
+        return low + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if deserves_more(middle) else (middle, high)
+    return high
+
+
+def _use(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
+    """Return what jobs hold, and what they hold and ask for."""
+    held, asked = list(zero), list(zero)
+    for job in jobs:
+        for task in job.tasks:
+            waits = task.status in (TaskStatus.PENDING, TaskStatus.RESERVED)
+            if task.is_backfill or not (waits or task.status.occupies):
+                continue
+            for at, amount in enumerate(task.resreq):
+                asked[at] += amount
+                if not waits:
+                    held[at] += amount
+    return tuple(held), tuple(asked)
+
+
+# Trying
+
+
+def what_helps(
+    trials: Trials, snapshot: Snapshot, job_uid: str, kinds: Sequence[Kind]
+) -> tuple[tuple[TriedChange, ...], int]:
+    """Return the changes that were seen to help, and how many were tried.
+
+    A change that does not help while nobody else waits is not tried with all that wait: that
+    would take long, and it would hardly help there.
+    """
+    reached = starts(snapshot, job_uid)
+    tried = 0
+
+    def works(change: Change) -> bool:
+        nonlocal tried
+        tried += 1
+        return reached(trials.result((change,)))
+
+    alone: list[int | None] = []
+    with trials.without_jobs(_others_that_wait(snapshot, job_uid)):
+        starts_alone = reached(trials.result(()))
+        for kind in kinds:
+            if starts_alone or not kind.tried_alone:
+                alone.append(None if kind.needs_room and not starts_alone else 0)
+            else:
+                alone.append(_first_that_works(kind, 0, works))
+    found: list[TriedChange] = []
+    for kind, begin in zip(kinds, alone, strict=True):
+        at = None if begin is None else _first_that_works(kind, begin, works)
+        if at is not None:
+            change, text = kind.candidates[at]
+            found.append(TriedChange(change=change, text=text))
+    return tuple(found), tried
+
+
+def _first_that_works(kind: Kind, begin: int, works: Callable[[Change], bool]) -> int | None:
+    """Return the position of the first change that is enough; bisect where each is more."""
+    changes = [change for change, _ in kind.candidates]
+    if not kind.grows:
+        positions = range(begin, len(changes))
+        return next((position for position in positions if works(changes[position])), None)
+    if works(changes[begin]):
+        return begin
+    low, high = begin, len(changes) - 1
+    if low == high or not works(changes[high]):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if works(changes[middle]) else (middle, high)
+    return high
+
+
+def _others_that_wait(snapshot: Snapshot, job_uid: str) -> list[str]:
+    return [
+        job.uid
+        for job in snapshot.jobs
+        if job.uid != job_uid and all(t.status is TaskStatus.PENDING for t in job.tasks)
+    ]
