@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from batchsched import Queue, SchedulerConfig
 from batchsched.simulation import (
     DecidingPolicy,
+    Easy,
     Job,
     JobId,
     Scheduled,
@@ -17,9 +19,11 @@ from batchsched.simulation import (
     Ties,
     View,
     Workload,
+    read_swf,
     simulate,
 )
 
+from .traces import lines
 from .workloads import workloads
 
 GANGS = SchedulerConfig.from_mapping(
@@ -35,7 +39,13 @@ PREEMPTING = SchedulerConfig.from_mapping(
         "tiers": [{"plugins": [{"name": "predicates"}, {"name": "proportion"}]}],
     }
 )
-few = settings(max_examples=40)
+PLANNING = SchedulerConfig.from_mapping(
+    {
+        "actions": [{"name": "plan", "arguments": {"keep": False}}],
+        "tiers": [{"plugins": [{"name": "gang"}]}],
+    }
+)
+few = settings(max_examples=25)
 
 
 class WhateverFits(DecidingPolicy):
@@ -66,11 +76,11 @@ def one_queue(workload: Workload) -> Workload:
 @given(workload=workloads())
 def test_allocate_with_gangs_starts_what_a_list_policy_starts(workload: Workload) -> None:
     workload = one_queue(workload)
-    # What a list policy frees first, the scheduler hears of in its turn.
-    ties = Ties(due_first=False)
-    scheduled = simulate(workload, GANGS, ties=ties)
-    assert scheduled.starts_by_id() == simulate(workload, WhateverFits(), ties=ties).starts_by_id()
-    assert scheduled.unfinished == {}
+    for ties in (Ties(), Ties(due_first=False)):
+        scheduled = simulate(workload, GANGS, ties=ties)
+        listed = simulate(workload, WhateverFits(), ties=ties)
+        assert scheduled.starts_by_id() == listed.starts_by_id()
+        assert scheduled.unfinished == {}
 
 
 @few
@@ -80,6 +90,42 @@ def test_once_an_instant_they_agree_as_well(workload: Workload) -> None:
     scheduled = simulate(workload, GANGS, passes="instant")
     listed = simulate(workload, WhateverFits(), passes="instant")
     assert scheduled.starts_by_id() == listed.starts_by_id()
+
+
+@few
+@given(workload=workloads(bounds=False), one_node=st.booleans())
+def test_plan_with_one_plan_starts_what_easy_starts(workload: Workload, one_node: bool) -> None:
+    workload = one_queue(workload)
+    nodes = workload.on(nodes=1, per_node=workload.machine.processors) if one_node else workload
+    for ties in (Ties(), Ties(due_first=False)):
+        planned = simulate(nodes, PLANNING, ties=ties)
+        listed = simulate(workload, Easy(), ties=ties)
+        assert planned.starts_by_id() == listed.starts_by_id()
+
+
+def test_plan_starts_what_easy_starts_when_two_jobs_end_as_expected_at_one_instant() -> None:
+    # Both leave before anything is decided: the third starts, which needs what both had, and not
+    # the fourth, which could have gone ahead with what one of them had.
+    jobs = [
+        Job(id=1, submit=0, run=10, requested=10, processors=2),
+        Job(id=2, submit=0, run=10, requested=10, processors=1),
+        Job(id=3, submit=1, run=30, requested=40, processors=3),
+        Job(id=4, submit=2, run=15, requested=20, processors=2),
+    ]
+    workload = Workload(jobs).on(nodes=3)
+    assert simulate(workload, PLANNING).jobs["start"] == [0, 0, 10, 40]
+    assert simulate(workload, Easy()).jobs["start"] == [0, 0, 10, 40]
+
+
+def test_plan_starts_what_easy_starts_on_a_part_of_a_published_log() -> None:
+    """On one node of all its processors, and on nodes of one."""
+    log, _ = read_swf(lines("kth_sp2/KTH-SP2-filtered-28481.swf.gz"))
+    part = log.where(lambda job: 16_250 <= int(job.id) < 16_480)
+    planned = simulate(part.on(nodes=1, per_node=100), PLANNING)
+    assert planned.compare(simulate(part, Easy()).starts_by_id()).equal == len(part)
+    few = part.where(lambda job: int(job.id) < 16_265)
+    planned = simulate(few, PLANNING)
+    assert planned.compare(simulate(few, Easy()).starts_by_id()).equal == len(few)
 
 
 @few

@@ -44,7 +44,7 @@ class Scheduled(Policy):
     is lost, unless `checkpoint` says otherwise. Its requested time is the job's `estimate`.
 
     A cycle follows each event, or each instant; after one that evicts or promises, another follows
-    at once. Of `Ties`, only the order of kinds of events and the seed are heeded.
+    at once.
     """
 
     config: SchedulerConfig = field(factory=SchedulerConfig)
@@ -90,6 +90,7 @@ def _queue_of(queue: object) -> str:
 _ARRIVAL: Final = 0
 _END: Final = 1
 _PLANNED: Final = 2
+_DUE: Final = 3
 _KINDS: Final = {"arrival": _ARRIVAL, "end": _END, "promise": _PLANNED}
 
 
@@ -99,6 +100,11 @@ class _Simulation:
     ) -> None:
         assert workload.machine is not None
         self._workload = workload
+        # Columns are made anew whenever a workload is asked for them.
+        self._requested = workload.requested
+        self._users = workload.users
+        self._job_queues = workload.queues
+        self._labels = workload.labels
         self._runs = runs
         self._settings = settings
         self._checkpoint = policy.checkpoint
@@ -125,7 +131,9 @@ class _Simulation:
         self._ranks = {
             _KINDS[kind]: rank for rank, kind in enumerate(settings.ties.order) if kind in _KINDS
         }
+        self._ranks[_DUE] = -1
         seed = settings.ties.seed
+        self._due_first = settings.ties.due_first and seed is None
         self._random = None if seed is None else RandomNumbers(seed).bits
         self._wakes_at: float | None = None
 
@@ -141,6 +149,8 @@ class _Simulation:
             if kind == _ARRIVAL:
                 self._arrive(job, now)
                 pending = True
+            elif kind == _DUE and self._stopped[job] == stopped:
+                self._release(job, now)
             elif kind == _END and self._stopped[job] == stopped:
                 self._end(job, now)
                 pending = True
@@ -178,29 +188,34 @@ class _Simulation:
             TaskInfo(uid=uid, name=uid, resreq=Resource(milli_cpu=CPU * size))
             for uid, size in zip(uids, sizes, strict=True)
         ]
-        user = workload.users[job]
+        user = self._users[job]
         info = JobInfo(
             name=name,
-            queue=_queue_of(workload.queues[job]),
+            queue=_queue_of(self._job_queues[job]),
             min_available=len(tasks),
             creation_time=now,
             tasks=tasks,
             user="" if user is None else str(user),
-            estimate=workload.requested[job],
-            labels=workload.labels[job],
+            estimate=self._requested[job],
+            labels=self._labels[job],
         )
         self._tasks[job] = uids
         self._job_of.update(dict.fromkeys(uids, job))
         self._cluster.apply(TimePassed(now), JobArrived(info))
 
     def _end(self, job: int, now: float) -> None:
+        if job in self._since:
+            self._release(job, now)
+        self._ends[job] = now
+
+    def _release(self, job: int, now: float) -> None:
+        """Let a job give back what it holds, before it is told to have ended."""
         uids = self._tasks[job]
         self._cluster.apply(
             TimePassed(now), *(TaskSucceeded(uid) for uid in uids), EndedJobsRemoved()
         )
         for uid in uids:
             del self._job_of[uid]
-        self._ends[job] = now
         self._intervals.append((job, self._since.pop(job), now))
 
     # Decisions
@@ -235,7 +250,10 @@ class _Simulation:
                 self._since[job] = now
                 if self._starts[job] is None:
                     self._starts[job] = now
-                self._push(now + self._remaining[job], _END, job, self._stopped[job])
+                left = self._remaining[job]
+                self._push(now + left, _END, job, self._stopped[job])
+                if self._due_first and left == self._requested[job]:
+                    self._push(now + left, _DUE, job, self._stopped[job])
 
     def _stop(self, job: int, now: float) -> None:
         since = self._since.pop(job)
