@@ -72,7 +72,7 @@ def test_strict_makes_every_notice_a_fault_with_its_path():
         read(
             pod("p1", schedulingGates=[{"name": "x/y"}]),
             pod("p2", nodeName="n9", status=RUNNING),
-            queues=[queue(capability={"cpu": "1"})],
+            queues=[queue(reclaimable=False)],
             strict=True,
         )
     assert [str(fault) for fault in caught.value.faults] == [
@@ -81,7 +81,10 @@ def test_strict_makes_every_notice_a_fault_with_its_path():
             "pods['a/p2'].spec.nodeName: on a node that was not given: holds nothing and is not "
             "scheduled"
         ),
-        "queues['q'].spec.capability: ignored: the queue has no upper limit",
+        (
+            "queues['q'].spec.reclaimable: ignored: reclaim may evict from the queue although it "
+            "is said to be not reclaimable"
+        ),
     ]
 
 
@@ -152,14 +155,25 @@ def test_fields_of_pod_groups_that_change_scheduling_are_noticed(spec, field):
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"capability": {"cpu": "1"}}, "spec.capability"),
-        ({"guarantee": {"resource": {"cpu": "1"}}}, "spec.guarantee"),
-        ({"deserved": {"cpu": "1"}}, "spec.deserved"),
+        ({"capability": {"pods": "1"}}, "spec.capability.pods"),
         ({"reclaimable": False}, "spec.reclaimable"),
         ({"parent": "dept"}, "spec.parent"),
         (
-            {"annotations": {"volcano.sh/hierarchy": "root/a"}},
+            {"annotations": {"volcano.sh/hierarchy": "/a"}},
             "metadata.annotations['volcano.sh/hierarchy']",
+        ),
+        (
+            {"annotations": {"volcano.sh/hierarchy": "root/q"}, "parent": "root"},
+            "metadata.annotations['volcano.sh/hierarchy']",
+        ),
+        (
+            {
+                "annotations": {
+                    "volcano.sh/hierarchy": "root/a/q",
+                    "volcano.sh/hierarchy-weights": "1/2",
+                }
+            },
+            "metadata.annotations['volcano.sh/hierarchy-weights']",
         ),
     ],
 )

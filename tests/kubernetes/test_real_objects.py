@@ -97,21 +97,6 @@ def test_notices_tell_all_that_is_not_honoured():
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.volumes", 1),
         (NoticeCode.FIELD_IGNORED, "PodGroup", "spec.minTaskMember", 1),
         (NoticeCode.PRIORITY_CLASS_MISSING, "PodGroup", "spec.priorityClassName", 1),
-        (
-            NoticeCode.FIELD_IGNORED,
-            "Queue",
-            "metadata.annotations['volcano.sh/hierarchy']",
-            1,
-        ),
-        (
-            NoticeCode.FIELD_IGNORED,
-            "Queue",
-            "metadata.annotations['volcano.sh/hierarchy-weights']",
-            1,
-        ),
-        (NoticeCode.FIELD_IGNORED, "Queue", "spec.capability", 1),
-        (NoticeCode.FIELD_IGNORED, "Queue", "spec.deserved", 1),
-        (NoticeCode.FIELD_IGNORED, "Queue", "spec.guarantee", 1),
         (NoticeCode.FIELD_IGNORED, "Queue", "spec.reclaimable", 1),
         (NoticeCode.QUEUE_CLOSED, "Queue", "status.state", 1),
     ]

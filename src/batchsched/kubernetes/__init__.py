@@ -25,8 +25,11 @@ How objects are understood:
   names no ``minMember`` needs 0 pods (the API writes 0 by leaving it out).
 - **Priorities** of groups are those of their PriorityClass; without one, or with one that is
   not given, that of the class with ``globalDefault``, else 0. Pods have their own.
-- **Queues** whose ``status.state`` is anything but ``Open`` start nothing new: the pending pods
-  of their jobs are not scheduled (Unknown, on no node). What runs there goes on.
+- **Queues** of kube-batch, Volcano and KAI Scheduler and Kueue's cluster queues and cohorts form
+  one tree, with what they deserve, guarantees, limits and weights; ``docs/queues`` has a table of
+  their fields. Those that are closed, by ``status.state`` or ``spec.stopPolicy``, and all below
+  them start nothing new: the pending pods of their jobs are not scheduled (Unknown, on no node).
+  What runs there goes on.
 - **Pods without a group** that ask for this scheduler become jobs of one task, with their own
   name, priority and creation time, in the default queue.
 - **Other pods** without a group only occupy their nodes; they are left out if they hold nothing.

@@ -1,4 +1,4 @@
-"""Pod groups, queues and priority classes."""
+"""Pod groups and priority classes."""
 
 from __future__ import annotations
 
@@ -10,34 +10,14 @@ from attrs import frozen
 from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.timing import read_job_timing
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import JobInfo, Queue
+from batchsched.model.cluster import JobInfo
 from batchsched.model.notice import NoticeCode
 
 __all__ = [
     "PriorityClasses",
-    "is_closed",
     "read_pod_group",
     "read_priority_classes",
-    "read_queue",
 ]
-
-
-def read_queue(queue: KubernetesObject, /) -> Queue:
-    """Return a Queue as the model has it; a queue that names no weight has the weight 1."""
-    note_unsupported(queue)
-    return Queue(
-        name=queue.name,
-        weight=queue.reader.child("spec").integer("weight", default=1),
-        creation_time=queue.creation_time(),
-    )
-
-
-def is_closed(queue: KubernetesObject, /) -> bool:
-    """Return whether a queue says in ``status.state`` that it is anything but open.
-
-    Volcano writes Open, Closed, Closing or Unknown, and nothing into a queue that is new.
-    """
-    return queue.reader.child("status").text("state") not in ("", "Open")
 
 
 @frozen

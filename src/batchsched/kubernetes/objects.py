@@ -274,11 +274,15 @@ class KubernetesObject:
 
 
 def named_objects(
-    reading: Reading, argument: str, kind: str, given: Objects, *, namespaced: bool
+    reading: Reading, argument: str, kind: str | Sequence[str], given: Objects, *, namespaced: bool
 ) -> list[KubernetesObject]:
-    """Return the objects of `given`, without those that cannot be told apart by name."""
+    """Return the objects of `given`, without those that cannot be told apart by kind and name.
+
+    Of several kinds the first is that of an object that does not say its kind.
+    """
+    kinds = (kind,) if isinstance(kind, str) else tuple(kind)
     named: list[KubernetesObject] = []
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for position, content in enumerate(_contents(reading, argument, given)):
         place = f"{argument}[{position}]"
         if not _is_mapping(content):
@@ -290,9 +294,10 @@ def named_objects(
             continue
         reader = Reader(content, reading, place)
         said_kind = reader.get("kind")
-        if said_kind is not None and said_kind != kind:
-            reader.fault(".kind", f"expected {kind}, got {shown(said_kind)}")
+        if said_kind is not None and said_kind not in kinds:
+            reader.fault(".kind", f"expected {' or '.join(kinds)}, got {shown(said_kind)}")
             continue
+        its_kind = said_kind if isinstance(said_kind, str) else kinds[0]
         metadata = reader.child("metadata")
         name = metadata.text("name", required=True)
         namespace = (metadata.text("namespace") or "default") if namespaced else ""
@@ -300,12 +305,12 @@ def named_objects(
             continue
         full_name = f"{namespace}/{name}" if namespaced else name
         named_reader = Reader(content, reading, f"{argument}[{full_name!r}]")
-        if full_name in seen:
+        if (its_kind, full_name) in seen:
             named_reader.fault("", "this name is given twice")
             continue
-        seen.add(full_name)
+        seen.add((its_kind, full_name))
         metadata = Reader(metadata.content, reading, ".metadata", named_reader)
-        named.append(KubernetesObject(kind, named_reader, metadata, name, namespace))
+        named.append(KubernetesObject(its_kind, named_reader, metadata, name, namespace))
     return named
 
 

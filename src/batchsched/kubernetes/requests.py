@@ -18,11 +18,14 @@ from batchsched.model.resources import Resource, sum_resources
 __all__ = [
     "Containers",
     "PodRequest",
+    "amount_unit",
     "is_native_scalar",
     "is_scalar_resource",
     "read_allocatable",
+    "read_amounts",
     "read_containers",
     "read_pod_request",
+    "resource_of",
 ]
 
 
@@ -49,7 +52,12 @@ def is_native_scalar(name: str, /) -> bool:
     return name == "ephemeral-storage" or name.startswith("hugepages-")
 
 
-def _in_thousandths(name: str) -> bool | None:
+def amount_unit(name: str, /) -> bool | None:
+    """Return whether amounts of a resource are in thousandths; None: it does not count.
+
+    >>> amount_unit("cpu"), amount_unit("memory"), amount_unit("pods")
+    (True, False, None)
+    """
     if name == "cpu":
         return True
     if name == "memory":
@@ -59,10 +67,11 @@ def _in_thousandths(name: str) -> bool | None:
 
 def _at_pod_level(name: str) -> bool | None:
     """Return the unit of what may be requested for a pod as a whole."""
-    return _in_thousandths(name) if name in ("cpu", "memory") or is_native_scalar(name) else None
+    return amount_unit(name) if name in ("cpu", "memory") or is_native_scalar(name) else None
 
 
-def _resource(amounts: dict[str, int]) -> Resource:
+def resource_of(amounts: Mapping[str, int], /) -> Resource:
+    """Return amounts by dimension as a `Resource`."""
     scalars = {name: amounts[name] for name in amounts if name not in ("cpu", "memory")}
     return Resource(
         milli_cpu=amounts.get("cpu", 0),
@@ -72,11 +81,16 @@ def _resource(amounts: dict[str, int]) -> Resource:
     )
 
 
+def read_amounts(resources: Reader, /) -> dict[str, int]:
+    """Return a mapping of resources to quantities: thousandths, and bytes of memory."""
+    return resources.amounts(amount_unit)
+
+
 def read_allocatable(status: Reader, /) -> tuple[Resource, int | None]:
     """Return what a node has, and how many pods it takes (None: any number)."""
     allocatable = status.optional_child("allocatable") or status.child("capacity")
     pods = allocatable.amounts(lambda name: False if name == "pods" else None)
-    return _resource(allocatable.amounts(_in_thousandths)), pods.get("pods")
+    return resource_of(allocatable.amounts(amount_unit)), pods.get("pods")
 
 
 @frozen
@@ -98,12 +112,12 @@ class _ContainerRequest:
 
 def _container_request(container: Reader) -> _ContainerRequest:
     resources = container.child("resources")
-    amounts = resources.child("requests").amounts(_in_thousandths)
+    amounts = resources.child("requests").amounts(amount_unit)
     limits = resources.optional_child("limits")
     if limits is not None:
-        amounts = limits.amounts(_in_thousandths) | amounts
+        amounts = limits.amounts(amount_unit) | amounts
     return _ContainerRequest(
-        _resource(amounts),
+        resource_of(amounts),
         amounts.get("cpu", DEFAULT_SCORING_MILLI_CPU),
         amounts.get("memory", DEFAULT_SCORING_MEMORY),
     )
@@ -177,7 +191,7 @@ def read_pod_request(spec: Reader, containers: Containers, reading: Reading, /) 
         )
     overhead = spec.optional_child("overhead")
     if overhead is not None:
-        added = _resource(overhead.amounts(_in_thousandths))
+        added = resource_of(overhead.amounts(amount_unit))
         held = held + added
         peak = None if peak is None else peak + added
     return PodRequest(
@@ -195,4 +209,6 @@ def _pod_level_amounts(resources: Reader, of_containers: Resource) -> dict[str, 
 
 
 def _with_amounts(resource: Resource, amounts: Mapping[str, int]) -> Resource:
-    return _resource({name: int(amount) for name, amount in resource.dimensions()} | dict(amounts))
+    return resource_of(
+        {name: int(amount) for name, amount in resource.dimensions()} | dict(amounts)
+    )

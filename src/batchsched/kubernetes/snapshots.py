@@ -10,16 +10,12 @@ from attrs import evolve
 
 from batchsched.errors import Fault, KubernetesObjectError
 from batchsched.kubernetes.affinity import Namespaces
-from batchsched.kubernetes.groups import (
-    is_closed,
-    read_pod_group,
-    read_priority_classes,
-    read_queue,
-)
+from batchsched.kubernetes.groups import read_pod_group, read_priority_classes
 from batchsched.kubernetes.jobs import JobBuilder
 from batchsched.kubernetes.nodes import read_node
 from batchsched.kubernetes.objects import KubernetesObject, Objects, named_objects
 from batchsched.kubernetes.pods import read_pod
+from batchsched.kubernetes.queues import QUEUE_KINDS, closed_queues, read_queues
 from batchsched.kubernetes.reading import Reading, seconds_of
 from batchsched.kubernetes.requests import is_native_scalar
 from batchsched.model.cluster import NodeInfo, Queue, TaskInfo
@@ -57,7 +53,8 @@ def snapshot_from_objects(
         nodes: v1 Nodes.
         pods: v1 Pods, of all namespaces and schedulers.
         pod_groups: PodGroups of kube-batch or Volcano.
-        queues: Queues of kube-batch or Volcano.
+        queues: Queues of kube-batch, Volcano or KAI Scheduler, and Kueue's ClusterQueues and
+            Cohorts. An object that does not say its kind is a Queue.
         priority_classes: scheduling.k8s.io PriorityClasses, for the priorities of pod groups.
         namespaces: v1 Namespaces. Needed only if a pod's affinity selects namespaces by label.
         now: the present time: an RFC 3339 text, an aware datetime, or seconds since 1970. None:
@@ -147,21 +144,18 @@ def read_objects(
     )
     node_objects = named_objects(reading, "nodes", "Node", nodes, namespaced=False)
     node_infos = [read_node(node) for node in node_objects]
-    queue_objects = named_objects(reading, "queues", "Queue", queues, namespaced=False)
-    queue_infos = [read_queue(queue) for queue in queue_objects]
+    queue_objects = named_objects(reading, "queues", QUEUE_KINDS, queues, namespaced=False)
+    queue_infos = read_queues(queue_objects)
     group_objects = named_objects(reading, "pod_groups", "PodGroup", pod_groups, namespaced=True)
     groups = [(group, read_pod_group(group, priorities, default_queue)) for group in group_objects]
     pod_objects = named_objects(reading, "pods", "Pod", pods, namespaced=True)
     known_namespaces = _namespaces(reading, namespaces, {pod.namespace for pod in pod_objects})
     read_pods = [read_pod(pod, known_namespaces, priorities) for pod in pod_objects]
 
-    closed = [queue for queue in queue_objects if is_closed(queue)]
-    for queue in closed:
-        queue.note(NoticeCode.QUEUE_CLOSED, "status.state", "not open: nothing new starts in it")
     builder = JobBuilder(
         groups=groups,
         nodes={node.name for node in node_infos},
-        closed_queues={queue.name for queue in closed},
+        closed_queues=closed_queues(queue_infos),
         priorities=priorities,
         scheduler_name=scheduler_name,
         default_queue=default_queue,

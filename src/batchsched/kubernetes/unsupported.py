@@ -24,10 +24,6 @@ def _is_never(value: object) -> bool:
     return value == "Never"
 
 
-def _is_inner(value: object) -> bool:
-    return _is_given(value) and value != "root"
-
-
 _PLACED_VOLUMES = (
     *("persistentVolumeClaim", "ephemeral", "csi", "awsElasticBlockStore", "azureDisk"),
     *("cinder", "gcePersistentDisk", "iscsi", "rbd"),
@@ -104,32 +100,44 @@ UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
         _annotation("volcano.sh/preemptable", "ignored: plugins alone say who may be evicted"),
     ),
     "Queue": (
-        _field("spec.capability", "ignored: the queue has no upper limit"),
-        _field("spec.guarantee", "ignored: nothing is set aside for the queue"),
-        _field("spec.deserved", "ignored: the queue's share follows from its weight alone"),
+        _field("spec.capability.pods", "ignored: pods are not counted"),
         _field(
             "spec.reclaimable",
             "ignored: reclaim may evict from the queue although it is said to be not reclaimable",
             _is_false,
         ),
-        _field("spec.parent", "ignored: all queues stand side by side", _is_inner),
-        _field("spec.priority", "ignored: queues are ordered by their shares alone"),
         _field("spec.affinity", "ignored: the queue may use all nodes"),
         _field(
             "spec.dequeueStrategy",
             "ignored: jobs behind one that cannot be placed are tried too",
             lambda value: value == "fifo",
         ),
-        _annotation("volcano.sh/hierarchy", "ignored: all queues stand side by side"),
-        _annotation("volcano.sh/hierarchy-weights", "ignored: spec.weight alone counts"),
     ),
+    "Queue (KAI Scheduler)": (
+        _field("spec.preemptMinRuntime", "ignored: tasks may be evicted however long they run"),
+        _field("spec.reclaimMinRuntime", "ignored: tasks may be evicted however long they run"),
+    ),
+    "ClusterQueue": (
+        _field("spec.namespaceSelector", "ignored: groups of all namespaces may use the queue"),
+        _field(
+            "spec.queueingStrategy",
+            "ignored: jobs behind one that cannot be placed are tried too",
+            lambda value: value == "StrictFIFO",
+        ),
+        _field("spec.preemption", "ignored: plugins alone say who may be evicted for whom"),
+        _field("spec.flavorFungibility", "ignored: flavors are not told apart"),
+        _field("spec.admissionChecks", "ignored: jobs do not wait for admission checks"),
+        _field("spec.admissionChecksStrategy", "ignored: jobs do not wait for admission checks"),
+        _field("spec.admissionScope", "ignored: earlier use does not order the jobs of the queue"),
+    ),
+    "Cohort": (),
 }
 """By kind: the fields of which a notice is given. What is read elsewhere does not stand here."""
 
 
-def note_unsupported(given: KubernetesObject, /) -> None:
-    """Note every unsupported field that an object sets. O(fields)."""
-    for unsupported in UNSUPPORTED[given.kind]:
+def note_unsupported(given: KubernetesObject, kind: str | None = None, /) -> None:
+    """Note every unsupported field that an object sets, by the fields of its kind. O(fields)."""
+    for unsupported in UNSUPPORTED[kind or given.kind]:
         found: object = given.reader.content
         for key in unsupported.path:
             found = look_up(found, key)

@@ -1,0 +1,199 @@
+"""Queues of kube-batch, Volcano, KAI Scheduler and Kueue, as one tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import lcm
+
+from attrs import evolve
+
+from batchsched.kubernetes.kai_queues import is_kai_queue, read_kai_queue
+from batchsched.kubernetes.kueue import read_kueue
+from batchsched.kubernetes.objects import KubernetesObject
+from batchsched.kubernetes.queue_draft import QueueDraft
+from batchsched.kubernetes.requests import read_amounts
+from batchsched.kubernetes.unsupported import note_unsupported
+from batchsched.model.cluster import Queue
+from batchsched.model.notice import NoticeCode
+from batchsched.model.status import QueueStatus
+
+__all__ = ["QUEUE_KINDS", "closed_queues", "read_queues"]
+
+QUEUE_KINDS = ("Queue", "ClusterQueue", "Cohort")
+"""The kinds of objects that are queues: of Volcano and KAI Scheduler, and two of Kueue."""
+
+_HIERARCHY = "volcano.sh/hierarchy"
+_WEIGHTS = "volcano.sh/hierarchy-weights"
+_ROOT = "root"
+
+
+def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
+    """Return the queues that objects describe, with the inner ones that they only name. O(size)."""
+    drafts = [_without_missing_parents(draft, given) for draft in _drafts(given)]
+    # Weights are whole numbers here, and only their proportions matter.
+    factor = lcm(*(draft.weight.denominator for draft in drafts))
+    return [evolve(draft.queue, weight=int(draft.weight * factor)) for draft in drafts]
+
+
+def closed_queues(queues: Sequence[Queue], /) -> set[str]:
+    """Return the names of the queues that take no work, or are below one that does not."""
+    states = {queue.name: queue for queue in queues}
+
+    def is_closed(queue: Queue) -> bool:
+        seen: set[str] = set()
+        above: Queue | None = queue
+        while above is not None and above.name not in seen:  # cycles are reported elsewhere
+            if above.state is not QueueStatus.OPEN:
+                return True
+            seen.add(above.name)
+            above = None if above.parent is None else states.get(above.parent)
+        return False
+
+    return {queue.name for queue in queues if is_closed(queue)}
+
+
+def _drafts(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
+    of_kueue = [queue for queue in given if queue.kind != "Queue"]
+    yield from read_kueue(of_kueue, {queue.name for queue in given if queue.kind == "Queue"})
+    of_volcano: list[KubernetesObject] = []
+    for queue in given:
+        if queue.kind == "Queue":
+            if is_kai_queue(queue):
+                yield read_kai_queue(queue)
+            else:
+                of_volcano.append(queue)
+    yield from _read_volcano(of_volcano)
+
+
+def _without_missing_parents(draft: QueueDraft, given: Sequence[KubernetesObject]) -> QueueDraft:
+    """Let a queue stand at the top if its parent was not given."""
+    parent = draft.queue.parent
+    if draft.object is None or parent is None or draft.parent_is_known:
+        return draft
+    if any(queue.name == parent and queue.kind == "Queue" for queue in given):
+        return draft
+    field = "spec.parentQueue" if is_kai_queue(draft.object) else "spec.parent"
+    message = f"queue {parent!r} was not given: the queue stands at the top"
+    draft.object.note(NoticeCode.QUEUE_MISSING, field, message)
+    return evolve(draft, queue=evolve(draft.queue, parent=None))
+
+
+# Volcano and kube-batch
+
+
+def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
+    paths = {queue.name: _annotated_path(queue) for queue in given}
+    names = {path: name for name, path in paths.items() if path}
+    implied: dict[tuple[str, ...], QueueDraft] = {}
+    has_root = any(paths.values()) or any(_parent(queue) == _ROOT for queue in given)
+    for queue in given:
+        if queue.name == _ROOT and has_root:
+            continue  # it is the cluster, and its amounts are what the cluster has
+        draft = _volcano_draft(queue)
+        path = paths[queue.name]
+        if path:
+            draft = _in_hierarchy(draft, queue, path, names, implied)
+        yield draft
+    yield from implied.values()
+
+
+def _parent(queue: KubernetesObject) -> str:
+    return queue.reader.child("spec").text("parent")
+
+
+def _volcano_draft(given: KubernetesObject) -> QueueDraft:
+    note_unsupported(given)
+    spec = given.reader.child("spec")
+    parent = spec.text("parent")
+    capability = read_amounts(spec.child("capability"))
+    guarantee = read_amounts(spec.child("guarantee").child("resource"))
+    queue = Queue(
+        name=given.name,
+        creation_time=given.creation_time(),
+        parent=parent if parent not in ("", _ROOT) else None,
+        priority=spec.integer("priority", default=0),
+        state=_volcano_state(given),
+    )
+    return QueueDraft.of(
+        given,
+        queue,
+        weight=spec.integer("weight", default=1),
+        guarantee=guarantee,
+        deserved=read_amounts(spec.child("deserved")),
+        limit=capability,
+    )
+
+
+def _volcano_state(given: KubernetesObject) -> QueueStatus:
+    """Return the state in ``status.state``.
+
+    Volcano writes Open, Closed, Closing or Unknown, and nothing into a queue that is new.
+    """
+    if given.reader.child("status").text("state") in ("", "Open"):
+        return QueueStatus.OPEN
+    given.note(NoticeCode.QUEUE_CLOSED, "status.state", "not open: nothing new starts in it")
+    return QueueStatus.CLOSED
+
+
+def _annotated_path(given: KubernetesObject) -> tuple[str, ...]:
+    """Return where an annotation such as ``root/science/vision`` puts a queue; (): it has none."""
+    text = given.metadata.text_map("annotations").get(_HIERARCHY, "")
+    if not text:
+        return ()
+    field = f"metadata.annotations[{_HIERARCHY!r}]"
+    if _parent(given):
+        given.note(NoticeCode.FIELD_IGNORED, field, "ignored: spec.parent says where it stands")
+        return ()
+    root, *path = text.split("/")
+    if root != _ROOT or not path or not all(path):
+        given.note(
+            NoticeCode.FIELD_IGNORED, field, "ignored: expected a path such as root/science/vision"
+        )
+        return ()
+    return tuple(path)
+
+
+def _in_hierarchy(
+    draft: QueueDraft,
+    given: KubernetesObject,
+    path: tuple[str, ...],
+    names: Mapping[tuple[str, ...], str],
+    implied: dict[tuple[str, ...], QueueDraft],
+) -> QueueDraft:
+    """Put a queue where its annotations say, below queues that there are by such paths only."""
+    weights = _annotated_weights(given, len(path))
+    above: str | None = None
+    for depth in range(1, len(path)):
+        part = path[:depth]
+        name = names.get(part)
+        if name is None:
+            name = "/".join((_ROOT, *part))  # no object can have a name with a slash
+            weight = 1 if weights is None else weights[depth - 1]
+            if part not in implied:
+                queue = Queue(name=name, parent=above)
+                implied[part] = QueueDraft.of(None, queue, weight=weight)
+            elif implied[part].weight != weight and weights is not None:
+                given.note(
+                    NoticeCode.FIELD_IGNORED,
+                    f"metadata.annotations[{_WEIGHTS!r}]",
+                    f"ignored of {name!r}: another queue gives it the weight "
+                    f"{implied[part].weight}",
+                )
+        above = name
+    placed = evolve(draft, queue=evolve(draft.queue, parent=above), parent_is_known=True)
+    return placed if weights is None else placed.with_weight(weights[-1])
+
+
+def _annotated_weights(given: KubernetesObject, count: int) -> Sequence[int] | None:
+    text = given.metadata.text_map("annotations").get(_WEIGHTS, "")
+    if not text:
+        return None
+    weights = text.split("/")[1:]  # that of the root plays no part
+    if len(weights) == count and all(w.isascii() and w.isdecimal() and int(w) for w in weights):
+        return [int(weight) for weight in weights]
+    given.note(
+        NoticeCode.FIELD_IGNORED,
+        f"metadata.annotations[{_WEIGHTS!r}]",
+        "ignored: expected whole numbers above 0, as many as the hierarchy has parts",
+    )
+    return None
