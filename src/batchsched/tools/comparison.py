@@ -1,9 +1,10 @@
-"""compare: what differs between two results, or between two configurations on one snapshot."""
+"""compare: what differs between two results, configurations on one snapshot, or runs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, overload
 
 from attrs import field, frozen
 
@@ -16,9 +17,14 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
 from batchsched.scheduler import Scheduler
 from batchsched.session.trace_events import TraceEvent
+from batchsched.tools.grouping import count_by, group_rows
 from batchsched.tools.parting import Parting, find_parting
 from batchsched.tools.report import Section, as_html, as_text
 from batchsched.tools.use import Fate, fates, use_of
+
+if TYPE_CHECKING:
+    from batchsched.simulation.run import Run
+    from batchsched.tools.run_comparison import RunComparison
 
 __all__ = ["Comparison", "TaskChange", "compare"]
 
@@ -83,21 +89,15 @@ class Comparison:
 
     def by_queue(self) -> dict[str, dict[str, int]]:
         """Return how many tasks change, by queue and kind."""
-        return self._grouped({change.task: change.queue for change in self.changes})
+        return count_by((change.queue, change.kind) for change in self.changes)
 
     def by_job(self) -> dict[str, dict[str, int]]:
         """Return how many tasks change, by job and kind."""
-        return self._grouped({change.task: change.job for change in self.changes})
+        return count_by((change.job, change.kind) for change in self.changes)
 
     def by_reason(self) -> dict[str, dict[str, int]]:
         """Return how many tasks change, by the reason why they wait in one of the two, and kind."""
-        return self._grouped({change.task: change.reason for change in self.changes})
-
-    def _grouped(self, group_of: Mapping[str, str]) -> dict[str, dict[str, int]]:
-        groups: dict[str, Counter[str]] = {}
-        for change in self.changes:
-            groups.setdefault(group_of[change.task], Counter())[change.kind] += 1
-        return {name: dict(sorted(groups[name].items())) for name in sorted(groups)}
+        return count_by((change.reason, change.kind) for change in self.changes)
 
     def sections(self) -> Iterator[Section]:
         """Yield what there is to say, in the order in which one wants to read it."""
@@ -112,8 +112,8 @@ class Comparison:
             lines += [f"because {why}" for why in self.parting.why]
             yield Section("The first decision that differs", tuple(lines))
         if self.changes:
-            yield Section("By queue", (), ("queue", "tasks", "what"), _group_rows(self.by_queue()))
-            yield Section("By job", (), ("job", "tasks", "what"), _group_rows(self.by_job()))
+            yield Section("By queue", (), ("queue", "tasks", "what"), group_rows(self.by_queue()))
+            yield Section("By job", (), ("job", "tasks", "what"), group_rows(self.by_job()))
             yield Section(
                 "Tasks",
                 (),
@@ -136,14 +136,6 @@ class Comparison:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the comparison as dicts, lists, texts and numbers only, ready for JSON."""
-        parting: JsonValue = None
-        if self.parting is not None:
-            parting = {
-                "before": self.parting.before,
-                "after": self.parting.after,
-                "why": list[JsonValue](self.parting.why),
-                "plugins": list[JsonValue](self.parting.plugins),
-            }
         return {
             "changes": [
                 {
@@ -162,7 +154,7 @@ class Comparison:
             "by_reason": _plain(self.by_reason()),
             "utilisation": {name: list[JsonValue](both) for name, both in self.utilisation.items()},
             "shares": {name: list[JsonValue](both) for name, both in self.shares.items()},
-            "parting": parting,
+            "parting": None if self.parting is None else self.parting.to_dict(),
         }
 
     def _repr_html_(self) -> str:
@@ -172,6 +164,11 @@ class Comparison:
         return as_text(self.sections())
 
 
+@overload
+def compare(before: Run, after: Run) -> RunComparison: ...
+
+
+@overload
 def compare(
     before: CycleResult | SchedulerConfig,
     after: CycleResult | SchedulerConfig,
@@ -179,17 +176,31 @@ def compare(
     *,
     after_snapshot: Snapshot | None = None,
     registry: Registry | None = None,
-) -> Comparison:
-    """Return what differs between two results, or two configurations, on a snapshot.
+) -> Comparison: ...
+
+
+def compare(
+    before: CycleResult | SchedulerConfig | Run,
+    after: CycleResult | SchedulerConfig | Run,
+    snapshot: Snapshot | None = None,
+    *,
+    after_snapshot: Snapshot | None = None,
+    registry: Registry | None = None,
+) -> Comparison | RunComparison:
+    """Return what differs between two results or configurations on a snapshot, or two runs.
 
     Who starts, waits, is evicted or moves in one and not in the other, by queue, job and reason;
     what is in use; and, of two configurations, the first decision in which they part and what
     made it. O(tasks) for results; for configurations four traced cycles.
 
+    Of two runs of `batchsched.simulation.simulate`: which jobs start, are stopped and end at other
+    times, the figures and the shares of queues side by side, and the first moment at which they
+    start different jobs. O(jobs).
+
     Args:
-        before: a result, or a configuration that decides on `snapshot`.
-        after: another one.
-        snapshot: what the results are of.
+        before: a result, or a configuration that decides on `snapshot`; or a run.
+        after: another one; a run, if `before` is one.
+        snapshot: what the results are of; not for runs.
         after_snapshot: what the second is of, if that is another snapshot.
         registry: what configurations may name.
 
@@ -215,19 +226,25 @@ def compare(
     "after: priority puts 'default/urgent' first: -9 before 0"
 
     """
-    second = snapshot if after_snapshot is None else after_snapshot
+    given = (("before", before), ("after", after))
+    if snapshot is None and after_snapshot is None and not all(map(_is_of_a_cycle, given)):
+        return _compared_runs(given)
     faults = [
-        Fault(name, f"expected a CycleResult or a SchedulerConfig, got {shown(given)}")
-        for name, given in (("before", before), ("after", after))
-        if not is_of(given, CycleResult) and not is_of(given, SchedulerConfig)
+        Fault(name, f"expected a CycleResult or a SchedulerConfig, got {shown(value)}")
+        for name, value in given
+        if not is_of(value, CycleResult) and not is_of(value, SchedulerConfig)
     ]
     faults += [
-        Fault(name, f"expected a Snapshot, got {shown(given)}")
-        for name, given in (("snapshot", snapshot), ("after_snapshot", after_snapshot))
-        if not is_of(given, Snapshot) and not (name == "after_snapshot" and given is None)
+        Fault(name, f"expected a Snapshot, got {shown(value)}")
+        for name, value in (("snapshot", snapshot), ("after_snapshot", after_snapshot))
+        if not is_of(value, Snapshot) and not (name == "after_snapshot" and value is None)
     ]
     if faults:
         raise ConfigError(faults)
+    assert snapshot is not None
+    assert isinstance(before, (CycleResult, SchedulerConfig))
+    assert isinstance(after, (CycleResult, SchedulerConfig))
+    second = snapshot if after_snapshot is None else after_snapshot
     parting: Parting | None = None
     if isinstance(before, SchedulerConfig) and isinstance(after, SchedulerConfig):
         schedulers = Scheduler(before, registry), Scheduler(after, registry)
@@ -252,6 +269,34 @@ def compare(
         before=results[0],
         after=results[1],
     )
+
+
+def _is_of_a_cycle(given: tuple[str, object]) -> bool:
+    return isinstance(given[1], (CycleResult, SchedulerConfig))
+
+
+def _compared_runs(given: tuple[tuple[str, object], tuple[str, object]]) -> RunComparison:
+    # Only who compares runs pays for importing the simulator.
+    from batchsched.simulation.run import Run  # noqa: PLC0415
+    from batchsched.tools.run_comparison import compare_runs  # noqa: PLC0415
+
+    (_, before), (_, after) = given
+    if isinstance(before, Run) and isinstance(after, Run):
+        return compare_runs(before, after)
+    faults = [
+        Fault(name, f"expected a CycleResult, a SchedulerConfig or a Run, got {shown(value)}")
+        for name, value in given
+        if not isinstance(value, (Run, CycleResult, SchedulerConfig))
+    ]
+    if isinstance(before, Run) or isinstance(after, Run):
+        faults += [
+            Fault(name, "a run can be compared with another run only")
+            for name, value in given
+            if isinstance(value, (CycleResult, SchedulerConfig))
+        ]
+    else:
+        faults.append(Fault("snapshot", "expected a Snapshot, got None"))
+    raise ConfigError(faults)
 
 
 def _result_of(
@@ -312,14 +357,6 @@ def _side_by_side(
     before: Mapping[str, float], after: Mapping[str, float]
 ) -> dict[str, tuple[float, float]]:
     return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
-
-
-def _group_rows(groups: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int, str]]:
-    rows = [
-        (name, sum(counts.values()), ", ".join(f"{n} {kind}" for kind, n in counts.items()))
-        for name, counts in groups.items()
-    ]
-    return sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
 def _fate(fate: Fate) -> dict[str, JsonValue]:

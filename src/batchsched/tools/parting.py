@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
+from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.session.trace_events import (
@@ -33,6 +34,15 @@ class Parting:
     """Which plugin's key, score or verdict, or which action, made the difference; in words."""
     plugins: tuple[str, ...] = ()
     """The plugins that made it, by name, where it was they."""
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return it as dicts, lists and texts only, ready for JSON."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "why": list[JsonValue](self.why),
+            "plugins": list[JsonValue](self.plugins),
+        }
 
 
 def find_parting(

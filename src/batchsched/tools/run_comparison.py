@@ -1,0 +1,317 @@
+"""What differs between two simulation runs: which jobs start when, and what that amounts to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from batchsched.model.serialisation import JsonValue
+from batchsched.simulation.run import Run
+from batchsched.simulation.state import state_at
+from batchsched.simulation.workload import JobId
+from batchsched.tools.grouping import count_by, group_rows
+from batchsched.tools.parting import Parting
+from batchsched.tools.report import Section, as_html, as_text
+
+__all__ = ["JobChange", "RunComparison", "compare_runs"]
+
+_KINDS = {
+    "starts": "start only after",
+    "no longer starts": "start only before",
+    "earlier": "start earlier after",
+    "later": "start later after",
+    "stopped more often": "are stopped more often after",
+    "stopped less often": "are stopped less often after",
+    "ends earlier": "start as before and end earlier",
+    "ends later": "start as before and end later",
+    "other": "stand differently",
+}
+"""The kinds of change, and what is said of many of a kind."""
+
+_SHOWN_FIGURES = (
+    *("wait", "wait_median", "wait_p99", "wait_max", "response", "bsld"),
+    *("utilisation", "makespan", "jain_user", "jain_queue", "preemptions", "unfinished"),
+)
+_SHOWN_JOBS = 5
+
+
+@frozen(kw_only=True)
+class JobChange:
+    """What becomes of one job, before and after. Times are in seconds."""
+
+    job: JobId
+    queue: str
+    """Empty if it names none."""
+    user: str
+    """Empty if it names none."""
+    kind: str
+    """``starts``, ``no longer starts``, ``earlier``, ``later``, ``stopped more often``,
+    ``stopped less often``, ``ends earlier``, ``ends later`` or ``other``."""
+    start: tuple[float | None, float | None]
+    """When it starts first, before and after; None: never, or it is not there."""
+    end: tuple[float | None, float | None]
+    stops: tuple[int, int]
+    """How often it is stopped to start again."""
+    reason: str
+    """Why it does not start or end, where one of the two says so."""
+
+
+def _pairs(counts: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    return dict(counts)
+
+
+@frozen(kw_only=True)
+class RunComparison:
+    """What differs between two runs; printed as text, shown in a notebook as tables."""
+
+    changes: tuple[JobChange, ...]
+    """Every job that the two make something else of, in order of submission."""
+    jobs: int
+    """How many jobs there are in either."""
+    figures: Mapping[str, tuple[float, float]] = field(converter=_pairs)
+    """The figures of `Run.metrics` by name, before and after."""
+    shares: Mapping[str, tuple[float, float]] = field(converter=_pairs)
+    """By queue: the part of the machine that its jobs held, from the first submission to the last
+    end."""
+    parting: Parting | None
+    """The first moment at which the two start different jobs."""
+    before: Run
+    after: Run
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all jobs start, stop and end at the same times."""
+        return not self.changes
+
+    def by_queue(self) -> dict[str, dict[str, int]]:
+        """Return how many jobs change, by queue and kind."""
+        return count_by((change.queue, change.kind) for change in self.changes)
+
+    def by_user(self) -> dict[str, dict[str, int]]:
+        """Return how many jobs change, by user and kind."""
+        return count_by((change.user, change.kind) for change in self.changes)
+
+    def by_reason(self) -> dict[str, dict[str, int]]:
+        """Return how many jobs change, by the reason why they do not start or end, and kind."""
+        return count_by((change.reason, change.kind) for change in self.changes)
+
+    def sections(self) -> Iterator[Section]:
+        """Yield what there is to say, in the order in which one wants to read it."""
+        counts = Counter(change.kind for change in self.changes)
+        if not counts:
+            yield Section("All jobs start and end at the same times.")
+        else:
+            lines = [
+                f"{counts[kind]} job(s) {said}" for kind, said in _KINDS.items() if counts[kind]
+            ]
+            lines.append(f"of {self.jobs} jobs in all")
+            yield Section("What differs", tuple(lines))
+        if self.parting is not None:
+            lines = [f"before: {self.parting.before}", f"after:  {self.parting.after}"]
+            lines += [f"because {self.parting.why[0]}", *self.parting.why[1:]]
+            yield Section("The first decision that differs", tuple(lines))
+        if self.changes:
+            by_queue = self.by_queue()
+            if any(by_queue):  # some have names
+                yield Section("By queue", (), ("queue", "jobs", "what"), group_rows(by_queue))
+            largest = sorted(self.changes, key=lambda change: -abs(_delay(change)))
+            yield Section(
+                "Jobs that differ most",
+                (),
+                ("job", "queue", "what", "start before", "start after", "delay"),
+                [
+                    (str(c.job), c.queue, c.kind, c.start[0], c.start[1], _delay(c) or None)
+                    for c in largest[: 2 * _SHOWN_JOBS]
+                ],
+            )
+        yield Section(
+            "Figures",
+            (),
+            ("", "before", "after"),
+            [(name, f"{one:,.4g}", f"{other:,.4g}") for name, (one, other) in self._shown_figures()]
+            + [
+                (f"queue {name}" if name else "no queue", f"{one:.1%}", f"{other:.1%}")
+                for name, (one, other) in self.shares.items()
+                if any(self.shares)
+            ],
+        )
+
+    def _shown_figures(self) -> Iterator[tuple[str, tuple[float, float]]]:
+        for name in _SHOWN_FIGURES:
+            if name in self.figures:
+                yield name, self.figures[name]
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the comparison as dicts, lists, texts and numbers only, ready for JSON."""
+        return {
+            "jobs": self.jobs,
+            "changes": [
+                {
+                    "job": change.job,
+                    "queue": change.queue,
+                    "user": change.user,
+                    "kind": change.kind,
+                    "start": list[JsonValue](change.start),
+                    "end": list[JsonValue](change.end),
+                    "stops": list[JsonValue](change.stops),
+                    "reason": change.reason,
+                }
+                for change in self.changes
+            ],
+            "by_queue": _plain(self.by_queue()),
+            "by_user": _plain(self.by_user()),
+            "by_reason": _plain(self.by_reason()),
+            "figures": {name: list[JsonValue](both) for name, both in self.figures.items()},
+            "shares": {name: list[JsonValue](both) for name, both in self.shares.items()},
+            "parting": None if self.parting is None else self.parting.to_dict(),
+        }
+
+    def _repr_html_(self) -> str:
+        return as_html(self.sections())
+
+    def __str__(self) -> str:
+        return as_text(self.sections())
+
+
+def _delay(change: JobChange) -> float:
+    """Return by how much later the job starts, or ends where it starts as before."""
+    for one, other in (change.start, change.end):
+        if one is not None and other is not None and one != other:
+            return other - one
+    return 0.0
+
+
+def _plain(groups: Mapping[str, Mapping[str, int]]) -> dict[str, JsonValue]:
+    return {name: dict[str, JsonValue](counts) for name, counts in groups.items()}
+
+
+def compare_runs(before: Run, after: Run) -> RunComparison:
+    """Return what differs between two runs. Jobs are the same if they have the same id. O(jobs)."""
+    changes = tuple(_changes(before, after))
+    figures = before.metrics(), after.metrics()
+    return RunComparison(
+        changes=changes,
+        jobs=len({*before.workload.ids, *after.workload.ids}),
+        figures={
+            name: (figures[0][name], figures[1][name]) for name in figures[0] if name in figures[1]
+        },
+        shares=_side_by_side(_shares(before), _shares(after)),
+        parting=_parting(before, after, changes),
+        before=before,
+        after=after,
+    )
+
+
+def _changes(before: Run, after: Run) -> Iterator[JobChange]:
+    places = [{each: at for at, each in enumerate(run.workload.ids)} for run in (before, after)]
+    for job in dict.fromkeys([*before.workload.ids, *after.workload.ids]):
+        at, other_at = (place.get(job) for place in places)
+        one, other = _course(before, at), _course(after, other_at)
+        if one == other:
+            continue
+        known, index = (before, at) if at is not None else (after, other_at)
+        assert index is not None
+        queue, user = known.workload.queues[index], known.workload.users[index]
+        reasons = [
+            run.outcome.unfinished.get(place, "")
+            for run, place in ((after, other_at), (before, at))
+            if place is not None
+        ]
+        yield JobChange(
+            job=job,
+            queue="" if queue is None else str(queue),
+            user="" if user is None else str(user),
+            kind=_kind(one, other),
+            start=(one[0], other[0]),
+            end=(one[1], other[1]),
+            stops=(one[2], other[2]),
+            reason=next((reason for reason in reasons if reason), ""),
+        )
+
+
+Course = tuple[float | None, float | None, int]
+"""When a job starts and ends, and how often it is stopped between."""
+
+
+def _course(run: Run, index: int | None) -> Course:
+    if index is None:
+        return None, None, 0
+    outcome = run.outcome
+    stops = 0 if outcome.preemptions is None else outcome.preemptions[index]
+    return outcome.starts[index], outcome.ends[index], stops
+
+
+def _kind(before: Course, after: Course) -> str:
+    (start, end, stops), (other_start, other_end, other_stops) = before, after
+    if start is None or other_start is None:
+        if start == other_start:
+            return "other"
+        return "starts" if start is None else "no longer starts"
+    if start != other_start:
+        return "earlier" if other_start < start else "later"
+    if stops != other_stops:
+        return f"stopped {'more' if other_stops > stops else 'less'} often"
+    if end is None or other_end is None:
+        return "other"
+    return "ends earlier" if other_end < end else "ends later"
+
+
+def _shares(run: Run) -> dict[str, float]:
+    """Return the part of the machine that the jobs of each queue held, by queue."""
+    submits = run.workload.submits
+    until = max((end for *_, end in run.intervals), default=0.0)
+    whole = run.machine.processors * (until - min(submits, default=0.0))
+    held: dict[str, float] = {}
+    for queue, time, size in zip(
+        run.workload.queues, run.held, run.workload.processors, strict=True
+    ):
+        name = "" if queue is None else str(queue)
+        held[name] = held.get(name, 0.0) + time * size
+    return {name: held[name] / whole if whole else 0.0 for name in sorted(held)}
+
+
+def _side_by_side(
+    before: Mapping[str, float], after: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    names = sorted({*before, *after})
+    return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in names}
+
+
+def _parting(before: Run, after: Run, changes: tuple[JobChange, ...]) -> Parting | None:
+    """Return the first moment at which one run starts a job that the other does not start then."""
+    starts = [
+        (min(time for time in change.start if time is not None), change.job)
+        for change in changes
+        if change.start[0] != change.start[1]
+    ]
+    if not starts:
+        return None
+    moment = min(time for time, _ in starts)
+    here, there = (_started_at(run, moment) for run in (before, after))
+    states = [state_at(run, moment, run.starts_by_id()) for run in (before, after)]
+    why = [f"{before.policy} decides before, {after.policy} after"]
+    if str(before.policy) == str(after.policy):
+        why = ["the two runs differ in their jobs, their settings or their machine"]
+    if states[0] == states[1]:
+        why.append(f"just before, both have {states[0]}")
+    else:
+        why += [f"just before, before: {states[0]}", f"just before, after: {states[1]}"]
+    for run, mine, others in ((before, here, there), (after, there, here)):
+        waits = [job for job in others if job not in mine and job in run.workload.ids]
+        if waits:
+            word = "before" if run is before else "after"
+            why.append(f"{word}: {run.why(waits[0]).splitlines()[0]}")
+    return Parting(_said(moment, here), _said(moment, there), tuple(why))
+
+
+def _started_at(run: Run, moment: float) -> list[JobId]:
+    return [job for job, start in run.starts_by_id().items() if start == moment]
+
+
+def _said(moment: float, jobs: list[JobId]) -> str:
+    if not jobs:
+        return f"starts nothing at {moment:,} s"
+    more = f" and {len(jobs) - _SHOWN_JOBS} more" if len(jobs) > _SHOWN_JOBS else ""
+    return f"starts {', '.join(map(str, jobs[:_SHOWN_JOBS]))}{more} at {moment:,} s"
