@@ -52,10 +52,12 @@ def assert_shown(finding: Finding, checked: SchedulerConfig) -> None:
         assert result.reserved
     else:
         assert evicts_for_ever(Scheduler(checked), finding.snapshot)
+        if finding.instead is not None:
+            assert not evicts_for_ever(Scheduler(finding.instead), finding.snapshot)
 
 
 @given(configs())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_every_finding_shows_on_its_cluster(config: SchedulerConfig) -> None:
     findings = check_config(config)
     for finding in findings:
@@ -122,12 +124,41 @@ def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
         ),
         (config("reserve", ALL), "ReservationsMustBeKept", "actions[0]"),
         (config("allocate, preempt", ["predicates", "nodeorder"]), "NoVictims", "actions[1]"),
+        (
+            config("allocate, preempt", ["priority", "gang", "conformance"], ["predicates"]),
+            "AtMinimumProtected",
+            "tiers[0].plugins[1]",
+        ),
+        (config("allocate, preempt", ["gang"], ["predicates"]), "EvictsForEver", "actions"),
+        (config("reclaim, allocate", ["gang"], ["predicates"]), "EvictsForEver", "actions"),
+        (config("allocate", ["gang", "capacity"]), "CapacityWithoutReclaim", "tiers[0].plugins[1]"),
     ],
 )
 def test_each_kind_is_found(checked: SchedulerConfig, code: str, place: str) -> None:
     found = [finding for finding in check_config(checked) if finding.code == code]
     assert [finding.place for finding in found] == [place]
     assert_shown(found[0], checked)
+
+
+@pytest.mark.parametrize(
+    ("checked", "advice"),
+    [
+        (config("allocate, preempt", ["gang"], ["predicates"]), "add plugin 'priority' to the"),
+        (
+            config("allocate, preempt", ["gang"], ["predicates", "priority"]),
+            "move plugin 'priority' to the first tier",
+        ),
+        (config("reclaim, allocate", ["gang"], ["predicates"]), "add plugin 'proportion': it"),
+    ],
+)
+def test_what_is_advised_against_endless_evictions_ends_them(
+    checked: SchedulerConfig, advice: str
+) -> None:
+    (finding,) = (f for f in check_config(checked) if f.code == "EvictsForEver")
+    assert finding.advice.startswith(advice)
+    assert finding.instead is not None
+    instead = Scheduler(finding.instead)
+    assert not any(evicts_for_ever(instead, cluster) for cluster in small_clusters())
 
 
 def test_what_cannot_be_built_is_found_with_its_path() -> None:

@@ -18,7 +18,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.tools.config_rules import RULES, Suspected, action_named
+from batchsched.tools.config_rules import RULES, Suspected, action_named, remedies_for_loops
 from batchsched.tools.small_clusters import small_clusters
 from batchsched.transition.next_snapshot import next_snapshot
 
@@ -44,7 +44,8 @@ class Finding:
     """What would work."""
     shows: Shows
     """What happens on `snapshot`: the configuration decides otherwise than with `instead`, evicts
-    in cycle after cycle, or makes reservations. Without a snapshot: it cannot be built."""
+    in cycle after cycle (which `instead` does not), or makes reservations. Without a snapshot: it
+    cannot be built."""
     snapshot: Snapshot | None = None
     """A cluster of at most three jobs on which it shows."""
     instead: SchedulerConfig | None = None
@@ -118,7 +119,7 @@ def check_config(
             if finding is not None:
                 findings.append(finding)
     findings += _what_reserves(config, results, mine)
-    findings += _what_loops(config, scheduler, snapshot)
+    findings += _what_loops(config, registry, scheduler, snapshot)
     return tuple(findings)
 
 
@@ -198,28 +199,35 @@ def _what_reserves(
 
 
 def _what_loops(
-    config: SchedulerConfig, scheduler: Scheduler, snapshot: Snapshot | None
+    config: SchedulerConfig,
+    registry: Registry | None,
+    scheduler: Scheduler,
+    snapshot: Snapshot | None,
 ) -> Iterator[Finding]:
     if action_named(config, "preempt") is None and action_named(config, "reclaim") is None:
         return
-    for cluster in small_clusters():
-        if evicts_for_ever(scheduler, cluster):
-            yield Finding(
-                code="EvictsForEver",
-                place="actions",
-                consequence=(
-                    "what is evicted for a task takes the place again before that task does, and "
-                    "is evicted again in every cycle"
-                ),
-                advice=(
-                    "let the same plugins order jobs as name victims: add plugin 'drf', or run "
-                    "preempt before allocate"
-                ),
-                shows="evicts for ever",
-                snapshot=cluster,
-                shows_on_yours=None if snapshot is None else evicts_for_ever(scheduler, snapshot),
-            )
-            return
+    shows_on = next((c for c in small_clusters() if evicts_for_ever(scheduler, c)), None)
+    if shows_on is None:
+        return
+    advice, instead = "evict by hand only: leave out preempt and reclaim", None
+    for remedy in remedies_for_loops(config):
+        other = Scheduler(remedy.instead, registry)
+        if not any(evicts_for_ever(other, cluster) for cluster in small_clusters()):
+            advice, instead = remedy.advice, remedy.instead
+            break
+    yield Finding(
+        code="EvictsForEver",
+        place="actions",
+        consequence=(
+            "what is evicted for a task takes the place again before that task does, and is "
+            "evicted again in every cycle"
+        ),
+        advice=advice,
+        shows="evicts for ever",
+        snapshot=shows_on,
+        instead=instead,
+        shows_on_yours=None if snapshot is None else evicts_for_ever(scheduler, snapshot),
+    )
 
 
 def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:

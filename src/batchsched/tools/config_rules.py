@@ -11,7 +11,7 @@ from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.plugin.arguments import ArgumentValue
 
-__all__ = ["RULES", "Suspected", "action_named"]
+__all__ = ["RULES", "Remedy", "Suspected", "action_named", "remedies_for_loops"]
 
 
 @frozen(kw_only=True)
@@ -55,13 +55,24 @@ def _with_plugin(config: SchedulerConfig, name: str) -> SchedulerConfig:
 def _changed(
     config: SchedulerConfig, name: str, change: Callable[[PluginOption], PluginOption]
 ) -> SchedulerConfig:
+    return _changed_plugins(config, lambda p: (change(p) if p.name == name else p,))
+
+
+def _changed_plugins(
+    config: SchedulerConfig, change: Callable[[PluginOption], tuple[PluginOption, ...]]
+) -> SchedulerConfig:
+    """Return the configuration with what `change` gives in the place of each plugin."""
     return evolve(
         config,
         tiers=[
-            evolve(tier, plugins=[change(p) if p.name == name else p for p in tier.plugins])
+            evolve(tier, plugins=[new for plugin in tier.plugins for new in change(plugin)])
             for tier in config.tiers
         ],
     )
+
+
+def _without_plugin(config: SchedulerConfig, name: str) -> SchedulerConfig:
+    return _changed_plugins(config, lambda p: () if p.name == name else (p,))
 
 
 def _with_flags(flags: Mapping[str, bool], plugin: PluginOption) -> PluginOption:
@@ -264,6 +275,51 @@ def _zero_weights(config: SchedulerConfig) -> Iterator[Suspected]:
         advice="give a weight of 1 or more, or leave out plugin 'nodeorder'",
         instead=_changed(config, "nodeorder", lambda p: evolve(p, arguments={})),
     )
+
+
+@frozen
+class Remedy:
+    """What may end evictions that go on for ever, and the configuration with it."""
+
+    advice: str
+    instead: SchedulerConfig
+
+
+def remedies_for_loops(config: SchedulerConfig) -> Iterator[Remedy]:
+    """Yield what may end evictions that go on for ever, the least change first."""
+    preempts = action_named(config, "preempt") is not None
+    if action_named(config, "reclaim") is not None and not (
+        _find(config, "proportion") or _find(config, "capacity")
+    ):
+        yield Remedy(
+            "add plugin 'proportion': it lets reclaim take only what is beyond a queue's share",
+            _with_plugin(config, "proportion"),
+        )
+    for name in ("priority", "drf"):
+        found = _find(config, name)
+        if preempts and found is not None:
+            yield Remedy(
+                f"move plugin {name!r} to the first tier: it orders jobs as it names victims",
+                _with_plugin_first(_without_plugin(config, name), name, found[1]),
+            )
+    for name in ("priority", "drf"):
+        if preempts and _find(config, name) is None:
+            yield Remedy(
+                f"add plugin {name!r} to the first tier: it orders jobs as it names victims",
+                _with_plugin_first(config, name),
+            )
+    for name in ("preempt", "reclaim"):
+        left = [action for action in config.actions if action.name != name]
+        if left and len(left) < len(config.actions):
+            yield Remedy(f"leave out action {name!r}", evolve(config, actions=left))
+
+
+def _with_plugin_first(
+    config: SchedulerConfig, name: str, option: PluginOption | None = None
+) -> SchedulerConfig:
+    tiers = config.tiers or (Tier(),)
+    plugins = (*tiers[0].plugins, PluginOption(name=name) if option is None else option)
+    return evolve(config, tiers=(evolve(tiers[0], plugins=plugins), *tiers[1:]))
 
 
 RULES: tuple[Callable[[SchedulerConfig], Iterator[Suspected]], ...] = (
