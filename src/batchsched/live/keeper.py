@@ -13,7 +13,7 @@ from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import Session
 from batchsched.state.live_ledger import LiveLedger
-from batchsched.state.records import JobState, TaskState
+from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.transition.content import Content, Table, Value
 
 __all__ = ["Keeper"]
@@ -118,7 +118,7 @@ class _Following:
             if uid in ledger.other_tasks:
                 ledger.leave_other(uid)
         moved = [task for task in self._moved if task.job is None or task.job.uid not in leaving]
-        self._change_nodes(nodes, moved)
+        nodes_gone = self._change_nodes(nodes, moved)
         for uid in leaving:
             if uid in content.jobs:
                 job = ledger.enter_job(content.job(uid))
@@ -140,7 +140,8 @@ class _Following:
             jobs=jobs,
             jobs_gone=self._gone,
             tasks=self._new_tasks,
-            nodes=bool(nodes),
+            nodes=[ledger.node_named[name] for name in nodes if name in ledger.node_named],
+            nodes_gone=nodes_gone,
         )
         self._books.resume(
             changes,
@@ -199,15 +200,18 @@ class _Following:
                 found += [task for task in node.tasks.values() if not task.status.holds]
         return found
 
-    def _change_nodes(self, names: list[str], moved: list[TaskState]) -> None:
+    def _change_nodes(self, names: list[str], moved: list[TaskState]) -> list[NodeState]:
+        """Enter what became of nodes; return those that are gone."""
         content, ledger = self._content, self._ledger
         for name in names:
             if name in content.nodes:
                 ledger.put_node(content.nodes[name])
         ledger.settle(moved)
-        for name in names:
-            if name not in content.nodes and name in ledger.node_named:
-                ledger.remove_node(name)
+        return [
+            ledger.remove_node(name)
+            for name in names
+            if name not in content.nodes and name in ledger.node_named
+        ]
 
     def _needs_new_view(self, coming: Iterable[TaskInfo], *, nodes: bool) -> bool:
         """Return whether the index of inter-pod affinity will not know what there is then."""

@@ -4,6 +4,6 @@ Its interface is `Placement`. How an engine finds its answers is nobody else's
 business; that they are those of a plain loop over all nodes is its contract.
 """
 
-from batchsched.placement.interface import Fit, Placement
+from batchsched.placement.interface import Fit, FollowsNodes, Placement
 
-__all__ = ["Fit", "Placement"]
+__all__ = ["Fit", "FollowsNodes", "Placement"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from math import isfinite
 from operator import add
 
 from batchsched.errors import plugin_error
 from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON
+from batchsched.placement.accepted_nodes import AcceptedNodes, DescriptionCheck, NodeCheck
 from batchsched.placement.evaluator import CLOSED, Evaluator, checked_scores, checked_unfit
 from batchsched.placement.score_index import Raw, Scored
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
@@ -22,7 +23,6 @@ __all__ = ["EquivalenceClass", "EquivalenceClassMaker"]
 LARGEST_EXACT = 1 << 50
 """Below this, different integers are different still after anything was added to both."""
 
-NodeCheck = Callable[[NodeState], Unfit | None]
 NodeValues = Callable[[Sequence[NodeState]], list[float]]
 FitCheck = Callable[[Vector], bool]
 
@@ -32,6 +32,7 @@ class EquivalenceClass:
 
     __slots__ = (
         "accepts_by_description",
+        "all_checks",
         "checks",
         "fits_idle",
         "is_best_effort",
@@ -53,14 +54,17 @@ class EquivalenceClass:
         self.is_best_effort = task.is_best_effort
         self.fits_idle = fit_check(task.init_resreq)
         """Whether the request fits what is idle."""
+        self.all_checks: list[tuple[str, NodeCheck, DescriptionCheck | None]] = []
+        """The predicates that may refuse a node, in order, with their plugins, and with what those
+        say of all nodes that read descriptions only."""
         self.checks: list[tuple[str, NodeCheck]] = []
-        """The predicates that refuse some node or may come to, in order, with their plugins."""
+        """Those of them that refuse some node or may come to while no node changes."""
         self.live_checks: list[tuple[str, NodeCheck]] = []
         """Those of them that read more than descriptions."""
         self.live_predicates: list[tuple[str, Predicate]] = []
         """The predicates behind `live_checks`."""
         self.accepts_by_description: bytearray | None = None
-        """For each node, whether its description will do; None: all will."""
+        """For each slot, whether there is a node whose description will do; None: all will."""
         self.scores: list[tuple[str, int, NodeValues]] = []
         """ScoreArray taken as they are: plugin, weight, score."""
         self.plain_scores: list[tuple[str, NodeScore]] = []
@@ -139,16 +143,16 @@ class EquivalenceClass:
         if self.normalised and self.is_exact:
             self.is_exact = all(type(score) is int for score in scores)
         if not self.normalised:
-            return [(node.index, (), score) for node, score in zip(nodes, scores, strict=True)]
+            return [(node.slot, (), score) for node, score in zip(nodes, scores, strict=True)]
         return [
-            (node.index, raw, score)
+            (node.slot, raw, score)
             for node, raw, score in zip(nodes, self.raw(nodes), scores, strict=True)
         ]
 
     def is_feasible(self, node: NodeState) -> bool:
         """Return whether the predicates accept the node and no reservation closes it."""
         accepts = self.accepts_by_description
-        if accepts is not None and not accepts[node.index]:
+        if accepts is not None and not accepts[node.slot]:
             return False
         if node.reserved_tasks and not self.is_best_effort and node.is_closed:
             return False
@@ -195,7 +199,6 @@ class EquivalenceClassMaker:
         self._ledger = ledger
         self._begin = ledger.classes_end
         """The number of the first class; lower ones were given by an earlier engine."""
-        self._nodes: Sequence[NodeState] = ledger.nodes
         self._judgement = evaluator
         self._task_keys: dict[Callable[[TaskState], Hashable], tuple[str, str]] = {}
         for name, predicate in evaluator.predicates:
@@ -204,8 +207,8 @@ class EquivalenceClassMaker:
             self._task_keys.setdefault(score.signature, (name, "node_scores"))
         self._numbers: dict[Hashable, int] = {}
         self._kinds: list[EquivalenceClass] = []
-        self._descriptions: dict[Hashable, bytearray | None] = {}
-        self._together: dict[tuple[int, int], bytearray] = {}
+        self._accepted_nodes = AcceptedNodes(ledger)
+        self._descriptions: dict[Hashable, DescriptionCheck] = {}
 
     def class_of(self, task: TaskState) -> EquivalenceClass:
         """Return the kind of a task. O(1) after the first time."""
@@ -243,16 +246,15 @@ class EquivalenceClassMaker:
                 raise plugin_error(name, "predicates", error) from error
             if check is None:
                 continue
+            described: DescriptionCheck | None = None
             if predicate.reads is Reads.DESCRIPTION:
-                accepted = self._accepted(name, predicate, check, task)
-                if accepted is None:
-                    continue
-                kind.accepts_by_description = self._both(kind.accepts_by_description, accepted)
+                described = self._described(name, predicate, check, task)
             else:
                 kind.live_checks.append((name, check))
                 kind.live_predicates.append((name, predicate))
                 self._watch(kind, name, predicate, task)
-            kind.checks.append((name, check))
+            kind.all_checks.append((name, check, described))
+        self._settle(kind)
         for name, score in self._judgement.scores:
             try:
                 values = _values_for(score, task)
@@ -268,14 +270,26 @@ class EquivalenceClassMaker:
             self._watch(kind, name, score, task)
         return kind
 
-    def _both(self, one: bytearray | None, other: bytearray) -> bytearray:
-        """Return which nodes two conditions accept. Both are kept, so that identity tells them."""
-        if one is None:
-            return other
-        key = (id(one), id(other))
-        if key not in self._together:
-            self._together[key] = bytearray(map(int.__and__, one, other))
-        return self._together[key]
+    def nodes_changed(self, slots: Collection[int]) -> bool:
+        """Take note of other nodes, or nodes described anew; return False if that cannot be done.
+
+        Functions that read the whole cluster would have to be asked which of their answers on
+        other nodes stay the same.
+        """
+        if any(kind.watches for kind in self._kinds):
+            return False
+        self._accepted_nodes.nodes_changed(slots)
+        for kind in self._kinds:
+            self._settle(kind)
+        return True
+
+    def _settle(self, kind: EquivalenceClass) -> None:
+        """Tell a class which descriptions will do, and which checks refuse any node."""
+        described = [each for _, _, each in kind.all_checks if each is not None]
+        kind.accepts_by_description = self._accepted_nodes.by_all(described)
+        kind.checks = [
+            (name, check) for name, check, each in kind.all_checks if each is None or each.refused
+        ]
 
     @staticmethod
     def _watch(
@@ -292,25 +306,19 @@ class EquivalenceClassMaker:
             point = "predicates" if isinstance(function, Predicate) else "node_scores"
             raise plugin_error(name, point, error) from error
 
-    def _accepted(
+    def _described(
         self, name: str, predicate: Predicate, check: NodeCheck, task: TaskState
-    ) -> bytearray | None:
-        """Return which nodes' descriptions a predicate accepts; None if it accepts all.
+    ) -> DescriptionCheck:
+        """Return what a predicate says of all descriptions to tasks like this one.
 
-        Kinds that differ in what they request mostly have the same constraints, so
-        the answers are kept by constraint.
+        Classes that differ in what they request mostly have the same constraints, so the answers
+        are kept by constraint.
         """
         key = (id(predicate), predicate.signature(task))
-        if key not in self._descriptions:
-            try:
-                unfits = [check(node) for node in self._nodes]
-                for unfit in {unfit for unfit in unfits if unfit is not None}:
-                    checked_unfit(unfit)
-                accepted = bytearray(unfit is None for unfit in unfits)
-            except Exception as error:
-                raise plugin_error(name, "predicates", error) from error
-            self._descriptions[key] = None if all(accepted) else accepted
-        return self._descriptions[key]
+        known = self._descriptions.get(key)
+        if known is None:
+            known = self._descriptions[key] = self._accepted_nodes.check(name, check)
+        return known
 
 
 def _check_for(predicate: Predicate, task: TaskState) -> NodeCheck | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from batchsched.model.resources import EPSILON
 from batchsched.state.records import NodeState
@@ -17,19 +18,26 @@ class IdleColumns:
     Going through one list of numbers costs a tenth of going through nodes.
     """
 
-    __slots__ = ("_changes", "_columns", "_nodes", "_position", "reserved", "special")
+    __slots__ = ("_changes", "_columns", "_nodes", "_position", "_vacant", "reserved", "special")
 
-    def __init__(self, nodes: Sequence[NodeState], changes: Sequence[int], dimensions: int) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[NodeState],
+        changes: Sequence[int],
+        dimensions: int,
+        vacant: AbstractSet[int] = frozenset(),
+    ) -> None:
         self._nodes = nodes
         self._changes = changes
+        self._vacant = vacant
         self._position = len(changes)
         self._columns: list[list[int]] = [
             [node.idle[dimension] for node in nodes] for dimension in range(dimensions)
         ]
-        self.special: set[int] = {node.index for node in nodes if node.special}
-        """The indices of the nodes whose derived accounts differ from what is idle."""
-        self.reserved: set[int] = {node.index for node in nodes if node.reserved_tasks}
-        """The indices of the nodes that carry reservations."""
+        self.special: set[int] = {node.slot for node in nodes if node.special}
+        """The slots of the nodes whose derived accounts differ from what is idle."""
+        self.reserved: set[int] = {node.slot for node in nodes if node.reserved_tasks}
+        """The slots of the nodes that carry reservations."""
 
     def refresh(self) -> None:
         """Bring the columns up to date. O(changes since the last time)."""
@@ -51,7 +59,7 @@ class IdleColumns:
         self._position = len(changes)
 
     def fitting(self, request: Vector, among: Iterable[int] | None = None) -> list[int]:
-        """Return the indices of the nodes where `request` fits what is idle.
+        """Return the slots of the nodes where `request` fits what is idle.
 
         They come in order, or in the order of `among`, if only those are to be looked at.
         """
@@ -64,13 +72,21 @@ class IdleColumns:
                 found = [i for i, there in enumerate(column) if wanted - there < EPSILON]
             else:
                 found = [i for i in found if wanted - column[i] < EPSILON]
-        return list(range(len(self._nodes))) if found is None else found
+        if found is None:
+            found = list(range(len(self._nodes)))
+        if self._vacant:
+            found = [i for i in found if i not in self._vacant]
+        return found
 
     def short(self, request: Vector, dimension: int) -> list[int]:
-        """Return the indices, in order, of the nodes where a dimension of `request` is short."""
+        """Return the slots, in order, of the nodes where a dimension of `request` is short."""
         self.refresh()
         wanted = request[dimension]
         if wanted < EPSILON:
             return []
         column = self._columns[dimension]
-        return [i for i, there in enumerate(column) if wanted - there >= EPSILON]
+        return [
+            i
+            for i, there in enumerate(column)
+            if wanted - there >= EPSILON and i not in self._vacant
+        ]

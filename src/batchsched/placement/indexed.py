@@ -41,7 +41,9 @@ class IndexedPlacement:
     """A placement engine whose cost follows what changes."""
 
     def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
-        self._nodes: Sequence[NodeState] = ledger.nodes
+        self._in_order: Sequence[NodeState] = ledger.nodes
+        self._nodes: Sequence[NodeState] = ledger.slots
+        self._vacant = ledger.vacant
         self._changes: Sequence[int] = ledger.changes
         self._dimensions = ledger.dimensions
         self._judgement = evaluator
@@ -116,12 +118,12 @@ class IndexedPlacement:
             whole = list(self._ranked(kind, self._order(task.kind, kind)))
             if not kind.is_exact:
                 return self._plain.ranked(task, among)
-            return [node for node in whole if among is None or node.index in among]
+            return [node for node in whole if among is None or node.slot in among]
         if among is None or len(among) == len(self._nodes):
             return self._ranked(kind, self._order(task.kind, kind))
         if len(among) * FEW > len(self._nodes):
             ranked = self._ranked(kind, self._order(task.kind, kind))
-            return (node for node in ranked if node.index in among)
+            return (node for node in ranked if node.slot in among)
         scored = self._score_feasible(kind, among)
         scored.sort(key=lambda entry: (-entry[2], entry[0]))
         return [self._nodes[index] for index, _, _ in scored]
@@ -155,13 +157,21 @@ class IndexedPlacement:
         self._tallies[task.kind] = now, tally
         return tally
 
+    def nodes_changed(self, slots: Collection[int], /) -> bool:
+        """Take note of other nodes, or nodes described anew, at slots; False: begin me anew.
+
+        The record of changes has them too. O(slots x checks of descriptions, classes), and
+        O(nodes) for each combination of such checks that refuse any node.
+        """
+        return self._kinds.nodes_changed(slots)
+
     # Choosing
 
     @property
     def _columns(self) -> IdleColumns:
         if self._columns_or_none is None:
             self._columns_or_none = IdleColumns(
-                self._nodes, self._changes, len(self._dimensions.names)
+                self._nodes, self._changes, len(self._dimensions.names), self._vacant
             )
         return self._columns_or_none
 
@@ -352,7 +362,7 @@ class IndexedPlacement:
     def _kept_tally(self, number: int, kind: EquivalenceClass) -> KeptTally:
         kept = self._kept_tallies.get(number)
         if kept is None:
-            kept = KeptTally(kind, self._judgement, self._nodes, self._changes)
+            kept = KeptTally(kind, self._judgement, self._nodes, self._changes, self._vacant)
             self._kept_tallies[number] = kept
             if len(self._kept_tallies) > self._most_tables:
                 self._kept_tallies.popitem(last=False)
@@ -367,11 +377,11 @@ class IndexedPlacement:
         unfit: Counter[Unfit] = Counter()
         refused: set[int] = set()
         if kind.checks or not kind.is_best_effort:
-            for node in nodes:
+            for node in self._in_order:
                 infeasible = kind.infeasible(node)
                 if infeasible is not None:
                     unfit[infeasible] += 1
-                    refused.add(node.index)
+                    refused.add(node.slot)
         # Nodes with promises and releases have four accounts; they are asked one by one.
         special = columns.special - refused
         apart = refused | special
@@ -387,7 +397,7 @@ class IndexedPlacement:
                 available += 1
             else:
                 unfit.update(self._judgement.lacking(kind.request, nodes[index]))
-        return NodeTally(len(nodes), available, dict(unfit))
+        return NodeTally(len(self._in_order), available, dict(unfit))
 
 
 def _extremes(raws: list[Raw]) -> tuple[Raw, Raw]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.state.records import NodeState, TaskState
 
-__all__ = ["Fit", "Placement"]
+__all__ = ["Fit", "FollowsNodes", "Placement"]
 
 
 class Fit(Enum):
@@ -21,6 +21,22 @@ class Fit(Enum):
     """It can start once what is being released is gone."""
     CONDITIONALLY = "conditionally"
     """It can start once backfill tasks are gone."""
+
+
+@runtime_checkable
+class FollowsNodes(Protocol):
+    """An engine that can go on when nodes come, go or are described anew between cycles.
+
+    It keeps nodes by `NodeState.slot`. Engines without this are made anew then, and see slots
+    that are positions.
+    """
+
+    def nodes_changed(self, slots: Collection[int], /) -> bool:
+        """Take note of what is at slots now; return False to be made anew.
+
+        The record of changes has the slots too.
+        """
+        ...
 
 
 class Placement(Protocol):

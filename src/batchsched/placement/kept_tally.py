@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.placement.equivalence_class import EquivalenceClass
@@ -28,6 +29,7 @@ class KeptTally:
         "_said",
         "_tally",
         "_unfit",
+        "_vacant",
     )
 
     def __init__(
@@ -36,16 +38,20 @@ class KeptTally:
         evaluator: Evaluator,
         nodes: Sequence[NodeState],
         changes: Sequence[int],
+        vacant: AbstractSet[int] = frozenset(),
     ) -> None:
         self._kind = kind
         self._lacking = evaluator.lacking
         self._nodes = nodes
         self._changes = changes
         self._position = len(changes)
-        self._said = [self._ask(node) for node in nodes]
-        """For each node, why it does not take such a task now; nothing: it does."""
-        self._available = sum(not said for said in self._said)
-        self._unfit = Counter(unfit for said in self._said for unfit in said)
+        self._vacant = vacant
+        self._said = [self._ask(slot) for slot in range(len(nodes))]
+        """For each slot, why its node does not take such a task now; nothing: it does.
+
+        None: there is no node."""
+        self._available = self._said.count(_NOTHING)
+        self._unfit = Counter(unfit for said in self._said for unfit in said or ())
         self._tally: NodeTally | None = None
 
     def tally(self) -> NodeTally:
@@ -55,11 +61,14 @@ class KeptTally:
             self._ask_again(set(changes[self._position :]))
             self._position = len(changes)
         if self._tally is None:
-            self._tally = NodeTally(len(self._nodes), self._available, dict(self._unfit))
+            count = len(self._nodes) - len(self._vacant)
+            self._tally = NodeTally(count, self._available, dict(self._unfit))
         return self._tally
 
-    def _ask(self, node: NodeState) -> tuple[Unfit, ...]:
-        kind = self._kind
+    def _ask(self, slot: int) -> tuple[Unfit, ...] | None:
+        if slot in self._vacant:
+            return None
+        kind, node = self._kind, self._nodes[slot]
         refusal = kind.infeasible(node)
         if refusal is not None:
             return (refusal,)
@@ -67,19 +76,19 @@ class KeptTally:
             return _NOTHING
         return self._lacking(kind.request, node)
 
-    def _ask_again(self, indices: Iterable[int]) -> None:
+    def _ask_again(self, slots: Iterable[int]) -> None:
         unfit = self._unfit
-        for index in indices:
-            said = self._ask(self._nodes[index])
-            before = self._said[index]
+        for slot in slots:
+            said = self._ask(slot)
+            before = self._said[slot]
             if said == before:
                 continue
-            self._said[index] = said
+            self._said[slot] = said
             self._tally = None
-            self._available += (not said) - (not before)
-            for reason in before:
+            self._available += (said == _NOTHING) - (before == _NOTHING)
+            for reason in before or ():
                 unfit[reason] -= 1
                 if not unfit[reason]:
                     del unfit[reason]
-            for reason in said:
+            for reason in said or ():
                 unfit[reason] += 1

@@ -49,7 +49,7 @@ class LinearScanPlacement:
         return [
             node
             for node in self._nodes
-            if (among is None or node.index in among)
+            if (among is None or node.slot in among)
             and self._judgement.infeasible(task, node) is None
         ]
 
@@ -61,7 +61,7 @@ class LinearScanPlacement:
         totals = self._totals(task, nodes)
         order = sorted(range(len(nodes)), key=lambda position: (-totals[position], position))
         ranked = [nodes[position] for position in order]
-        return ranked if among is None else [node for node in ranked if node.index in among]
+        return ranked if among is None else [node for node in ranked if node.slot in among]
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
         """Return why the predicates refuse the node, or None."""
@@ -74,6 +74,10 @@ class LinearScanPlacement:
     def totals(self, _task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
         """Return the total score of each of several nodes compared."""
         return self._judgement.totals(raw)
+
+    def nodes_changed(self, _slots: Collection[int], /) -> bool:
+        """Return True: nothing is kept."""
+        return True
 
     def tally(self, task: TaskState, /) -> NodeTally:
         """Return how many nodes could take the task now, and what stands in the way on others."""

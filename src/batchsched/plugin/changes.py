@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from attrs import frozen
 
-from batchsched.state.records import JobState, TaskState
+from batchsched.state.records import JobState, NodeState, TaskState
 
 __all__ = ["Changes", "Resumes"]
 
@@ -25,8 +25,10 @@ class Changes:
     """The jobs that are there no more. A job that was entered anew is in both."""
     tasks: Collection[TaskState]
     """The tasks that came or are described anew, those of no job included."""
-    nodes: bool
-    """Whether any node came, went or is described anew."""
+    nodes: Collection[NodeState]
+    """The nodes that came or are described anew."""
+    nodes_gone: Collection[NodeState]
+    """The nodes that are there no more."""
 
 
 @runtime_checkable
@@ -41,6 +43,7 @@ class Resumes(Protocol):
         """Catch up with what changed, or return False to be opened anew.
 
         What it answers then must be what a freshly opened object would answer. Predicates and
-        scores are not asked for again: those that it gave must still do.
+        scores are not asked for again: those that it gave must still do, and so must what they
+        were specialised to for one task, whichever nodes came.
         """
         ...

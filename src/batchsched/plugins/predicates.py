@@ -80,9 +80,9 @@ class _Predicates:
 
     def resume(self, changes: Changes, /) -> bool:
         # What stands in no node's way any more may be asked for all the same.
-        return not changes.nodes or not (
-            (not self._has_limits and any(n.info.max_tasks is not None for n in self._view.nodes))
-            or (not self._has_taints and any(n.info.taints for n in self._view.nodes))
+        return not (
+            (not self._has_limits and any(n.info.max_tasks is not None for n in changes.nodes))
+            or (not self._has_taints and any(n.info.taints for n in changes.nodes))
         )
 
     def predicates(self) -> Iterable[Predicate]:

@@ -14,7 +14,7 @@ from sortedcontainers import SortedDict
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
 from batchsched.model.reasons import JobCondition
 from batchsched.model.shortage import GangNeed
-from batchsched.placement import Placement
+from batchsched.placement import FollowsNodes, Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
@@ -55,7 +55,7 @@ class Books:
         self.left_out: dict[str, JobCondition] = {}
         """Why jobs are not in the session, by UID."""
         self.large_enough: dict[Vector, frozenset[int]] = {}
-        """What tasks request to the indices of the nodes where it fits when nothing is there."""
+        """What tasks request to the slots of the nodes where it fits when nothing is there."""
         self.gang_needs: dict[JobState, GangNeed | None] = {}
         """What jobs need that can never start as gangs, as far as it was asked for; None: nothing.
 
@@ -78,6 +78,18 @@ class Books:
         except Exception as error:
             message = f"it raised {problem_of(error)} when it was to make a placement engine"
             raise ConfigError([Fault("placement", message)]) from error
+
+    def _engine_follows(self) -> bool:
+        """Return whether the engine has caught up with what became of nodes."""
+        if not isinstance(self.ledger, LiveLedger):
+            return True
+        node_slots = self.ledger.node_slots
+        slots = node_slots.take_changed()
+        if slots is None:
+            return False
+        if not slots:
+            return True
+        return isinstance(self.placement, FollowsNodes) and self.placement.nodes_changed(slots)
 
     def diverging(self) -> Iterable[TaskState]:
         """Return the tasks that are entered otherwise than they are described."""
@@ -107,14 +119,18 @@ class Books:
 
         What cannot catch up is made anew, which costs what it costs in a cycle from scratch.
         """
+        if isinstance(self.ledger, LiveLedger) and not isinstance(self.placement, FollowsNodes):
+            # Before anything remembers slots.
+            self.ledger.node_slots.close_gaps()
+        nodes_changed = bool(changes.nodes or changes.nodes_gone)
         for job in changes.jobs_gone:
             self.jobs.pop(job.uid, None)
             self.left_out.pop(job.uid, None)
-        if changes.nodes:
+        if nodes_changed:
             self.gang_needs.clear()
         for job in (*changes.jobs_gone, *changes.jobs):
             self.gang_needs.pop(job, None)
-        if changes.nodes or other_tasks_changed:
+        if nodes_changed or other_tasks_changed:
             self.room_for_jobs = None
         is_worn = self.is_worn
         if is_worn:
@@ -128,8 +144,10 @@ class Books:
             anew = frozenset({"job_valid", *_NODE_FUNCTIONS})
         else:
             anew = self.plugin_set.resume(self.view, changes)
-        if changes.nodes or len(self.large_enough) > MOST_CLASSES:
+        if nodes_changed or len(self.large_enough) > MOST_CLASSES:
             self.large_enough.clear()
-        if is_worn or changes.nodes or anew & _NODE_FUNCTIONS:
+        if is_worn or anew & _NODE_FUNCTIONS or not self._engine_follows():
+            if isinstance(self.ledger, LiveLedger):
+                self.ledger.node_slots.take_changed()
             self.placement = self._make_engine()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs

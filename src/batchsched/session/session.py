@@ -505,7 +505,7 @@ class Session:
         return node.running
 
     def large_enough(self, request: Vector) -> frozenset[int]:
-        """Return the indices of the nodes where `request` fits when nothing is there.
+        """Return the slots of the nodes where `request` fits when nothing is there.
 
         O(nodes) for a request that is new, else O(1).
         """
@@ -513,7 +513,7 @@ class Session:
         known = large_enough.get(request)
         if known is None:
             known = large_enough[request] = frozenset(
-                node.index for node in self.nodes if fits(request, node.allocatable)
+                node.slot for node in self.nodes if fits(request, node.allocatable)
             )
         return known
 

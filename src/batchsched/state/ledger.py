@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from itertools import islice
 from operator import add, itemgetter, sub
 from typing import NoReturn
@@ -61,12 +62,15 @@ class Ledger:
             [node.allocatable for node in snapshot.nodes], _requests(snapshot)
         )
         zero = self.dimensions.zero
-        vector = self.dimensions.vector
         self.nodes: list[NodeState] = [
-            NodeState(info, index, vector(info.allocatable), zero)
+            NodeState(info, index, self.dimensions.vector(info.allocatable), zero)
             for index, info in enumerate(snapshot.nodes)
         ]
         """In node order."""
+        self.slots: list[NodeState] = self.nodes
+        """The nodes by slot; see `NodeState.slot`."""
+        self.vacant: set[int] = set()
+        """The slots that have no node."""
         self.node_named = {node.name: node for node in self.nodes}
         self.queues = _tree_of_queues(snapshot.queues)
         self.jobs: dict[str, JobState] = {}
@@ -91,7 +95,7 @@ class Ledger:
         self.initial_promises: list[tuple[TaskState, str]] = []
         """Tasks that the snapshot has as Pipelined, with the names of their nodes."""
         self.changes: list[int] = []
-        """The indices of the nodes that changed, in the order of the changes."""
+        """The slots of the nodes that changed, in the order of the changes."""
         self.job_changes: list[JobState] = []
         """The jobs whose accounts changed, in the order of the changes."""
         self.charged_jobs: list[JobState] = []
@@ -107,10 +111,8 @@ class Ledger:
         """Told of every task that begins (1) or ends (-1) to occupy a node."""
 
         self._enter_all(snapshot)
-        self.cluster: Vector = zero
+        self.cluster: Vector = reduce(plus, (node.allocatable for node in self.nodes), zero)
         """The sum of what all nodes have."""
-        for node in self.nodes:
-            self.cluster = plus(self.cluster, node.allocatable)
 
     def _enter_all(self, snapshot: Snapshot) -> None:
         for info in snapshot.jobs:
@@ -299,15 +301,15 @@ class Ledger:
         self.job_changes.append(job)
         node = task.node
         assert node is not None
-        if self.changes[-1] != node.index:
+        if self.changes[-1] != node.slot:
             # Plugins may read how far the tasks on a node are.
-            self.changes.append(node.index)
+            self.changes.append(node.slot)
 
     def _put_on(self, task: TaskState, node: NodeState) -> None:
         status = task.status
         task.node = node
         node.running = None
-        self.changes.append(node.index)
+        self.changes.append(node.slot)
         if status is _RESERVED:
             node.reserved_tasks[task.uid] = task
             self.reserved_nodes[node.name] = node
@@ -333,7 +335,7 @@ class Ledger:
         status = task.status
         task.node = None
         node.running = None
-        self.changes.append(node.index)
+        self.changes.append(node.slot)
         if status is _RESERVED:
             del node.reserved_tasks[task.uid]
             if not node.reserved_tasks:
@@ -417,6 +419,8 @@ class Ledger:
             *("tasks", "reserved_tasks"),
         )
         for node in self.nodes:
+            if self.slots[node.slot] is not node:
+                yield f"{node!r} is not at its slot"
             counted = NodeState(node.info, node.index, node.allocatable, zero)
             for task in (*node.tasks.values(), *node.reserved_tasks.values()):
                 if task.node is not node or self.tasks.get(task.uid) is not task:

@@ -18,6 +18,7 @@ from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.state.ledger import Ledger, Origin
+from batchsched.state.node_slots import NodeSlots
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import minus, plus
 
@@ -29,6 +30,9 @@ class LiveLedger(Ledger):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
+        self.node_slots = NodeSlots(self.nodes, self.changes, self.dimensions.zero)
+        self.slots = self.node_slots.by_slot
+        self.vacant = self.node_slots.vacant
         self.jobs = cast("dict[str, JobState]", SortedDict(self.jobs))
         self.origins = {}
         self._diverging: dict[str, TaskState] = {}
@@ -101,7 +105,7 @@ class LiveLedger(Ledger):
         if node is not None:
             # A move within the node's accounts is not noted there, but plugins may read it.
             node.running = None
-            self.changes.append(node.index)
+            self.changes.append(node.slot)
 
     # Between cycles
 
@@ -205,39 +209,30 @@ class LiveLedger(Ledger):
         node = self.node_named.get(info.name)
         allocatable = self.dimensions.vector(info.allocatable)
         if node is None:
-            place = bisect_left(self.nodes, info.name, key=_name_of_node)
-            node = NodeState(info, place, allocatable, self.dimensions.zero)
-            self.nodes.insert(place, node)
+            node = NodeState(info, -1, allocatable, self.dimensions.zero)
+            self.node_slots.insert(node)
             self.node_named[info.name] = node
-            self._number(place)
             self.cluster = plus(self.cluster, allocatable)
             return
         more = minus(allocatable, node.allocatable)
         node.info = info
         node.allocatable = allocatable
         node.idle = plus(node.idle, more)
+        self.node_slots.note(node.slot)
         self.cluster = plus(self.cluster, more)
 
-    def remove_node(self, name: str) -> None:
-        """Take out a node that nothing is on. O(nodes)."""
+    def remove_node(self, name: str) -> NodeState:
+        """Take out a node that nothing is on, and return it. O(nodes)."""
         node = self.node_named.pop(name)
         assert not node.tasks
         assert not node.reserved_tasks
-        del self.nodes[node.index]
-        self._number(node.index)
+        self.node_slots.remove(node)
         self.cluster = minus(self.cluster, node.allocatable)
-
-    def _number(self, first: int) -> None:
-        for index in range(first, len(self.nodes)):
-            self.nodes[index].index = index
+        return node
 
 
 def _uid_of_job(job: JobState) -> str:
     return job.uid
-
-
-def _name_of_node(node: NodeState) -> str:
-    return node.name
 
 
 def _job_and_uid(task: TaskState) -> tuple[str, str]:

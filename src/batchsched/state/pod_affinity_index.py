@@ -243,7 +243,7 @@ class PodAffinityIndex:
             for node in self._nodes:
                 domain = node.info.labels.get(topology_key)
                 if domain is not None:
-                    domains.setdefault(domain, []).append(node.index)
+                    domains.setdefault(domain, []).append(node.slot)
         return DomainCount(topology_key, domains)
 
     def occupy(self, task: TaskState, node: NodeState, sign: int) -> None:

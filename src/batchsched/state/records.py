@@ -223,6 +223,7 @@ class NodeState:
         "running",
         "scoring_memory",
         "scoring_milli_cpu",
+        "slot",
         "special",
         "tasks",
     )
@@ -232,6 +233,9 @@ class NodeState:
         self.name = info.name
         self.index = index
         """The node's position in node order."""
+        self.slot = index
+        """Where engines keep the node: a number that follows node order, and that mostly lasts
+        when other nodes come or go."""
         self.allocatable = allocatable
         self.idle = allocatable
         """What no task holds."""

@@ -142,7 +142,7 @@ class _Turns:
         session = self._session
         tried = self._tried_for(task)
         for index, releasable in sorted(self._releasable(task).items()):
-            node = session.nodes[index]
+            node = session.ledger.slots[index]
             trial = tried.get(index)
             if trial is None or trial.releasable != releasable:
                 trial = tried[index] = self._try(statement, task, node, releasable)
@@ -193,7 +193,7 @@ class _Turns:
         return _Trial(releasable, victims, raw)
 
     def _releasable(self, claimant: TaskState) -> dict[int, list[TaskState]]:
-        """Return the tasks that the claimant may displace, by the index of their node."""
+        """Return the tasks that the claimant may displace, by the slot of their node."""
         session = self._session
         mine = claimant.job
         assert mine is not None
@@ -208,7 +208,7 @@ class _Turns:
                 continue
             for task in owner.allocated.values():
                 assert task.node is not None
-                by_node.setdefault(task.node.index, []).append(task)
+                by_node.setdefault(task.node.slot, []).append(task)
         return by_node
 
 

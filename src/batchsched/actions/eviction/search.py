@@ -202,7 +202,7 @@ class _Search:
             if victims is not None:
                 self._note_in_vain(asked, alone=True)
                 return node, victims
-            asked.append(node.index)
+            asked.append(node.slot)
         # What is not feasible is passed over too: until it changes, that is.
         self._note_in_vain(asked if open_ is None else open_, alone=True)
         return None
@@ -221,7 +221,7 @@ class _Search:
         asked: list[int] = []
         is_complete = True
         for node in self._feasible(open_):
-            index = node.index
+            index = node.slot
             count = None if index in self._at_home else searched.with_jobs.get(index)
             if count is None:
                 victims = self._with_jobs_on(node)
@@ -279,7 +279,7 @@ class _Search:
             # All of them first: mostly not even that is enough.
             return take_until(victims.alone, room.is_enough_with)
         if not victims.whole_jobs:
-            self._note_in_vain([node.index], alone=False)
+            self._note_in_vain([node.slot], alone=False)
         return None
 
     def _with_jobs_on(self, node: NodeState) -> list[TaskState] | None:
@@ -300,19 +300,19 @@ class _Search:
     @staticmethod
     def _close(node: NodeState, open_: set[int] | None) -> None:
         if open_ is not None:
-            open_.discard(node.index)
+            open_.discard(node.slot)
 
     def _victims_on(self, node: NodeState) -> Victims:
-        if node.index in self._at_home:
+        if node.slot in self._at_home:
             # These candidates are no other claimant's.
             mine = self._task.job
             return self._ask([other for other in self._all_on(node).tasks if other.job is not mine])
         verdicts = self._verdicts
-        known = None if verdicts is None else verdicts.victims.get(node.index)
+        known = None if verdicts is None else verdicts.victims.get(node.slot)
         if known is None:
             known = self._ask(self._all_on(node).tasks)
             if verdicts is not None:
-                verdicts.keep(node.index, known)
+                verdicts.keep(node.slot, known)
         return known
 
     def _at_most(self, node: NodeState) -> AtMost:
@@ -321,17 +321,17 @@ class _Search:
         if bounds is None:
             all_ = self._all_on(node)
             return AtMost(all_.tasks, all_.total, all_.total)
-        at_most = bounds.held.get(node.index)
+        at_most = bounds.held.get(node.slot)
         if at_most is None:
-            at_most = bounds.held[node.index] = self._bound(node)
+            at_most = bounds.held[node.slot] = self._bound(node)
             if not at_most.tasks:
-                bounds.nobody.add(node.index)
+                bounds.nobody.add(node.slot)
         return at_most
 
     def _bound(self, node: NodeState) -> AtMost:
         all_ = self._all_on(node)
         candidates, own = all_.tasks, []
-        if node.index in self._at_home:
+        if node.slot in self._at_home:
             # Who is shielded from their own job may not be from others, and the other way.
             candidates = [other for other in all_.tasks if other.job is not self._task.job]
             own = [other for other in all_.tasks if other.job is self._task.job]

@@ -219,11 +219,11 @@ def _forget(known: dict[int, AtMost] | dict[int, Victims], changed: Collection[i
 
 
 def running_nodes(job: JobState) -> set[int]:
-    """Return the indices of the nodes where a job has Running tasks. O(tasks)."""
+    """Return the slots of the nodes where a job has Running tasks. O(tasks)."""
     if not job.count(TaskStatus.RUNNING):
         return set()
     return {
-        task.node.index
+        task.node.slot
         for task in job.tasks
         if task.status is TaskStatus.RUNNING and task.node is not None
     }

@@ -52,7 +52,7 @@ class PlaceSearch:
             return None
         taken: list[tuple[TaskState, NodeState]] = []
         for task in tasks:
-            among = profile.fitting_now(task.init_resreq)
+            among = [session.nodes[i].slot for i in profile.fitting_now(task.init_resreq)]
             nodes = [
                 node
                 for node in session.placement.feasible(task, frozenset(among))
@@ -143,7 +143,7 @@ class PlaceSearch:
         return [n for n in nodes if n.index in limited and not self._is_open(task, n)] or nodes
 
     def _accepts(self, task: TaskState, node: NodeState) -> bool:
-        return any(True for _ in self._session.placement.feasible(task, frozenset((node.index,))))
+        return any(True for _ in self._session.placement.feasible(task, frozenset((node.slot,))))
 
     def _feasible_for(self, task: TaskState) -> list[NodeState]:
         """Return the nodes that predicates accept as they are now; remembered while all stays."""

@@ -54,10 +54,10 @@ class _Ranked:
                 self.entries[group].remove(entry)
 
     def put_in(self, node: NodeState, group: _Group, score: float) -> None:
-        entry = (-score, node.index)
-        self.group_of[node.index] = (group, entry)
+        entry = (-score, node.slot)
+        self.group_of[node.slot] = (group, entry)
         if node.special:
-            self.special[group][node.index] = entry
+            self.special[group][node.slot] = entry
         else:
             self.entries[group].add(entry)
 
@@ -76,13 +76,13 @@ class ReservableNodes:
         self._ranked: dict[int, _Ranked] = {}
         """By kind of task."""
         self._as_of = len(session.ledger.changes)
-        self._reserved = {node.index for node in session.nodes if node.reserved_tasks}
+        self._reserved = {node.slot for node in session.nodes if node.reserved_tasks}
 
     def count_reserved(self) -> int:
         """Return how many nodes have reservations. O(changes since the last time)."""
         changes = self._session.ledger.changes
         for index in set(changes[self._as_of :]):
-            if self._session.nodes[index].reserved_tasks:
+            if self._session.ledger.slots[index].reserved_tasks:
                 self._reserved.add(index)
             else:
                 self._reserved.discard(index)
@@ -114,7 +114,7 @@ class ReservableNodes:
 
     def _first(self, task: TaskState, groups: Iterable[_Group]) -> NodeState | None:
         ranked = self._refreshed(task)
-        nodes = self._session.nodes
+        nodes = self._session.ledger.slots
         found: list[Entry] = []
         for group in groups:
             if ranked.entries[group]:
@@ -130,11 +130,11 @@ class ReservableNodes:
         assert kind is not None
         ranked = self._ranked[kind]
         changes = session.ledger.changes
-        changed: Iterable[int] = range(len(session.nodes))
+        changed: Iterable[int] = [node.slot for node in session.nodes]
         if ranked.as_of is not None:
             changed = set(changes[ranked.as_of :])
         for index in changed:
-            node = session.nodes[index]
+            node = session.ledger.slots[index]
             ranked.take_out(index)
             if (
                 not self._can_hold(session, task, node)

@@ -6,6 +6,8 @@ on arrays, and amounts that floats do not hold exactly, are left to the indexed 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from batchsched.errors import plugin_error
 from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.evaluator import Evaluator
@@ -37,6 +39,13 @@ class VectorisedPlacement(IndexedPlacement):
         self._table: NodeMatrix | None = None
         self._scores: dict[int, ScoreArray] = {}
         self._on_arrays: dict[int, EquivalenceClassOnArrays | None] = {}
+
+    def nodes_changed(self, slots: Collection[int], /) -> bool:
+        """Forget all arrays: they have a column for each node."""
+        self._table = None
+        self._scores.clear()
+        self._on_arrays.clear()
+        return super().nodes_changed(slots)
 
     def _best_now(self, task: TaskState, kind: EquivalenceClass) -> NodeState | None:
         scores = self._scores.get(task.kind)
