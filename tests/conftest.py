@@ -6,8 +6,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-# A busy machine is no reason for a property test to fail.
-settings.register_profile("batchsched", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no reason for a property test to fail, and neither is luck: the examples are
+# the same in each run. `--hypothesis-profile=search` draws others, as many as before, and
+# `--hypothesis-seed=N` with it says which.
+_unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("batchsched", _unhurried, derandomize=True)
+settings.register_profile("search", _unhurried, print_blob=True)
 settings.load_profile("batchsched")
 
 # Hypothesis mixes in numbers and texts that it finds in the source of loaded modules. Which modules
