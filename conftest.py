@@ -1,4 +1,4 @@
-"""Imports every module of the package before doctests are collected from its files.
+"""What all tests share, doctests too: the package's modules, and Hypothesis without a clock.
 
 pytest reads a module file for its doctests without entering it among the imported modules; one
 that was not imported before would then exist twice, with classes that are not each other's.
@@ -8,8 +8,25 @@ import importlib
 import pkgutil
 from contextlib import suppress
 
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+
 import batchsched
 
 for _found in pkgutil.walk_packages(batchsched.__path__, "batchsched."):
     with suppress(ImportError):  # what needs an extra that is not installed
         importlib.import_module(_found.name)
+
+# A busy machine is no reason for a property test to fail, and neither is luck: the examples are
+# the same in each run. `--hypothesis-profile=search` draws others, as many as before, and
+# `--hypothesis-seed=N` with it says which.
+_unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("batchsched", _unhurried, derandomize=True)
+settings.register_profile("search", _unhurried, print_blob=True)
+settings.load_profile("batchsched")
+
+# Hypothesis mixes in numbers and texts that it finds in the source of loaded modules. Which modules
+# are loaded depends on which tests run in the same process, and so would the examples.
+if hasattr(providers, "_get_local_constants"):
+    _nothing = providers.Constants()
+    providers._get_local_constants = lambda: _nothing

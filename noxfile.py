@@ -23,7 +23,7 @@ OF_WHEEL = (
     *("tests/plugins", "tests/scenarios"),
 )
 """What the installed wheel is tested with: enough to miss no module."""
-QUIETLY = ("-n", "auto", "-q")
+QUIETLY = ("-n", "auto", "--dist", "loadgroup", "-q")
 
 nox.needs_version = ">=2025.5.1"
 nox.options.envdir = ".venv"

@@ -43,11 +43,23 @@ def decided(path: Path) -> list[Decided]:
     return found
 
 
-of_each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
+def name_of(path: Path) -> str:
+    """The name of a family of cases."""
+    return path.name.split(".")[0]
+
+
+of_each_file = pytest.mark.parametrize(
+    "path",
+    # One process decides a file, once for all tests of it.
+    [
+        pytest.param(path, id=name_of(path), marks=pytest.mark.xdist_group(name_of(path)))
+        for path in FILES
+    ],
+)
 
 
 def test_no_case_is_missing() -> None:
-    assert sum(len(decided(path)) for path in FILES) == HOW_MANY
+    assert sum(1 for path in FILES for _ in check.load_cases(path)) == HOW_MANY
 
 
 @of_each_file
@@ -101,6 +113,7 @@ def test_decisions_do_not_depend_on_the_order_in_which_anything_is_given(path: P
     assert other == []
 
 
+@pytest.mark.xdist_group(name_of(FILES[0]))
 def test_a_wrong_result_would_be_found() -> None:
     one = next(one for one in decided(FILES[0]) if one.result.binds)
     assert check.differences(one.case, CycleResult(), one.snapshot)

@@ -203,10 +203,16 @@ EDITS: tuple[_Edit, ...] = (
 def invalid_snapshots() -> SearchStrategy[InvalidSnapshot]:
     """Draw snapshots that are valid but for one fault, with what must be said of it.
 
-    >>> from hypothesis import find
-    >>> fault = find(invalid_snapshots(), lambda invalid: ".weight" in invalid.fault.path).fault
-    >>> fault.path.startswith("queues")
-    True
+    >>> from hypothesis import given, settings
+    >>> from batchsched import SnapshotError
+    >>> @settings(max_examples=5)
+    ... @given(invalid_snapshots())
+    ... def the_fault_is_named(invalid):
+    ...     try:
+    ...         invalid.build()
+    ...     except SnapshotError as error:
+    ...         assert invalid.fault.path in str(error)
+    >>> the_fault_is_named()
     """
     drafts = st.tuples(
         snapshots(max_nodes=2, max_queues=2, max_jobs=2, max_tasks=2),

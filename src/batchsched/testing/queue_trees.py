@@ -54,9 +54,12 @@ def queue_trees(
     Raises:
         FaultsError: arguments are not what they should be; all faults at once.
 
-    >>> from hypothesis import find
-    >>> [queue.parent for queue in find(queue_trees(), lambda queues: len(queues) == 2)]
-    [None, None]
+    >>> from hypothesis import given, settings
+    >>> @settings(max_examples=5)
+    ... @given(queue_trees())
+    ... def parents_are_queues(queues):
+    ...     assert {queue.parent for queue in queues} <= {None, *(queue.name for queue in queues)}
+    >>> parents_are_queues()
 
     """
     asked = Asked()
@@ -91,10 +94,13 @@ def tree_snapshots(
         max_depth: the most queues on a path from the top to a leaf.
         states: whether queues may be closed or draining.
 
-    >>> from hypothesis import find
-    >>> drawn = find(tree_snapshots(), lambda s: any(queue.parent for queue in s.queues))
-    >>> sorted({job.queue for job in drawn.jobs} & {queue.parent for queue in drawn.queues})
-    []
+    >>> from hypothesis import given, settings
+    >>> @settings(max_examples=5)
+    ... @given(tree_snapshots())
+    ... def jobs_are_in_leaves(snapshot):
+    ...     parents = {queue.parent for queue in snapshot.queues}
+    ...     assert not parents.intersection(job.queue for job in snapshot.jobs)
+    >>> jobs_are_in_leaves()
     """
     trees = queue_trees(max_queues=max_queues, max_depth=max_depth, scalars=True, states=states)
     return st.tuples(snapshots() if of is None else of, trees).map(

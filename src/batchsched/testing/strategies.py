@@ -203,10 +203,12 @@ def jobs(
         FaultsError: arguments are not what they should be; all faults at once. It is a
             `ValueError`.
 
-    >>> from hypothesis import find
-    >>> job = find(jobs(name="train", queues=["gpu"]), lambda job: job.min_available == 2)
-    >>> job.uid.endswith("/train"), job.queue, len(job.tasks) >= 2
-    (True, 'gpu', True)
+    >>> from hypothesis import given, settings
+    >>> @settings(max_examples=5)
+    ... @given(jobs(name="train", queues=["gpu"]))
+    ... def it_is_that_job_of_that_queue(job):
+    ...     assert job.uid.endswith("/train") and job.queue == "gpu"
+    >>> it_is_that_job_of_that_queue()
     """
     features = Features(
         gangs=gangs,
@@ -326,10 +328,14 @@ def snapshots(
         FaultsError: arguments are not what they should be, such as a switch in `always` that
             is off; all faults at once. It is a `ValueError`.
 
-    >>> from hypothesis import find
+    >>> from hypothesis import given, settings
     >>> from batchsched import schedule
-    >>> len(schedule(find(snapshots(), lambda snapshot: not schedule(snapshot).binds)).binds)
-    0
+    >>> @settings(max_examples=5)
+    ... @given(snapshots(max_nodes=2))
+    ... def nothing_is_bound_to_other_nodes(snapshot):
+    ...     nodes = {node.name for node in snapshot.nodes}
+    ...     assert nodes.issuperset(bind.node_name for bind in schedule(snapshot).binds)
+    >>> nothing_is_bound_to_other_nodes()
 
     """
     features = Features(
