@@ -91,6 +91,7 @@ REPORTS = {
     "validation": "what making a snapshot costs per task, by what its tasks share",
     "steady": "what a cycle costs where little changes, on a living cluster and from scratch",
     "waiting": "what each strategy against waiting costs in utilisation and in waiting",
+    "tracing": "what a trace costs when it is off (at most 1.01 times) and when it is on",
     "hot": "where the time of a cycle goes, function by function; writes results/hot.md",
 }
 """Reports by the name of their module, with what they tell. Each prints tables of its own."""

@@ -8,9 +8,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from textwrap import fill
 
 from batchsched import check_config
 from cluster_files import parser_for, read_cluster, read_config, run
+
+
+def wrapped(text: str) -> str:
+    """Return a text in lines of at most 100 characters."""
+    return fill(text, width=100, initial_indent="  ", subsequent_indent="    ")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(bool(findings))
         for finding in findings:
             print(f"{finding.code} at {finding.place}")
-            print(f"  {finding.consequence}")
-            print(f"  advice: {finding.advice}")
+            print(wrapped(finding.consequence))
+            print(wrapped(f"advice: {finding.advice}"))
             if finding.shows_on_yours is not None:
                 does = "makes a difference" if finding.shows_on_yours else "changes nothing now"
                 print(f"  on this cluster it {does}")

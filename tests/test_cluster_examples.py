@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+WAITS = "task-0208"
+"""A task of a twentieth of the openb trace that finds no place."""
 DUMP = str(Path(__file__).parent / "kubernetes" / "fixtures" / "cluster")
 
 
@@ -38,7 +40,9 @@ def fits_a_screen(text: str) -> bool:
 def test_why_tells_of_a_job_that_does_not_wait(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("why", DUMP, "--job", "notebook") == 0
     printed = capsys.readouterr()
-    assert printed.out.startswith("Job research/notebook\n  no task of it is left pending")
+    assert printed.out.startswith(
+        "Job research/notebook\n  it starts in this cycle: research/notebook-0 on cpu-2"
+    )
     assert "notes on what is not honoured" in printed.err
 
 
@@ -65,6 +69,11 @@ def test_why_on_openb(capsys: pytest.CaptureFixture[str]) -> None:
     assert "No such file" in capsys.readouterr().err
     assert run("why", "openb:0.05", "--job", "task-0000", "--json") == 0
     assert json.loads(capsys.readouterr().out)["job"] == "default/task-0000"
+    assert run("why", "openb:0.05", "--job", WAITS) == 1
+    printed = capsys.readouterr().out
+    assert fits_a_screen(printed)
+    assert "Nearest nodes" in printed
+    assert "It would start now with any one of these" in printed
 
 
 def test_what_if(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +101,11 @@ def test_compare(capsys: pytest.CaptureFixture[str], config: str) -> None:
 
 def test_check(capsys: pytest.CaptureFixture[str], config: str) -> None:
     assert run("check") == 1
-    assert "ProportionWithoutReclaim at tiers[1].plugins[2]" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert fits_a_screen(printed)
+    assert "ProportionWithoutReclaim at tiers[1].plugins[2]" in printed
+    assert run("check", "--config", config, "openb:0.05") == 0
+    assert capsys.readouterr().out == "0 finding(s)\n"
     assert run("check", DUMP, "--json") == 1
     (finding, *_) = json.loads(capsys.readouterr().out)
     assert finding["shows_on_yours"] is False

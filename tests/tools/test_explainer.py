@@ -205,7 +205,7 @@ def test_a_job_that_starts_needs_nothing() -> None:
     )
     explanation = explained(snapshot, "default/job")
     assert explanation.task is None
-    assert explanation.summary == "no task of it is left pending; it is Running"
+    assert explanation.summary == "it starts in this cycle: job-0 on n1"
     assert explanation.tried == 0
 
 

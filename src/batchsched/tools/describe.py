@@ -5,13 +5,12 @@ from __future__ import annotations
 from attrs import Attribute, AttrsInstance, fields
 
 from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.amounts import shown_amount
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Amount, Resource
 
 __all__ = ["amount_text", "described", "limit_text", "resource_text"]
-
-_GIB = 1 << 30
 
 
 def described(change: AttrsInstance) -> str:
@@ -65,9 +64,11 @@ def amount_text(dimension: str, amount: Amount) -> str:
 
     >>> amount_text("cpu", 1500), amount_text("memory", 3 << 29), amount_text("gpu", 2000)
     ('1.5 cpu', '1.5 GiB', '2 gpu')
+    >>> amount_text("ephemeral-storage", 1000 << 40)
+    '1 TiB ephemeral-storage'
     """
     if dimension == "memory":
-        if abs(amount) < _GIB / 100:
-            return f"{amount:g} bytes of memory"
-        return f"{amount / _GIB:.4g} GiB"
-    return f"{amount / 1000:.4g} {dimension}"
+        return shown_amount("memory", amount)
+    if dimension == "ephemeral-storage" or dimension.startswith("hugepages-"):
+        return f"{shown_amount('memory', amount / 1000)} {dimension}"  # thousandths of bytes
+    return f"{shown_amount(dimension, amount)} {dimension}"

@@ -149,6 +149,12 @@ def _summary(job: JobInfo, result: CycleResult, task: TaskState | None) -> str:
         text = "it was not asked for" if reason is None else reason.text
         code = "" if reason is None else f" ({reason.why.value})"
         return f"it waits{code}: {text}"
+    names = {task.uid: task.display_name for task in job.tasks}
+    starting = [bind for bind in result.binds if bind.task_uid in names]
+    if starting:
+        first = f"{names[starting[0].task_uid]} on {starting[0].node_name}"
+        more = f", and {len(starting) - 1} more" if len(starting) > 1 else ""
+        return f"it starts in this cycle: {first}{more}"
     outcome = result.jobs.get(job.uid)
     phase = "is not in the result" if outcome is None else f"is {outcome.phase.value}"
     return f"no task of it is left pending; it {phase}"

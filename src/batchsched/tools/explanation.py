@@ -173,7 +173,8 @@ class Explanation:
 
     def _standing(self) -> Iterator[str]:
         if self.position is not None:
-            text = f"number {self.position} of {self.waiting_jobs} jobs that wait in its queue"
+            waits = "wait" if self.task is not None else "waited"
+            text = f"number {self.position} of {self.waiting_jobs} jobs that {waits} in its queue"
             if self.before_it:
                 names = ", ".join(self.before_it[:3])
                 text += f", after {names} (by {self.decided_by})"
