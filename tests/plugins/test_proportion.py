@@ -424,8 +424,7 @@ def test_what_is_covered_is_the_same_however_it_came_about(
         return
 
     def covered() -> list[bool]:
-        accounts = {name: one.coverage for name, one in plugin._accounts.items()}
-        return [accounts[task.job.queue.name].covers(task) for task in running]
+        return [plugin._coverage(task.job.queue.name).covers(task) for task in running]
 
     with of.statement() as statement:
         for step in steps:
@@ -437,8 +436,7 @@ def test_what_is_covered_is_the_same_however_it_came_about(
             if task.status is TaskStatus.RUNNING:
                 statement.evict(task, claimant=pending[0])
         found = covered()
-        for account in plugin._accounts.values():
-            account.coverage._covered = None  # begin anew
+        plugin._coverages.clear()  # begin anew
         assert found == covered()
 
 

@@ -29,7 +29,7 @@ from batchsched import (
 )
 from batchsched.actions.eviction import victims as make_room
 from batchsched.model.reasons import UnfitReason
-from batchsched.plugins.proportion import plugin as proportion
+from batchsched.plugins.proportion import water_filling
 from batchsched.testing import Cycle, configs, snapshots
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")  # nothing is shrunk
@@ -115,7 +115,7 @@ def noting_spared() -> Iterator[Tape]:
 def noting_rounds() -> Iterator[Tape]:
     """Note the rounds of water-filling: each asks first whether anything remains."""
     tape = Tape()
-    plain = proportion.is_empty
+    plain = water_filling.is_empty
 
     def is_empty(remaining: Sequence[float]) -> bool:
         answer = plain(remaining)
@@ -123,7 +123,7 @@ def noting_rounds() -> Iterator[Tape]:
             tape.noted.append(remaining)
         return answer
 
-    with patch.object(proportion, "is_empty", is_empty):
+    with patch.object(water_filling, "is_empty", is_empty):
         yield tape
 
 
