@@ -44,7 +44,7 @@ def config(plugin: str, **arguments: Any) -> SchedulerConfig:
     ],
 )
 def test_they_keep_the_laws_of_plugins(plugin: Any) -> None:
-    check_plugin(plugin, name="by-time", max_examples=30)
+    check_plugin(plugin, name="by-time", max_examples=8)
 
 
 def test_sjf_lets_the_shortest_go_first_and_the_unknown_last() -> None:

@@ -59,7 +59,7 @@ TIES = st.sampled_from(
         Ties(seed=2),
     ]
 )
-few = settings(max_examples=40)  # for each policy
+few = settings(max_examples=25)  # for each policy
 any_policy = pytest.mark.parametrize("policy", POLICIES, ids=str)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from batchsched import Queue, SchedulerConfig
@@ -14,6 +14,7 @@ from batchsched.simulation import (
     Easy,
     Job,
     JobId,
+    Machine,
     Scheduled,
     SimulationError,
     Ties,
@@ -73,6 +74,18 @@ def one_queue(workload: Workload) -> Workload:
 
 
 @few
+@example(
+    workload=Workload(
+        [
+            Job(id=0, submit=0, run=0, requested=1, processors=1),
+            Job(id=1, submit=0, run=0, requested=1, processors=2),
+            Job(id=2, submit=0, run=0, requested=1, processors=1),
+            Job(id=3, submit=0, run=0, requested=1, processors=1),
+            Job(id=4, submit=0, run=1, requested=1, processors=1),
+        ],
+        machine=Machine(nodes=2),
+    )
+)
 @given(workload=workloads())
 def test_allocate_with_gangs_starts_what_a_list_policy_starts(workload: Workload) -> None:
     workload = one_queue(workload)

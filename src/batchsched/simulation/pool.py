@@ -83,8 +83,11 @@ class Pool:
         self.submit = workload.submits
         self.size = workload.processors
         self.runs = runs
-        self.estimate: list[float] = [0] * count
-        """The prediction of each job's run time, from its arrival on."""
+        self.estimate: list[float] = [
+            inf if limit is None else limit for limit in workload.requested
+        ]
+        """The prediction of each job's run time, from its arrival on; without a predictor, for how
+        long it requested, which then decides only who leaves first (`Ties`). Infinity: unknown."""
         self.expected: list[float] = [0] * count
         """When each job that runs is expected to end."""
         self.started_at: list[float | None] = [None] * count
@@ -194,7 +197,8 @@ def run_on_pool(
         runs: For how long each job will run.
         make_scheduler: Makes what decides.
         settings: The order of ties, and when to decide.
-        predictor: What is believed of run times; None if nobody asks.
+        predictor: What is believed of run times; None if nobody asks, and jobs are expected to run
+            for as long as they requested.
         corrector: What is believed of jobs that run for longer. None: that they end at once.
     """
     pool = Pool(workload, runs, settings, corrector)

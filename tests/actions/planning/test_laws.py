@@ -199,13 +199,12 @@ def test_law_p5_every_plan_fits_with_all_that_its_cycle_starts(
 def test_the_same_moment_decided_again_starts_nothing_and_keeps_all_plans(
     seed: int, depth: Any
 ) -> None:
-    """Of jobs whose tasks are alike, or with a plan for every job.
+    """Of jobs whose tasks are alike.
 
-    Otherwise a job for which no places were found at first may find some beside what is kept, for
-    placing is greedy; it comes first then, and with it there may be `depth` plans already.
+    Of unlike ones, a job for which no places were found at first may find some beside what is kept,
+    for placing is greedy; it comes first then, and with it there may be `depth` plans already.
     """
-    alike = depth != "all"
-    for snapshot, result in run(seed, alike=alike, depth=depth).cycles:
+    for snapshot, result in run(seed, alike=True, depth=depth).cycles:
         again = policy(depth=depth).schedule(next_snapshot(snapshot, result, now=snapshot.now))
         assert not again.binds
         for uid, plan in result.planned.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from attrs import frozen
@@ -46,7 +47,7 @@ class ClusterProfile:
     def fitting_now(self, request: Vector) -> list[int]:
         """Return the indices of the nodes where a request fits now, in node order.
 
-        O(nodes) for a request that is new, and after something was taken that is free now.
+        O(nodes) for a request that is new.
         """
         known = self._fitting_now.get(request)
         if known is None:
@@ -97,7 +98,15 @@ class ClusterProfile:
 
     def _changed(self, profile: NodeProfile, node: NodeState, start: float) -> None:
         if start == NOW:
-            self._fitting_now.clear()
+            free = profile.free[0]
+            for request, known in self._fitting_now.items():
+                place = bisect_left(known, node.index)
+                was_there = place < len(known) and known[place] == node.index
+                if was_there != fits(request, free):
+                    if was_there:
+                        del known[place]
+                    else:
+                        known.insert(place, node.index)
         if profile.takes:
             self.limited.add(node.index)
         else:

@@ -183,6 +183,9 @@ class _Planner:
 
     def _start_now(self, job: JobState, need: Need) -> bool:
         session, search = self._session, self._search
+        if not search.may_fit_now(need.tasks):
+            # Nor does it fit where it was planned.
+            return False
         with session.statement(is_trial=True) as statement:
             places = search.start_now(statement, need.tasks)
             before = self._before.get(job.uid)

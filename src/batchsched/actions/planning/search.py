@@ -6,6 +6,8 @@ want of room alone: each counts first how many tasks could find room at most.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from attrs import frozen
@@ -40,32 +42,45 @@ class PlaceSearch:
         self._profile = profile
         self._feasible: dict[int, tuple[int, list[NodeState]]] = {}
 
-    def start_now(self, statement: Statement, tasks: Collection[TaskState]) -> Places | None:
+    def start_now(self, statement: Statement, tasks: Sequence[TaskState]) -> Places | None:
         """Allocate all tasks from now on and take their places; None if they do not all fit.
 
         Each on the best of the nodes where it fits until its end and not for ever, so that what
         may stay long keeps the open nodes; if there is none, on the best of all where it fits.
         If they do not all fit, what the statement did has to be undone.
         """
-        profile, session = self._profile, self._session
-        if not self._may_fit_now(tasks):
-            return None
         taken: list[tuple[TaskState, NodeState]] = []
-        for task in tasks:
-            among = [session.nodes[i].slot for i in profile.fitting_now(task.init_resreq)]
-            nodes = [
-                node
-                for node in session.placement.feasible(task, frozenset(among))
-                if profile.fits(task, node, NOW)
-            ]
-            if not nodes:
-                profile.put_all_back(Places(NOW, tuple(taken)))
+        for alike in self._alike(tasks):
+            if not self._start_alike(statement, alike, taken):
+                self._profile.put_all_back(Places(NOW, tuple(taken)))
                 return None
-            node = best_of(session, task, self._preferred(task, nodes))
+        return Places(NOW, tuple(taken))
+
+    def _start_alike(
+        self,
+        statement: Statement,
+        tasks: Sequence[TaskState],
+        taken: list[tuple[TaskState, NodeState]],
+    ) -> bool:
+        """Start tasks that are alike, of which each changes only the node that it goes to."""
+        profile, session = self._profile, self._session
+        first = tasks[0]
+        fitting = profile.fitting_now(first.init_resreq)
+        among = frozenset([session.nodes[index].slot for index in fitting])
+        nodes = [n for n in session.placement.feasible(first, among) if profile.fits(first, n, NOW)]
+        preferred = [node for node in nodes if self._is_preferred(first, node)]
+        for task in tasks:
+            if not nodes:
+                return False
+            node = best_of(session, task, preferred or nodes)
             statement.allocate(task, node)
             profile.take(task, node, NOW)
             taken.append((task, node))
-        return Places(NOW, tuple(taken))
+            if task is not tasks[-1]:
+                fits = profile.fits(task, node, NOW) and self._accepts(task, node)
+                _let_have(nodes, node, fits)
+                _let_have(preferred, node, fits and self._is_preferred(task, node))
+        return True
 
     def start_as_planned(self, statement: Statement, places: Places) -> Places | None:
         """Allocate tasks from now on where they were planned, and take their places, or none."""
@@ -96,12 +111,12 @@ class PlaceSearch:
 
         """
         profile = self._profile
-        feasible = {task.uid: self._feasible_for(task) for task in tasks}
-        nodes = {node.index: node for found in feasible.values() for node in found}
+        alike = [(each, self._feasible_for(each[0])) for each in self._alike(tasks)]
+        nodes = {node.index: node for _, found in alike for node in found}
         if before is not None:
             nodes |= {node.index: node for _, node in before.of}
         for start in self._promising(tasks, nodes.values(), latest):
-            places = self._at(tasks, feasible, start)
+            places = self._at(alike, start)
             if places is None and before is not None:
                 again = Places(start, before.of)
                 if all(self._accepts(*place) for place in before.of) and profile.take_all(again):
@@ -112,35 +127,59 @@ class PlaceSearch:
         return None
 
     def _at(
-        self, tasks: Iterable[TaskState], feasible: dict[str, list[NodeState]], start: float
+        self, alike: Iterable[tuple[Sequence[TaskState], Iterable[NodeState]]], start: float
     ) -> Places | None:
-        profile = self._profile
         taken: list[tuple[TaskState, NodeState]] = []
-        for task in tasks:
-            second: NodeState | None = None
-            for node in feasible[task.uid]:
-                if profile.fits(task, node, start):
-                    if not self._is_open(task, node):
-                        break
-                    second = second or node
-            else:
-                if second is None:
-                    profile.put_all_back(Places(start, tuple(taken)))
-                    return None
-                node = second
-            profile.take(task, node, start)
-            taken.append((task, node))
+        for tasks, nodes in alike:
+            if not self._take_alike(tasks, nodes, start, taken):
+                self._profile.put_all_back(Places(start, tuple(taken)))
+                return None
         return Places(start, tuple(taken))
+
+    def _take_alike(
+        self,
+        tasks: Sequence[TaskState],
+        nodes: Iterable[NodeState],
+        start: float,
+        taken: list[tuple[TaskState, NodeState]],
+    ) -> bool:
+        """Take places of tasks that are alike. O(nodes + tasks) tests, for each node is left once.
+
+        A node that is of no use to one of them is of none to the next; of those that are open the
+        first is used until it is full, for once it is not open any more it comes before the others.
+        """
+        profile = self._profile
+        first = tasks[0]
+        end = profile.end_of(first, start)
+        left = iter(nodes)
+        node = next(left, None)
+        open_nodes: deque[NodeState] = deque()
+        for task in tasks:
+            while node is not None:
+                if profile.of_node[node.index].fits(first.init_resreq, start, end):
+                    if not self._is_open(first, node):
+                        break
+                    open_nodes.append(node)
+                node = next(left, None)
+            chosen = node
+            while chosen is None:
+                if not open_nodes:
+                    return False
+                if profile.of_node[open_nodes[0].index].fits(first.init_resreq, start, end):
+                    chosen = open_nodes[0]
+                else:
+                    open_nodes.popleft()
+            profile.take(task, chosen, start)
+            taken.append((task, chosen))
+        return True
 
     def _is_open(self, task: TaskState, node: NodeState) -> bool:
         """Return whether a task fits on a node from now on for ever."""
         return self._profile.of_node[node.index].fits(task.init_resreq, NOW, NEVER)
 
-    def _preferred(self, task: TaskState, nodes: list[NodeState]) -> list[NodeState]:
-        limited = self._profile.limited
-        if not limited:
-            return nodes
-        return [n for n in nodes if n.index in limited and not self._is_open(task, n)] or nodes
+    def _is_preferred(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a node where a task fits now is not open to it for ever."""
+        return node.index in self._profile.limited and not self._is_open(task, node)
 
     def _accepts(self, task: TaskState, node: NodeState) -> bool:
         return any(True for _ in self._session.placement.feasible(task, frozenset((node.slot,))))
@@ -157,6 +196,19 @@ class PlaceSearch:
             known = self._feasible[kind] = changes, list(session.placement.feasible(task))
         return known[1]
 
+    def _alike(self, tasks: Sequence[TaskState]) -> list[list[TaskState]]:
+        """Part tasks, in their order, where one needs other room, time or nodes than the last."""
+        found: list[list[TaskState]] = []
+        last: object = None
+        for task in tasks:
+            kind = self._session.placement.kind(task)
+            key = (kind, task.init_resreq, task.resreq, estimate_of(task))
+            if kind is None or key != last:
+                found.append([])
+            found[-1].append(task)
+            last = key
+        return found
+
     # Upper bounds of what finds room
 
     def _groups(self, tasks: Iterable[TaskState]) -> list[_Group]:
@@ -172,7 +224,8 @@ class PlaceSearch:
             )
         return list(groups.values())
 
-    def _may_fit_now(self, tasks: Iterable[TaskState]) -> bool:
+    def may_fit_now(self, tasks: Iterable[TaskState]) -> bool:
+        """Return False if there is too little room for all tasks now, wherever they went."""
         profile = self._profile
         for group in self._groups(tasks):
             left = group.count
@@ -216,3 +269,17 @@ class PlaceSearch:
                 is_promising &= found[number] >= groups[number].count
             if is_promising:
                 yield moment
+
+
+def _let_have(nodes: list[NodeState], node: NodeState, has: bool) -> None:
+    """Let a list, in node order, have a node or not."""
+    place = bisect_left(nodes, node.index, key=_index)
+    if (place < len(nodes) and nodes[place] is node) != has:
+        if has:
+            nodes.insert(place, node)
+        else:
+            del nodes[place]
+
+
+def _index(node: NodeState) -> int:
+    return node.index
