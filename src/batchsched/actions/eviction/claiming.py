@@ -12,10 +12,10 @@ from batchsched.model.resources import EPSILON
 from batchsched.plugin.claims import Claim, ClaimStage
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.needs import need_of_task
+from batchsched.state.needs import Need, need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector, plus
+from batchsched.state.vectors import plus
 
 __all__ = ["make_room_by_claim"]
 
@@ -45,7 +45,7 @@ def make_room_by_claim(
             victims = _victims_on(session, task, claim, node, stage)
             if victims is not None and (best is None or len(victims) < len(best[1])):
                 best = node, victims
-                if stage is ClaimStage.SURPLUS_BEYOND_SHARE:
+                if stage is ClaimStage.SURPLUS_BEYOND_SHARE or len(victims) == 1:
                     break
         if best is not None:
             node, victims = best
@@ -77,8 +77,9 @@ def _victims_on(
 
 def _shortage(task: TaskState, claim: Claim, node: NodeState) -> _Short:
     """Return what says in which dimensions a task is short on a node, given who has gone."""
-    request = task.init_resreq
+    asked = [(d, wanted) for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
     future_idle, eventual = node.future_idle, node.eventual
+    alone = need_of_task(task)
 
     def short(taken: Sequence[EvictionUnit]) -> tuple[int, ...]:
         leaving = {victim.uid: victim for unit in taken for victim in unit.victims}
@@ -88,14 +89,14 @@ def _shortage(task: TaskState, claim: Claim, node: NodeState) -> _Short:
                 now = plus(now, victim.resreq)
                 if not victim.is_backfill:
                     in_the_end = plus(in_the_end, victim.resreq)
-        lacking = {d for d, _ in enumerate(request) if _lacks(request, now, d)}
-        lacking.update(d for d, _ in enumerate(request) if _lacks(request, in_the_end, d))
-        need = need_of_task(task, leaving=leaving.values())
-        return tuple(sorted(lacking.union(claim.short_of_limits(need))))
+        lacking = [
+            d
+            for d, wanted in asked
+            if wanted - now[d] >= EPSILON or wanted - in_the_end[d] >= EPSILON
+        ]
+        limits = claim.short_of_limits(
+            Need(alone.job, alone.tasks, alone.request, alone.dimensions, tuple(leaving.values()))
+        )
+        return tuple(sorted({*lacking, *limits})) if limits else tuple(lacking)
 
     return short
-
-
-def _lacks(request: Vector, there: Vector, dimension: int) -> bool:
-    wanted = request[dimension]
-    return wanted >= EPSILON and wanted - there[dimension] >= EPSILON

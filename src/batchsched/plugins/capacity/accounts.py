@@ -143,6 +143,13 @@ class Accounts:
             else:
                 self._kept_at_top[dimension] += more
 
+    def is_covered(self, leaf: int) -> bool:
+        """Return whether a leaf holds no more than its fair share of anything. O(dimensions)."""
+        for held, share in zip(self.held, self.share, strict=True):
+            if held[leaf] > share[leaf]:
+                return False
+        return True
+
     def is_within_share(self, position: int, request: Vector, dimensions: Iterable[int]) -> bool:
         """Return whether a queue would stay within its fair share with a request."""
         held, share = self.held, self.share
@@ -196,15 +203,48 @@ class Accounts:
         O(dimensions x depth), for each that leaves and for the request.
 
         """
-        gone = tuple(leaving)
+        return next(self.excesses(leaf, request, dimensions, leaving), None)
+
+    def excesses(
+        self,
+        leaf: int,
+        request: Vector,
+        dimensions: Iterable[int],
+        leaving: Iterable[tuple[int, Vector]] = (),
+    ) -> Iterator[Excess]:
+        """Yield the same for each dimension of which there would be too much."""
+        gone: tuple[tuple[int, Vector], ...] | None = None
         for dimension in dimensions:
-            change = {leaf: request[dimension]}
-            for other, vector in gone:
-                change[other] = change.get(other, 0) - vector[dimension]
-            found = self._excess_in(dimension, leaf, change)
+            found = self._excess_alone(dimension, leaf, request[dimension])
+            if found is None:
+                continue  # the less so once others leave
+            if gone is None:
+                gone = tuple(leaving)
+            if gone:
+                change = {leaf: request[dimension]}
+                for other, vector in gone:
+                    change[other] = change.get(other, 0) - vector[dimension]
+                found = self._excess_in(dimension, leaf, change)
             if found is not None:
-                return found
-        return None
+                yield found
+
+    def _excess_alone(self, dimension: int, leaf: int, amount: int) -> Excess | None:
+        """Return where there would be too much if a leaf held more, and nobody left."""
+        kept, limits = self.kept[dimension], self.limit[dimension]
+        below, guarantees = self._kept_below[dimension], self.guarantee[dimension]
+        now = max(self.held[dimension][leaf] + amount, guarantees[leaf])
+        more = now - kept[leaf]
+        for position in self.tree.path(leaf):
+            if position != leaf:
+                now = max(below[position] + more, guarantees[position])
+                more = now - kept[position]
+            if more <= 0:
+                return None
+            limit = limits[position]
+            if limit is not None and now > limit:
+                return position, dimension, now, limit
+        now = self._kept_at_top[dimension] + more
+        return (-1, dimension, now, self.total[dimension]) if now > self.total[dimension] else None
 
     def _excess_in(self, dimension: int, leaf: int, change: Mapping[int, int]) -> Excess | None:
         kept, limits = self.kept[dimension], self.limit[dimension]

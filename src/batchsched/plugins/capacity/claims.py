@@ -79,6 +79,8 @@ class QueueClaim:
     """How full the leaf would be, where it would be above its share and levels with siblings."""
     _current: list[int] = field(init=False, factory=list[int])
     """The leaves that may give anything in this search."""
+    _hopeless: set[int] = field(init=False, factory=set[int])
+    """The indices of nodes where all that may go is not enough, in this search."""
     _chains: dict[int, tuple[int, ...] | None] = field(
         init=False, factory=dict[int, "tuple[int, ...] | None"]
     )
@@ -87,6 +89,7 @@ class QueueClaim:
     def nodes(self) -> Collection[int]:
         """Return the indices of the nodes where there may be victims now."""
         self._current[:] = self._givers()
+        self._hopeless.clear()
         found: set[int] = set()
         for leaf in self._current:
             found.update(self.book.nodes(leaf))
@@ -94,22 +97,30 @@ class QueueClaim:
 
     def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
         """Return the dimensions in which limits keep a need out, once `need.leaving` are gone."""
-        leaving = list(charged_to(self.accounts, need.leaving))
-        return tuple(
-            d
-            for d in need.dimensions
-            if self.accounts.excess(self.leaf, need.request, (d,), leaving) is not None
-        )
+        leaving = charged_to(self.accounts, need.leaving)
+        found = self.accounts.excesses(self.leaf, need.request, need.dimensions, leaving)
+        return tuple([dimension for _, dimension, _, _ in found])
 
     def victims(
         self, node: NodeState, stage: ClaimStage, short: _Short, /
     ) -> Iterator[EvictionUnit]:
         """Yield whom to evict on a node, one after the other, as long as something is short."""
+        if node.index in self._hopeless:
+            return
         candidates: dict[int, list[EvictionUnit]] = {}
+        with_cores = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
         for leaf in self._current:
-            units = [unit for unit in self.book.on_loan(leaf, node) if self._is_free(unit)]
+            units = [
+                unit
+                for unit in self.book.on_loan(leaf, node)
+                if (unit.is_backfill or not unit.is_core or with_cores) and self._is_free(unit)
+            ]
             if units:
                 candidates[leaf] = units
+        if not candidates or short([unit for units in candidates.values() for unit in units]):
+            if with_cores:
+                self._hopeless.add(node.index)
+            return  # even all of them together are not enough
         after = _After(self.accounts)
         taken: list[EvictionUnit] = []
         while candidates and (dimensions := short(taken)):
@@ -149,8 +160,6 @@ class QueueClaim:
 
     def _is_at_stage(self, leaf: int, unit: EvictionUnit, after: _After, stage: ClaimStage) -> bool:
         size = after.size_of(unit)
-        if stage is ClaimStage.SURPLUS_BEYOND_SHARE and unit.is_core:
-            return False
         if stage is not ClaimStage.ALL and not after.keeps_share(leaf, size):
             return False
         return self.level is None or self.level < after.fullness_without(leaf, size)

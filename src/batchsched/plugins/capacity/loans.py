@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 
-from attrs import define
+from attrs import define, field
 
 from batchsched.model.status import TaskStatus
 from batchsched.plugins.capacity.accounts import Accounts
@@ -24,7 +24,8 @@ class _Leaf:
 
     jobs: Sequence[JobState]
     is_known: bool = False
-    units: Sequence[EvictionUnit] = ()
+    units: dict[str, list[EvictionUnit]] = field(factory=dict[str, "list[EvictionUnit]"])
+    """Of each job, by UID, as far as they are known."""
     covered: Collection[EvictionUnit] = ()
     loans: Mapping[int, list[EvictionUnit]] = {}
     """By index of the node where any of their own tasks runs; the least valuable first."""
@@ -61,6 +62,8 @@ class LoanBook:
     def record_change(self, leaf: int, task: TaskState) -> None:
         """Take note that a task of a leaf was placed, evicted, or that this was undone."""
         known = self._leaves[leaf]
+        if task.job is not None:
+            known.units.pop(task.job.uid, None)
         if not known.is_known:
             return
         if task.uid not in known.loaned:
@@ -113,27 +116,40 @@ class LoanBook:
         return self._leaf(leaf).covered
 
     def is_exposed(self, leaf: int, job: JobState) -> bool:
-        """Return whether what a job needs at least is on loan. O(tasks of the leaf)."""
+        """Return whether what a job needs at least is on loan.
+
+        O(dimensions) if the leaf is within its share, else O(tasks of the leaf).
+        """
+        if not job.backfilling and self._accounts.is_covered(leaf):
+            return False
         known = self._leaf(leaf)
-        return any(u.is_core and u.job is job and u not in known.covered for u in known.units)
+        units = self._units(known, job)
+        return bool(units) and units[0].is_core and units[0] not in known.covered
+
+    def _units(self, known: _Leaf, job: JobState) -> list[EvictionUnit]:
+        units = known.units.get(job.uid)
+        if units is None:
+            units = known.units[job.uid] = units_of(job, self._key)
+        return units
 
     def _leaf(self, leaf: int) -> _Leaf:
         known = self._leaves[leaf]
         if known.is_known:
             return known
-        units = [unit for job in known.jobs for unit in units_of(job, self._key)]
+        units = [unit for job in known.jobs for unit in self._units(known, job)]
         share = [of_all[leaf] for of_all in self._accounts.share]
+        units.sort(key=_value)
         covered = covered_units(units, share, self._tolerance)
         loans: dict[int, list[EvictionUnit]] = {}
         loaned: set[str] = set()
-        for unit in sorted(units, key=_value, reverse=True):
+        for unit in reversed(units):
             if unit in covered or not unit.is_whole or not unit.job.in_session:
                 continue
             loaned.update(task.uid for task in unit.victims)
             for node in {task.node: None for task in unit.tasks}:
                 assert node is not None
                 loans.setdefault(node.index, []).append(unit)
-        known.units, known.covered, known.loans = units, covered, loans
+        known.covered, known.loans = covered, loans
         known.loaned, known.gone, known.is_known = frozenset(loaned), frozenset(), True
         return known
 
