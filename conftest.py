@@ -4,6 +4,7 @@ pytest reads a module file for its doctests without entering it among the import
 that was not imported before would then exist twice, with classes that are not each other's.
 """
 
+import gc
 import importlib
 import pkgutil
 from contextlib import suppress
@@ -30,3 +31,9 @@ settings.load_profile("batchsched")
 if hasattr(providers, "_get_local_constants"):
     _nothing = providers.Constants()
     providers._get_local_constants = lambda: _nothing
+
+
+def pytest_collection_finish() -> None:
+    """Keep thousands of collected tests, which stay to the end, from every garbage collection."""
+    gc.collect()
+    gc.freeze()

@@ -178,17 +178,17 @@ def late(check: Callable[[Random, Switches], object], seeds: range, switches: Sw
 
 
 @pytest.mark.parametrize("in_order", [True, False])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_the_only_starving_job_starts_within_the_bound(seed: int, in_order: bool) -> None:
     check_one_starving_job(Random(seed), Switches(in_order=in_order))
 
 
 @pytest.mark.parametrize("without", ["reserves", "carries_over"])
 def test_the_only_starving_job_starts_too_late_without(without: str) -> None:
-    assert late(check_one_starving_job, range(60), Switches(**{without: False})) > 20
+    assert late(check_one_starving_job, range(20), Switches(**{without: False})) >= 8
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_the_only_starving_job_starts_within_the_bound_in_any_history(
     random: Random, in_order: bool
@@ -235,16 +235,16 @@ def check_large_among_small(random: Random, switches: Switches) -> None:
     pytest.fail(f"{len(terms.sizes)} nodes are waited for at {simulation.snapshot.now} on {terms}")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_in_order_small_starving_jobs_do_not_keep_a_large_one_waiting(seed: int) -> None:
     check_large_among_small(Random(seed), ALL_ON)
 
 
 @pytest.mark.parametrize(
-    ("without", "least"), [("reserves", 60), ("carries_over", 60), ("in_order", 10)]
+    ("without", "least"), [("reserves", 20), ("carries_over", 20), ("in_order", 5)]
 )
 def test_small_starving_jobs_do_keep_a_large_one_waiting_without(without: str, least: int) -> None:
-    assert late(check_large_among_small, range(60), Switches(**{without: False})) >= least
+    assert late(check_large_among_small, range(20), Switches(**{without: False})) >= least
 
 
 def check_all_starving_jobs(random: Random, switches: Switches) -> int:
@@ -303,12 +303,12 @@ def check_all_starving_jobs(random: Random, switches: Switches) -> int:
     return met
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(10))
 def test_in_order_every_job_that_the_nodes_hold_starts_within_its_bound(seed: int) -> None:
     check_all_starving_jobs(Random(seed), ALL_ON)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_in_order_every_job_that_the_nodes_hold_starts_within_its_bound_in_any_history(
     random: Random,
@@ -317,11 +317,11 @@ def test_in_order_every_job_that_the_nodes_hold_starts_within_its_bound_in_any_h
 
 
 @pytest.mark.parametrize(
-    ("without", "least"), [("reserves", 10), ("carries_over", 10), ("in_order", 2)]
+    ("without", "least"), [("reserves", 6), ("carries_over", 6), ("in_order", 1)]
 )
 def test_not_every_job_starts_within_its_bound_without(without: str, least: int) -> None:
-    assert late(check_all_starving_jobs, range(25), Switches(**{without: False})) >= least
+    assert late(check_all_starving_jobs, range(10), Switches(**{without: False})) >= least
 
 
 def test_deadlines_are_met_not_avoided() -> None:
-    assert sum(check_all_starving_jobs(Random(seed), ALL_ON) for seed in range(100, 104)) > 50
+    assert sum(check_all_starving_jobs(Random(seed), ALL_ON) for seed in range(100, 102)) > 50
