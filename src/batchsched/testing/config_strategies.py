@@ -127,7 +127,10 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "nodeorder": ("enableNodeOrder",),
 }
 
-_Draft = tuple[int, list[int], int, list[tuple[int, int]], int]
+_DRAFT = 5
+"""The bytes of a draft beside one for the arguments of each action: the actions, the tiers, the
+arguments of plugins, and up to two flags that are off.
+"""
 
 
 def configs(
@@ -171,14 +174,14 @@ def configs(
     asked.check()
     sequences = _sequences(tuple(dict.fromkeys(allowed)))
 
-    def config(draft: _Draft) -> SchedulerConfig:
-        sequence, variants, tiers, off, plugin_arguments = draft
-        flag_of = dict(off) if flags else {}
+    def config(draft: bytes) -> SchedulerConfig:
+        sequence, tiers, plugin_arguments, *off = draft[:_DRAFT]
+        flag_of = dict(divmod(each, 16) for each in off if each) if flags else {}
         options: list[ActionOption] = []
-        for position, name in enumerate(sequences[sequence]):
+        for name, variant in zip(sequences[sequence % len(sequences)], draft[_DRAFT:], strict=False):
             pool = _ACTIONS.get(name, ()) if arguments else ()
             pool = pool or (ActionOption(name=name),)
-            options.append(pool[variants[position] % len(pool)])
+            options.append(pool[variant % len(pool)])
         return SchedulerConfig(
             actions=options,
             tiers=[
@@ -190,21 +193,13 @@ def configs(
                             for name in tier
                         ]
                     )
-                    for tier in _TIERS[tiers]
+                    for tier in _TIERS[tiers % len(_TIERS)]
                 ),
             ],
         )
 
-    small = st.integers(0, 5)
-    longest = max(_LONGEST, *map(len, sequences))
-    drafts: SearchStrategy[_Draft] = st.tuples(
-        st.integers(0, len(sequences) - 1),
-        st.lists(small, min_size=longest, max_size=longest),
-        st.integers(0, len(_TIERS) - 1),
-        st.lists(st.tuples(st.integers(0, len(_FLAGS) - 1), small), max_size=2),
-        small,
-    )
-    return built(drafts, config)
+    size = _DRAFT + max(_LONGEST, *map(len, sequences))
+    return built(st.binary(min_size=size, max_size=size), config)
 
 
 def _sequences(allowed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

@@ -1,7 +1,7 @@
 """From drawn numbers to a snapshot that is valid by construction.
 
-A draft holds nothing but small numbers, which is quick to draw and shrinks well: 0 is always
-the simplest choice. Which of the numbers mean anything depends on the features that the
+A draft holds nothing but bytes, which is quick to draw and shrinks well: 0 is always the simplest
+choice. Which of the numbers mean anything depends on the features that the
 example uses. Tasks that run are put where there is room for them.
 """
 
@@ -31,7 +31,6 @@ from batchsched.testing.pools import (
 from batchsched.testing.rooms import Rooms
 
 __all__ = [
-    "HIGHEST",
     "NOW",
     "Features",
     "JobDraft",
@@ -48,24 +47,24 @@ __all__ = [
     "shape_of",
 ]
 
-HIGHEST = 15
+_HIGHEST = 15
 """The highest choice in a draft."""
 
 NOW = 100.0
 """The time of snapshots whose jobs have ages, in seconds."""
 
-# A number of a draft holds two choices, to draw as little as possible: the one that matters
-# most is the remainder by 16.
+# A byte of a draft holds two choices, to draw as little as possible: the one that matters most is
+# the remainder by 16.
 
-TaskDraft = tuple[int, int]
+TaskDraft = bytes
 """Shape and status, trait and node."""
-JobDraft = tuple[int, int, int, int, list[TaskDraft]]
-"""Trait and state, shape and queue, priority and gang, wait and estimate, tasks."""
-NodeDraft = tuple[int, int]
+JobDraft = tuple[bytes, list[TaskDraft]]
+"""Trait and state, shape and queue, priority and gang, wait and estimate; its tasks."""
+NodeDraft = bytes
 """Labels and size, devices and trouble."""
-QueueDraft = int
+QueueDraft = bytes
 """Age and weight."""
-ShapeDraft = tuple[int, int, int]
+ShapeDraft = bytes
 """More to start and request, affinity and constraints, labels."""
 SnapshotDraft = tuple[
     list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
@@ -127,10 +126,10 @@ _LARGE_JOBS = range(3, 6)
 _SMALL_JOBS = range(6, 9)
 """States of jobs that wait with the largest tasks, and that run with the smallest.
 
-EvictionScope equals nobody ever has to evict two for one.
+Among equals nobody ever has to evict two for one.
 """
 _SMALL_GANG = 6
-_NO_GANG = (HIGHEST - 2, HIGHEST - 1)
+_NO_GANG = (_HIGHEST - 2, _HIGHEST - 1)
 
 _SHRINKS_ONE_IN = 7
 """Three of so many nodes have lost something, if nodes may be overcommitted."""
@@ -182,7 +181,7 @@ def shape_of(draft: ShapeDraft, features: Features) -> Shape:
     )
 
 
-_SIMPLE = shape_of((0, 0, 0), Features())
+_SIMPLE = shape_of(bytes(3), Features())
 
 
 def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
@@ -196,7 +195,7 @@ def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
     named: dict[str, str] = {}
     if features.constraints or features.affinity:
         named.update(NODE_LABELS[labels % len(NODE_LABELS)])
-    if features.affinity and labels < HIGHEST:
+    if features.affinity and labels < _HIGHEST:
         named["host"] = name
     return NodeInfo(
         name=name,
@@ -211,7 +210,7 @@ def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
 
 def build_queue(draft: QueueDraft, name: str, features: Features) -> Queue:
     """Return the queue that a draft describes."""
-    age, weight = divmod(draft, 4)
+    age, weight = divmod(draft[0] % 16, 4)
     return Queue(
         name=name,
         weight=1 + weight if features.queues else 1,
@@ -305,11 +304,11 @@ def build_job(
     earlier: Sequence[JobInfo] = (),
 ) -> JobInfo:
     """Return the job that a draft describes; it may depend on an earlier one."""
-    trait, state = divmod(draft[0], 16)
-    shape, queue = divmod(draft[1], 16)
-    priority, gang = divmod(draft[2], 16)
-    wait, estimate = divmod(draft[3], 16)
-    tasks = draft[4]
+    own, tasks = draft
+    trait, state = divmod(own[0], 16)
+    shape, queue = divmod(own[1], 16)
+    priority, gang = divmod(own[2], 16)
+    wait, estimate = divmod(own[3], 16)
     namespace = "default"
     if features.critical and trait % 8 == 7:
         namespace = "kube-system"
@@ -320,7 +319,7 @@ def build_job(
     elif state in _SMALL_JOBS:
         shapes = [min(shapes, key=_cpu)]
     queue_name = queues[queue % len(queues)]
-    if features.unknown_queues and queue == HIGHEST:
+    if features.unknown_queues and queue == _HIGHEST:
         queue_name = "unknown"
     return JobInfo(
         name=name,
@@ -359,7 +358,7 @@ def _depends_on(wait: int, estimate: int, earlier: Sequence[JobInfo]) -> tuple[D
     if wait % 5 != 1:
         return ()
     on = _EVENTS[estimate % len(_EVENTS)]
-    if not earlier or wait == HIGHEST:
+    if not earlier or wait == _HIGHEST:
         return (Dependency(job="default/gone", on=on, satisfied_if_missing=wait % 2 == 0),)
     return (Dependency(job=earlier[estimate % len(earlier)].uid, on=on),)
 
@@ -371,7 +370,7 @@ def _cpu(shape: Shape) -> float:
 def _min_available(gang: int, tasks: int, features: Features) -> int:
     if not features.gangs:
         return 1
-    if gang == HIGHEST:
+    if gang == _HIGHEST:
         return tasks + 1 if features.invalid_jobs else tasks
     if gang in _NO_GANG:
         return 0
@@ -385,7 +384,7 @@ def _in_state(task: TaskDraft, state: int) -> TaskDraft:
         own_state = _WAITS
     elif state in _RUNNING_JOBS:
         own_state = _RUNS
-    return 16 * which + own_state, task[1]
+    return bytes((16 * which + own_state, task[1]))
 
 
 def _numbered(letter: str) -> Iterator[str]:

@@ -10,11 +10,10 @@ An example is printed as the code that makes it (`batchsched.testing.as_code`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from math import ceil
 from typing import TypeVar
 
-from attrs import asdict
+from attrs import asdict, evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -24,7 +23,6 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import amount_map_problems, shown
 from batchsched.testing.asked import Asked
 from batchsched.testing.drafts import (
-    HIGHEST,
     Features,
     JobDraft,
     NodeDraft,
@@ -55,12 +53,17 @@ _NODES, _JOBS, _TASKS = 4, 6, 4
 _HALF, _WHOLE = 500, 1000
 """Half a cpu, and a whole device, in thousandths."""
 
-_SMALL: SearchStrategy[int] = st.integers(0, HIGHEST)
-_TWO: SearchStrategy[int] = st.integers(0, 16 * HIGHEST + HIGHEST)
-_NODE: SearchStrategy[NodeDraft] = st.tuples(_TWO, _TWO)
-_QUEUE: SearchStrategy[QueueDraft] = _SMALL
-_SHAPE: SearchStrategy[ShapeDraft] = st.tuples(_TWO, _TWO, _SMALL)
-_TASK: SearchStrategy[TaskDraft] = st.tuples(_TWO, _TWO)
+# To draw something costs far more than to build something of it, so as much as possible is drawn
+# at once. Bytes are drawn alike, and each of them shrinks towards 0 for itself.
+
+_NODE: SearchStrategy[NodeDraft] = st.binary(min_size=2, max_size=2)
+_QUEUE: SearchStrategy[QueueDraft] = st.binary(min_size=1, max_size=1)
+_SHAPE: SearchStrategy[ShapeDraft] = st.binary(min_size=3, max_size=3)
+_TASK: SearchStrategy[TaskDraft] = st.binary(min_size=2, max_size=2)
+_JOB: SearchStrategy[bytes] = st.binary(min_size=4, max_size=4)
+
+_SOMETIMES, _MOSTLY = 128, 32
+"""How high a byte must be for an example to use a feature: half of them are, or seven of eight."""
 
 
 @st.composite
@@ -71,19 +74,16 @@ def built(
     return build(draw(drafts))
 
 
-def _some(items: SearchStrategy[DraftT], least: int, most: int) -> SearchStrategy[list[DraftT]]:
-    """Draw a list that is long as often as it is short."""
-    many = (least + most + 1) // 2
-    return st.one_of(
-        st.lists(items, min_size=least, max_size=most),
-        st.lists(items, min_size=many, max_size=most),
-    )
+def _several(
+    draw: DrawFn, items: SearchStrategy[DraftT], count: SearchStrategy[int]
+) -> list[DraftT]:
+    """Draw how many there are, and then so many: long lists are as frequent as short ones."""
+    return [draw(items) for _ in range(draw(count))]
 
 
-@lru_cache
-def _job_drafts(least: int, most: int) -> SearchStrategy[JobDraft]:
-    tasks = _some(_TASK, least, most)
-    return st.tuples(_TWO, _TWO, _TWO, _TWO, tasks)
+@st.composite
+def _job_drafts(draw: DrawFn, tasks: SearchStrategy[int]) -> JobDraft:
+    return draw(_JOB), _several(draw, _TASK, tasks)
 
 
 def resources(
@@ -238,7 +238,7 @@ def jobs(
         return build_job(draft, name, features, queues=names, shapes=drawn)
 
     shape_drafts = st.lists(_SHAPE, min_size=1, max_size=2)
-    return built(st.tuples(_job_drafts(fewest, most), shape_drafts), job)
+    return built(st.tuples(_job_drafts(st.integers(fewest, most)), shape_drafts), job)
 
 
 def nodes(
@@ -369,34 +369,42 @@ def snapshots(
     most_queues = asked.number("max_queues", max_queues, least=1)
     most_jobs = asked.most("jobs", max_jobs, fewest=fewest_jobs, default=_JOBS)
     most_tasks = asked.most("tasks", max_tasks, fewest=fewest_tasks, default=_TASKS)
-    used = _used(features, asked.names("always", always), asked)
+    used = _uses(features, asked.names("always", always), asked)
     asked.check()
-    content: SearchStrategy[SnapshotDraft] = st.tuples(
-        st.lists(_NODE, min_size=fewest_nodes, max_size=most_nodes),
-        _some(_QUEUE, 1, most_queues if queues else 1),
-        _some(_SHAPE, 1, 3),
-        _some(_job_drafts(fewest_tasks, most_tasks), fewest_jobs, most_jobs),
-        st.lists(_TASK, max_size=2) if other_tasks else st.just([]),
-    )
-    return built(
-        st.tuples(content, used),
-        lambda drafts: build_snapshot(drafts[0], drafts[1]),
-    )
+    switches = st.binary(min_size=len(used), max_size=len(used))
+    counts = [
+        st.integers(fewest_nodes, most_nodes),
+        st.integers(1, most_queues if queues else 1),
+        st.integers(1, 3),
+        st.integers(fewest_jobs, most_jobs),
+        st.integers(0, 2 if other_tasks else 0),
+    ]
+    job_drafts = _job_drafts(st.integers(fewest_tasks, most_tasks))
+
+    @st.composite
+    def snapshot(draw: DrawFn) -> Snapshot:
+        drawn = zip(used.items(), draw(switches), strict=True)
+        off = {name: False for (name, least), height in drawn if height < least}
+        content: SnapshotDraft = (
+            _several(draw, _NODE, counts[0]),
+            _several(draw, _QUEUE, counts[1]),
+            _several(draw, _SHAPE, counts[2]),
+            _several(draw, job_drafts, counts[3]),
+            _several(draw, _TASK, counts[4]),
+        )
+        return build_snapshot(content, evolve(features, **off))
+
+    return snapshot()
 
 
-def _used(features: Features, always: Sequence[str], asked: Asked) -> SearchStrategy[Features]:
-    """Draw which of the features that are switched on an example uses."""
+def _uses(features: Features, always: Sequence[str], asked: Asked) -> dict[str, int]:
+    """Return the features that an example may use or not, and how high their bytes must be."""
     flags: dict[str, bool] = asdict(features)
     for name in always:
         if not flags.get(name, False):
             asked.refuse("always", f"{shown(name)} is {'off' if name in flags else 'no switch'}")
-    often = st.integers(0, 7).map(bool)
-
-    def chance(name: str) -> SearchStrategy[bool]:
-        if name in always:
-            return st.just(True)
-        return often if name in _OFTEN else st.booleans()
-
-    choices = {name: chance(name) for name, is_on in flags.items() if is_on}
-    off = {name: st.just(False) for name, is_on in flags.items() if not is_on}
-    return st.builds(Features, **choices, **off)
+    return {
+        name: _MOSTLY if name in _OFTEN else _SOMETIMES
+        for name, is_on in flags.items()
+        if is_on and name not in always
+    }

@@ -12,13 +12,16 @@ from batchsched.model.status import TaskStatus
 from batchsched.testing.laws.trial import Subject, Trial
 from batchsched.transition.next_snapshot import next_snapshot
 
-__all__ = ["check_kept"]
+__all__ = ["check_kept", "may_keep"]
+
+
+def may_keep(trial: Trial) -> bool:
+    """Return whether the plugin may keep anything from cycle to cycle."""
+    return callable(getattr(trial.opened, "resume", None))
 
 
 def check_kept(subject: Subject, trial: Trial, snapshot: Snapshot) -> None:
     """What a plugin keeps from cycle to cycle answers what it would answer opened anew."""
-    if not callable(getattr(trial.opened, "resume", None)):
-        return
     keeping, forgetting = subject.warm_scheduler(), subject.fresh_scheduler(lambda _trial: None)
     result = keeping.schedule(snapshot)
     for following in _followings(snapshot, result):
@@ -34,7 +37,6 @@ def check_kept(subject: Subject, trial: Trial, snapshot: Snapshot) -> None:
 def _followings(snapshot: Snapshot, result: CycleResult) -> Iterator[Snapshot]:
     """Yield what may follow a snapshot: jobs and nodes come, go and change."""
     following = next_snapshot(snapshot, result, now=snapshot.now + 1)
-    yield following
     running = [
         task.uid
         for job in following.jobs
@@ -43,10 +45,9 @@ def _followings(snapshot: Snapshot, result: CycleResult) -> Iterator[Snapshot]:
     ]
     ended = next_snapshot(following, None, now=following.now, succeeded=running[::2])
     yield ended
-    yield evolve(ended, jobs=ended.jobs[1:])
     yield evolve(
         ended,
-        jobs=[evolve(job, priority=1 - job.priority) for job in ended.jobs],
+        jobs=[evolve(job, priority=1 - job.priority) for job in ended.jobs[1:]],
         nodes=[evolve(node, unschedulable=not node.unschedulable) for node in ended.nodes],
     )
     yield snapshot
