@@ -45,6 +45,7 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
+from batchsched.model.eviction_report import EvictionReport
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.queue_outcome import QueueOutcome, QueueOutcomes
 from batchsched.model.reasons import (
@@ -59,6 +60,7 @@ from batchsched.model.reasons import (
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import EPSILON, Resource, sum_resources
 from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
+from batchsched.model.shortage import GangNeed, KindNeed, QueueShare
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import JobPhase, QueueStatus, TaskStatus
 from batchsched.model.timing import Dependency, JobEvent, Plan
@@ -87,9 +89,11 @@ __all__ = [
     "Dependency",
     "EventError",
     "Eviction",
+    "EvictionReport",
     "Fault",
     "FaultsError",
     "FormatError",
+    "GangNeed",
     "HostPort",
     "InvariantError",
     "JobCondition",
@@ -97,6 +101,7 @@ __all__ = [
     "JobInfo",
     "JobOutcome",
     "JobPhase",
+    "KindNeed",
     "KubernetesObjectError",
     "LabelSelector",
     "NodeAffinity",
@@ -119,6 +124,7 @@ __all__ = [
     "Queue",
     "QueueOutcome",
     "QueueOutcomes",
+    "QueueShare",
     "QueueStatus",
     "Registry",
     "RegistryError",

@@ -154,7 +154,7 @@ def test_what_is_evicted_was_running_in_the_queue_of_who_it_makes_room_for(
         victim, owner = of_task[eviction.task_uid]
         claimant, claimants_job = of_task[eviction.for_task_uid]
         assert victim.status is TaskStatus.RUNNING
-        assert claimant.status in (TaskStatus.PENDING, TaskStatus.RESERVED)
+        assert claimant.status in (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
         assert not claimant.is_best_effort
         assert owner.queue == claimants_job.queue
         assert result.tasks[claimant.uid].node_name == eviction.node_name

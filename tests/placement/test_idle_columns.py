@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchsched import Snapshot, TaskStatus
-from batchsched.model.resources import EPSILON
 from batchsched.placement.equivalence_class import fit_check
 from batchsched.placement.idle_columns import IdleColumns
 from batchsched.state.ledger import Ledger
@@ -36,7 +35,7 @@ def expect_it_is_so(ledger: Ledger, columns: IdleColumns) -> None:
         assert columns.fitting(request, backwards) == [i for i in backwards if i in expected]
         assert columns.fitting(request, []) == []
         for dimension, wanted in enumerate(request):
-            short = [n.index for n in ledger.nodes if wanted - n.idle[dimension] >= EPSILON]
+            short = [n.index for n in ledger.nodes if not fits([wanted], [n.idle[dimension]])]
             assert columns.short(request, dimension) == short
 
 

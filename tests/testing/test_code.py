@@ -59,7 +59,7 @@ from batchsched.testing import (
 from batchsched.testing.ping_pong import Watcher
 
 NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
-MANY = settings(max_examples=200, derandomize=True, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @MANY
@@ -68,20 +68,20 @@ def test_it_makes_an_equal_value(value: object) -> None:
     assert eval(as_code(value), NAMES) == value
 
 
-@settings(MANY, max_examples=60)
+@settings(MANY, max_examples=30)
 @given(snapshots(), configs())
 def test_it_makes_an_equal_result(snapshot: Snapshot, config: SchedulerConfig) -> None:
     result = schedule(snapshot, config)
     assert eval(as_code(result), NAMES) == result
 
 
-@settings(MANY, max_examples=100)
+@settings(MANY, max_examples=40)
 @given(invalid_snapshots())
 def test_it_makes_what_cannot_be_a_snapshot(invalid: InvalidSnapshot) -> None:
     assert eval(as_code(invalid), NAMES) == invalid
 
 
-@settings(MANY, max_examples=60)
+@settings(MANY, max_examples=30)
 @given(snapshots())
 def test_its_lines_are_short(snapshot: Snapshot) -> None:
     assert max(map(len, as_code(snapshot).splitlines())) <= 100

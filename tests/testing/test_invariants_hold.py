@@ -32,7 +32,7 @@ def test_they_hold_for_what_is_drawn(snapshot: Snapshot, config: SchedulerConfig
     check_cycle(snapshot, result, config)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     snapshots(max_nodes=3, min_jobs=3, constraints=False, affinity=False, scalars=False),
     configs(),
@@ -42,7 +42,7 @@ def test_they_hold_where_nodes_are_short(snapshot: Snapshot, config: SchedulerCo
     check_cycle(snapshot, result, config)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     snapshots(reservations=False),
     configs(actions=["allocate", "preempt", "reclaim"], arguments=False),

@@ -42,6 +42,6 @@ def test_kept_state_that_is_out_of_date_is_found() -> None:
 
 
 def test_kept_state_that_is_up_to_date_is_fine() -> None:
-    check_plugin(_Plugin(is_stale=False), max_examples=30)
-    check_plugin(DrfPlugin(), max_examples=30)
-    check_plugin(ProportionPlugin(), max_examples=30)
+    check_plugin(_Plugin(is_stale=False), max_examples=12)
+    check_plugin(DrfPlugin(), max_examples=12)
+    check_plugin(ProportionPlugin(), max_examples=12)

@@ -314,7 +314,7 @@ def test_the_example_is_the_smallest() -> None:
 def test_the_plugins_of_the_library_keep_the_laws(
     factory: Callable[[Arguments], object],
 ) -> None:
-    check_plugin(factory, max_examples=60)  # type: ignore[arg-type]
+    check_plugin(factory, max_examples=25)  # type: ignore[arg-type]
 
 
 def test_a_plugin_may_be_given_arguments() -> None:
@@ -339,7 +339,7 @@ def test_running_tasks_are_asked_about() -> None:
             asked.extend(candidate.status for candidate in candidates)
             return [Verdict.PASS for _ in candidates]
 
-    check_plugin(OpensA(Asks), max_examples=60)
+    check_plugin(OpensA(Asks), max_examples=25)
     assert asked
     assert set(asked) == {TaskStatus.RUNNING}
 

@@ -146,7 +146,7 @@ class FractionsAndTruths(Opened):
 
 
 def test_unusual_answers_that_the_scheduler_takes_are_taken() -> None:
-    check_plugin(OpensA(FractionsAndTruths), max_examples=40)
+    check_plugin(OpensA(FractionsAndTruths), max_examples=15)
 
 
 def test_what_the_scheduler_takes_of_numpy_is_taken() -> None:
@@ -163,7 +163,7 @@ def test_what_the_scheduler_takes_of_numpy_is_taken() -> None:
             yield NodeScore(score=lambda task, node: numpy.int64(1))
             yield NodeScore(score=lambda task, node: numpy.float32(1))
 
-    check_plugin(OpensA(Answers), max_examples=40)
+    check_plugin(OpensA(Answers), max_examples=15)
 
 
 def test_what_the_scheduler_refuses_of_numpy_is_refused() -> None:

@@ -214,4 +214,4 @@ class CountsInTheCycle:
     "kind", [KnowsOneObject, LosesWhenCopied, RemembersWhatItFoundOut, CountsInTheCycle]
 )
 def test_what_does_not_leak_is_not_blamed(kind: Callable[[], Plugin]) -> None:
-    check_plugin(kind(), max_examples=40)
+    check_plugin(kind(), max_examples=15)

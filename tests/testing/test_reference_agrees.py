@@ -27,7 +27,7 @@ def test_decisions_are_those_of_the_reference(snapshot: Snapshot, config: Schedu
     check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(
     snapshots(max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4),
     configs(actions=["allocate", "preempt", "reclaim"]),

@@ -33,7 +33,7 @@ from batchsched.testing import (
 )
 
 MANY = settings(
-    max_examples=200,
+    max_examples=100,
     derandomize=True,
     # Explaining traces every line that runs, which takes ten times as long.
     phases=[Phase.generate, Phase.shrink],
@@ -128,7 +128,7 @@ class TestSwitches:
     def test_what_is_off_is_not_drawn(self, feature: str) -> None:
         switches: dict[str, Any] = {feature: False}
 
-        @settings(MANY, max_examples=60)
+        @settings(MANY, max_examples=25)
         @given(snapshots(**switches))
         def never(snapshot: Snapshot) -> None:
             assert not HAS[feature](snapshot)
@@ -150,7 +150,7 @@ class TestAlways:
         def count(strategy: SearchStrategy[Snapshot]) -> int:
             having = 0
 
-            @settings(MANY, max_examples=200)
+            @settings(MANY, max_examples=100)
             @given(strategy)
             def collect(snapshot: Snapshot) -> None:
                 nonlocal having
@@ -187,7 +187,7 @@ class TestSnapshots:
         assert again == snapshot
         assert pickle.loads(pickle.dumps(snapshot)) == snapshot
 
-    @settings(MANY, max_examples=100)
+    @settings(MANY, max_examples=40)
     @given(snapshots(min_nodes=0, max_nodes=2, max_queues=1, min_jobs=0, max_jobs=2, max_tasks=1))
     def test_they_keep_to_their_bounds(self, snapshot: Snapshot) -> None:
         assert len(snapshot.nodes) <= 2
@@ -344,14 +344,14 @@ class TestBounds:
 
 
 class TestParts:
-    @settings(MANY, max_examples=100)
+    @settings(MANY, max_examples=40)
     @given(resources(max_milli_cpu=2000, max_memory=2 << 30, scalars=["a/b"], may_be_empty=False))
     def test_resources_keep_to_their_bounds(self, resource: Resource) -> None:
         most = Resource(milli_cpu=2000, memory=2 << 30, scalars={"a/b": 4000})
         assert resource <= most
         assert not resource.is_empty()
 
-    @settings(MANY, max_examples=100)
+    @settings(MANY, max_examples=40)
     @given(tasks(uid="t7", namespace="team"), jobs(name="j7", queues=["a", "b"]), nodes(name="n7"))
     def test_they_fit_together(self, task: TaskInfo, job: JobInfo, node: NodeInfo) -> None:
         snapshot = Snapshot(
@@ -376,12 +376,12 @@ class TestParts:
 
 
 class TestConfigs:
-    @settings(MANY, max_examples=150)
+    @settings(MANY, max_examples=60)
     @given(configs())
     def test_a_scheduler_takes_them(self, config: SchedulerConfig) -> None:
         Scheduler(config)
 
-    @settings(MANY, max_examples=100)
+    @settings(MANY, max_examples=40)
     @given(configs(actions=["allocate", "reserve"], arguments=False, flags=False))
     def test_they_keep_to_what_is_allowed(self, config: SchedulerConfig) -> None:
         assert {action.name for action in config.actions} <= {"allocate", "reserve"}

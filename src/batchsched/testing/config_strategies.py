@@ -178,7 +178,9 @@ def configs(
         sequence, tiers, plugin_arguments, *off = draft[:_DRAFT]
         flag_of = dict(divmod(each, 16) for each in off if each) if flags else {}
         options: list[ActionOption] = []
-        for name, variant in zip(sequences[sequence % len(sequences)], draft[_DRAFT:], strict=False):
+        for name, variant in zip(
+            sequences[sequence % len(sequences)], draft[_DRAFT:], strict=False
+        ):
             pool = _ACTIONS.get(name, ()) if arguments else ()
             pool = pool or (ActionOption(name=name),)
             options.append(pool[variant % len(pool)])
