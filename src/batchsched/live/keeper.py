@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter, is_
 
 from attrs import fields_dict
 
@@ -238,8 +239,8 @@ def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:
 
 
 _PLACE = ("status", "node_name", "is_backfill")
-_OTHERS = tuple(name for name in fields_dict(TaskInfo) if name not in _PLACE)
+_others = attrgetter(*(name for name in fields_dict(TaskInfo) if name not in _PLACE))
 
 
 def _is_same_but_for_its_place(one: TaskInfo, other: TaskInfo) -> bool:
-    return all(getattr(one, name) is getattr(other, name) for name in _OTHERS)
+    return all(map(is_, _others(one), _others(other)))
