@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -11,8 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.living import Life, apply_plainly
 
-from batchsched import ConfigError, JobInfo, Scheduler, Snapshot, next_snapshot
+from batchsched import (
+    BatchschedError,
+    ConfigError,
+    JobInfo,
+    Resource,
+    Scheduler,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    as_new,
+    next_snapshot,
+)
 from batchsched.testing.config_strategies import configs
+from batchsched.transition import part_step, whole_step
 
 seeds = st.integers(0, 1 << 32)
 
@@ -49,6 +62,75 @@ def test_law_a_warm_scheduler_decides_what_a_cold_one_does(seed: int, config: An
         if life.random.random() < 0.3:
             snapshot = shaken(life, snapshot)
         assert decided == result
+
+
+@settings(max_examples=25)
+@given(seed=seeds, config=configs())
+def test_law_steps_in_part_are_those_of_the_whole(seed: int, config: Any) -> None:
+    life = Life(seed)
+    random = life.random
+    warm = Scheduler(config, warm=True)
+    snapshot = life.start()
+    for _ in range(8):
+        result = warm.schedule(snapshot)
+        plain = pickle.loads(pickle.dumps(snapshot))
+        tasks = [task for job in snapshot.jobs for task in job.tasks]
+        running = [task.uid for task in tasks if task.status is TaskStatus.RUNNING]
+        running += [bind.task_uid for bind in result.binds]
+        random.shuffle(running)
+        arguments: dict[str, Any] = {
+            "now": snapshot.now + random.choice((0, 1, 5)),
+            "succeeded": running[:2],
+            "failed": running[2:3],
+            "gone": running[3:4],
+            "not_started": life.some([bind.task_uid for bind in result.binds], 0.1),
+            "removed_tasks": life.some([task.uid for task in tasks], 0.04),
+            "removed_jobs": life.some([job.uid for job in snapshot.jobs], 0.1),
+            "new_jobs": [life.job(snapshot.now) for _ in range(random.choice((0, 1, 2)))],
+            "keep_reservations": random.random() < 0.9,
+        }
+        if random.random() < 0.2:
+            arguments["replacement"] = renamed
+        if random.random() < 0.15 and tasks and arguments["new_jobs"]:
+            # What is at fault: by whoever looks at all, it is told in the same words.
+            come = arguments["new_jobs"][0]
+            arguments["new_jobs"][0] = evolve(come, tasks=[*come.tasks, random.choice(tasks)])
+        if random.random() < 0.1:
+            arguments["succeeded"] = [*running[:2], "nobody"]
+        try:
+            expected = next_snapshot(plain, result, **arguments)
+        except BatchschedError as error:
+            with pytest.raises(type(error), match=re.escape(str(error))):
+                next_snapshot(snapshot, result, **arguments)
+            snapshot = next_snapshot(snapshot, result, now=snapshot.now)
+            continue
+        branch = snapshot
+        snapshot = next_snapshot(snapshot, result, **arguments)
+        assert snapshot == expected
+        assert next_snapshot(branch, result, **arguments) == expected
+
+
+def renamed(task: TaskInfo) -> TaskInfo | None:
+    return evolve(as_new(task), uid=f"{task.uid}x") if len(task.uid) % 3 else None
+
+
+def test_steps_in_part_look_only_at_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = Scheduler(warm=True)
+    snapshot = Life(4).start()
+    looked_at: list[int] = []
+
+    def take_step(part: Snapshot, step: Any) -> Snapshot:
+        looked_at.append(len(part.jobs))
+        return whole_step.take_step(part, step)
+
+    monkeypatch.setattr(part_step, "take_step", take_step)
+    for number in range(4):
+        task = TaskInfo(uid=f"t{number}", name="t", resreq=Resource(milli_cpu=1))
+        job = JobInfo(name=f"come{number}", queue="a", tasks=[task])
+        snapshot = next_snapshot(snapshot, scheduler.schedule(snapshot), now=number, new_jobs=[job])
+    assert len(snapshot.jobs) > 4
+    assert looked_at[0] == len(snapshot.jobs) - 4
+    assert max(looked_at[2:]) <= 2
 
 
 def test_what_a_cycle_that_failed_has_left_is_not_used_again() -> None:

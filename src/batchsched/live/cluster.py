@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import cast
 
-from attrs import evolve
-
-from batchsched.errors import EventError, Fault, SnapshotError
+from batchsched.errors import Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -18,6 +15,7 @@ from batchsched.transition.event_rules import apply_events
 from batchsched.transition.events import Event
 from batchsched.transition.job_transitions import keep_plans, set_eligible_times
 from batchsched.transition.next_snapshot import next_snapshot
+from batchsched.transition.part import part_of_result, take_over
 from batchsched.transition.task_rules import as_new
 
 __all__ = ["Cluster"]
@@ -161,7 +159,7 @@ class Cluster:
         nodes: dict[str, None] = {}
         part: object = cycle
         if is_of(cycle, CycleResult):
-            part = _concerned(cycle, content, named, nodes)
+            part = part_of_result(cycle, content, named, nodes)
         for uids in (not_started, still_releasing):
             named.update(dict.fromkeys(uid for uid in uids if is_of(uid, str)))
         before = content.part([uid for uid in named if uid in content.tasks], nodes)
@@ -177,7 +175,7 @@ class Cluster:
         mark = content.mark()
         unmet_before = content.unmet()
         try:
-            _take_over(content, before, after)
+            take_over(content, before, after)
             keep_plans(content, cycle.planned)
             set_eligible_times(content, unmet_before)
         except BaseException:
@@ -241,66 +239,3 @@ def _listed(uids: Iterable[str]) -> Iterable[str]:
 
 def _is_list(given: object) -> bool:
     return not isinstance(given, str) and not is_mapping(given) and isinstance(given, Iterable)
-
-
-def _concerned(
-    cycle: CycleResult, content: Content, named: dict[str, None], nodes: dict[str, None]
-) -> CycleResult:
-    """Note which tasks and nodes a cycle names; return it with the outcomes of their jobs alone."""
-    for decided in (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional):
-        _note(decided, named, nodes)
-    for decided in (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises):
-        _note(decided, named, nodes)
-    outcomes = cycle.tasks
-    if is_mapping(outcomes):
-        jobs = {content.owner[uid] for uid in named if uid in content.owner}
-        outcomes = {
-            uid: cycle.tasks[uid]
-            for owner in jobs
-            for uid in content.members[owner]
-            if uid in cycle.tasks
-        }
-        # A place that was given in the cycle, and not bound, may be kept.
-        _note(outcomes.values(), named, nodes)
-    return evolve(cycle, tasks=outcomes, jobs={}, left_out={}, pending={})
-
-
-def _note(decided: object, named: dict[str, None], nodes: dict[str, None]) -> None:
-    if not isinstance(decided, Iterable):
-        return
-    for decision in cast("Iterable[object]", decided):
-        for attribute in ("task_uid", "for_task_uid"):
-            uid = getattr(decision, attribute, None)
-            if isinstance(uid, str):
-                named[uid] = None
-        node_name = getattr(decision, "node_name", None)
-        if isinstance(node_name, str):
-            nodes[node_name] = None
-
-
-def _take_over(content: Content, before: Snapshot, after: Snapshot) -> None:
-    """Write what differs between two snapshots of a part of the cluster."""
-    were = {job.uid: job for job in before.jobs}
-    for job in after.jobs:
-        old = were[job.uid]
-        if job is old:
-            continue
-        tasks = {task.uid: task for task in job.tasks}
-        for task in old.tasks:
-            if task.uid not in tasks:
-                content.put("tasks", task.uid, None)
-                content.put("owner", task.uid, None)
-        if [task.uid for task in old.tasks] != list(tasks):
-            content.put("members", job.uid, tuple(tasks))
-        for uid, task in tasks.items():
-            if content.tasks.get(uid) is not task:
-                if uid not in content.owner:
-                    if uid in content.tasks:
-                        raise EventError([Fault(f"tasks[{uid!r}]", "there is such a task already")])
-                    content.put("owner", uid, job.uid)
-                content.put("tasks", uid, task)
-    others = {task.uid: task for task in after.other_tasks}
-    for task in before.other_tasks:
-        now = others.get(task.uid)
-        if now is not task:
-            content.put("tasks", task.uid, now)

@@ -16,7 +16,7 @@ from batchsched.model.serialisation import Format, JsonValue
 from batchsched.model.snapshot_index import SnapshotIndex, found
 from batchsched.model.validation.snapshot import snapshot_faults
 
-__all__ = ["Snapshot", "snapshot_of_sound_parts"]
+__all__ = ["Snapshot", "keep_tables", "snapshot_of_sound_parts", "take_tables"]
 
 
 def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:
@@ -73,6 +73,8 @@ class Snapshot:
     now: float = 0.0
     """Seconds, on the clock of all creation times."""
     _index: SnapshotIndex | None = field(default=None, init=False, eq=False)
+    _tables: object = field(default=None, init=False, eq=False)
+    """What `next_snapshot` keeps of the newest snapshot, to find the next by what changed."""
 
     def __attrs_post_init__(self) -> None:
         faults = snapshot_faults(
@@ -134,11 +136,11 @@ class Snapshot:
         return self._index
 
     def __getstate__(self) -> tuple[object, ...]:
-        # Without the index, which can be made again.
+        # Without what can be made again.
         return (self.nodes, self.jobs, self.queues, self.other_tasks, self.now)
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
-        for name, part in zip((*_PARTS, "_index"), (*state, None), strict=True):
+        for name, part in zip((*_PARTS, "_index", "_tables"), (*state, None, None), strict=True):
             object.__setattr__(self, name, part)
 
     def __repr__(self) -> str:
@@ -218,3 +220,15 @@ def snapshot_of_sound_parts(
     made = Snapshot.__new__(Snapshot)
     made.__setstate__((nodes, jobs, queues, other_tasks, now))
     return made
+
+
+def keep_tables(snapshot: Snapshot, tables: object) -> None:
+    """Let a snapshot hold on to what it can be continued from, for `take_tables`."""
+    object.__setattr__(snapshot, "_tables", tables)
+
+
+def take_tables(snapshot: Snapshot) -> object:
+    """Return what the snapshot holds for whoever continues it first, which is None from then on."""
+    tables = snapshot._tables  # pyright: ignore[reportPrivateUsage]
+    object.__setattr__(snapshot, "_tables", None)
+    return tables

@@ -16,6 +16,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.eligibility import Unmet, unmet_dependencies
 from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
 from batchsched.model.status import TaskStatus
+from batchsched.transition.ordered_jobs import OrderedJobs
 
 __all__ = ["Content", "Table", "Value", "Version"]
 
@@ -80,6 +81,7 @@ class Content:
         self._made: dict[str, JobInfo] = {}
         """Jobs with their tasks as they are now, as far as they were made."""
         self._whole: Snapshot | None = None
+        self._jobs_in_order = OrderedJobs()
         self._in_order: dict[str, tuple[Any, ...]] = {}
         """What snapshots consist of, as far as it was put in order."""
         self._tables: dict[Table, dict[str, Any]] = {
@@ -96,6 +98,7 @@ class Content:
         for job in snapshot.jobs:
             self.enter(job)
             self._made[job.uid] = job
+        self._jobs_in_order.begin(snapshot.jobs)
         for task in snapshot.other_tasks:
             self.put("tasks", task.uid, task)
         self.commit()
@@ -187,7 +190,7 @@ class Content:
             self.now = cast("float", value)
             return before
         if table in {"jobs", "members"}:
-            self._made.pop(key, None)
+            self._forget_made(key)
         if table == "jobs":
             self._mark_job(key, cast("JobInfo | None", value))
         if table != "members":
@@ -205,6 +208,10 @@ class Content:
                 marked[uid] = None
             else:
                 marked.pop(uid, None)
+
+    def _forget_made(self, uid: str) -> None:
+        self._made.pop(uid, None)
+        self._jobs_in_order.touch(uid)
 
     @staticmethod
     def _write(table: dict[str, Any], key: str, value: Value) -> Value:
@@ -239,7 +246,7 @@ class Content:
             else:
                 del self.others[uid]
             return
-        self._made.pop(owner, None)
+        self._forget_made(owner)
         if task.status not in _ENDED:
             count = self.unended.get(owner, 0) + sign
             if count:
@@ -258,13 +265,12 @@ class Content:
         return made
 
     def snapshot(self) -> Snapshot:
-        """Return all of it, frozen. O(size), and O(1) while nothing changes."""
+        """Return all of it, frozen. O(jobs), a pointer each, and O(1) while nothing changes."""
         if self._whole is None:
             nodes, queues, tasks, others = self.nodes, self.queues, self.tasks, self.others
-            uids = self._ordered("jobs", lambda: sorted(self.jobs))
             self._whole = snapshot_of_sound_parts(
                 nodes=self._ordered("nodes", lambda: map(nodes.__getitem__, sorted(nodes))),
-                jobs=tuple([self.job(uid) for uid in uids]),
+                jobs=self._jobs_in_order.brought_up_to_date(self.jobs, self.job),
                 queues=self._ordered("queues", lambda: map(queues.__getitem__, sorted(queues))),
                 other_tasks=self._ordered("others", lambda: map(tasks.__getitem__, sorted(others))),
                 now=self.now,
@@ -275,15 +281,18 @@ class Content:
         """Give out this snapshot, which is known to say what this does, until something changes."""
         self._whole = snapshot
 
-    def part(self, task_uids: Iterable[str], node_names: Iterable[str]) -> Snapshot:
-        """Return a snapshot of the jobs of some tasks and what surrounds them, without queues.
+    def part(
+        self, task_uids: Iterable[str], node_names: Iterable[str], jobs: Iterable[str] = ()
+    ) -> Snapshot:
+        """Return a snapshot of some jobs, those of some tasks, and what surrounds them.
 
-        Of nodes it has those that are named and those where these jobs have tasks; of tasks of
-        no job those on these nodes, and those that are named. O(what it has).
+        It has no queues. Of nodes it has those that are named and those where these jobs have
+        tasks; of tasks of no job those on these nodes, and those that are named. O(what it has).
         """
         uids = sorted(set(task_uids))
-        jobs = [self.job(uid) for uid in sorted({self.owner[u] for u in uids if u in self.owner})]
-        names = {*node_names, *(task.node_name for job in jobs for task in job.tasks)}
+        owners = {*jobs, *(self.owner[uid] for uid in uids if uid in self.owner)}
+        whole = [self.job(uid) for uid in sorted(owners)]
+        names = {*node_names, *(task.node_name for job in whole for task in job.tasks)}
         others = {uid for uid in uids if uid in self.others}
         nodes: list[NodeInfo] = []
         names |= {self.tasks[uid].node_name for uid in others}
@@ -293,7 +302,7 @@ class Content:
                 others |= {uid for uid in self.on_node.get(name, ()) if uid in self.others}
         return snapshot_of_sound_parts(
             nodes=tuple(sorted(nodes, key=_name)),
-            jobs=tuple(jobs),
+            jobs=tuple(whole),
             queues=(),
             other_tasks=tuple(self.tasks[uid] for uid in sorted(others)),
             now=self.now,
