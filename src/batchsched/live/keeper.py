@@ -143,6 +143,7 @@ class _Following:
             tasks=self._new_tasks,
             nodes=[ledger.node_named[name] for name in nodes if name in ledger.node_named],
             nodes_gone=nodes_gone,
+            other_tasks=bool(others),
         )
         self._books.resume(
             changes,

@@ -29,6 +29,8 @@ class Changes:
     """The nodes that came or are described anew."""
     nodes_gone: Collection[NodeState]
     """The nodes that are there no more."""
+    other_tasks: bool = True
+    """Whether any task of no job may have come, gone or changed."""
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from batchsched.model.status import TaskStatus
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import SortKey
 from batchsched.state.pod_affinity_index import PodAffinityIndex
@@ -51,10 +52,25 @@ class SessionView:
         """
         return [job for _, job in sorted(self._ledger.jobs_short.items())]
 
+    def jobs_having(self, *statuses: TaskStatus) -> Iterable[JobState]:
+        """Return the jobs that have tasks with one of some statuses, each once, in no order.
+
+        O(n) for n such jobs, however many jobs there are.
+        """
+        found: dict[str, JobState] = {}
+        for status in statuses:
+            found.update(self._ledger.jobs_having[status.index])
+        return found.values()
+
     @property
     def tasks(self) -> Mapping[str, TaskState]:
         """All tasks by UID; those of no job included."""
         return self._ledger.tasks
+
+    @property
+    def other_tasks(self) -> Mapping[str, TaskState]:
+        """The tasks of no job, by UID."""
+        return self._ledger.other_tasks
 
     @property
     def dimensions(self) -> Dimensions:

@@ -26,7 +26,11 @@ class _Leaf:
     is_known: bool = False
     units: dict[str, list[EvictionUnit]] = field(factory=dict[str, "list[EvictionUnit]"])
     """Of each job, by UID, as far as they are known."""
+    share: Sequence[int] = ()
+    """The share by which it was found out what is covered."""
     covered: Collection[EvictionUnit] = ()
+    covered_size: Vector = ()
+    """What the covered units hold together."""
     loans: Mapping[int, list[EvictionUnit]] = {}
     """By index of the node where any of their own tasks runs; the least valuable first."""
     loaned: frozenset[str] = frozenset()
@@ -74,6 +78,30 @@ class LoanBook:
         else:
             known.gone |= {task.uid}
 
+    def forget(self, leaf: int, job: JobState) -> None:
+        """Take note that a job of a leaf came, went or stands otherwise, between cycles."""
+        known = self._leaves[leaf]
+        known.units.pop(job.uid, None)
+        known.is_known = False
+
+    def follow(self, accounts: Accounts) -> None:
+        """Go on in another cycle, of which everything that changed was told to `forget`."""
+        self._accounts = accounts
+        for leaf, known in enumerate(self._leaves):
+            if not known.is_known:
+                continue
+            if known.share != [of_all[leaf] for of_all in accounts.share]:
+                known.is_known = False
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether tasks still have the ranks by which units were sorted."""
+        for known in self._leaves:
+            for units in known.units.values():
+                if units:
+                    return units[0].tasks[0].order_key is not None
+        return True
+
     def has_backfill(self, leaf: int) -> bool:
         """Return whether anything of a leaf uses what is promised to others. O(jobs)."""
         return any(job.backfilling for job in self._leaves[leaf].jobs)
@@ -81,9 +109,9 @@ class LoanBook:
     def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
         """Return the units on loan of which something runs on a node, the least valuable first."""
         known = self._leaf(leaf)
-        units = known.loans.get(node.index, [])
+        units = [unit for unit in known.loans.get(node.index, ()) if unit.job.in_session]
         if not known.gone:
-            return list(units)
+            return units
         left: list[EvictionUnit] = []
         for unit in units:
             if any(task.uid in known.gone for task in unit.tasks):
@@ -99,21 +127,9 @@ class LoanBook:
         """Return the indices of the nodes where something on loan runs, or did."""
         return self._leaf(leaf).loans.keys()
 
-    def on_nodes(self, leaf: int) -> Vector:
-        """Return what a leaf is charged for that is on nodes already. O(tasks)."""
-        counts: dict[Vector, int] = {}
-        for job in self._leaves[leaf].jobs:
-            for task in job.tasks:
-                if task.status.occupies and not task.is_backfill:
-                    counts[task.resreq] = counts.get(task.resreq, 0) + 1
-        total: Vector = (0,) * len(self._accounts.held)
-        for vector, count in counts.items():
-            total = plus(total, tuple([amount * count for amount in vector]))
-        return total
-
-    def covered(self, leaf: int) -> Collection[EvictionUnit]:
-        """Return the units of a leaf that its share covers."""
-        return self._leaf(leaf).covered
+    def covered_size(self, leaf: int) -> Vector:
+        """Return what the units of a leaf hold that its share covers."""
+        return self._leaf(leaf).covered_size
 
     def is_exposed(self, leaf: int, job: JobState) -> bool:
         """Return whether what a job needs at least is on loan.
@@ -143,13 +159,16 @@ class LoanBook:
         loans: dict[int, list[EvictionUnit]] = {}
         loaned: set[str] = set()
         for unit in reversed(units):
-            if unit in covered or not unit.is_whole or not unit.job.in_session:
+            if unit in covered or not unit.is_whole:
                 continue
             loaned.update(task.uid for task in unit.victims)
             for node in {task.node: None for task in unit.tasks}:
                 assert node is not None
                 loans.setdefault(node.index, []).append(unit)
-        known.covered, known.loans = covered, loans
+        size: Vector = (0,) * len(share)
+        for unit in covered:
+            size = plus(size, unit.size)
+        known.share, known.covered, known.covered_size, known.loans = share, covered, size, loans
         known.loaned, known.gone, known.is_known = frozenset(loaned), frozenset(), True
         return known
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from attrs import frozen
@@ -12,21 +12,21 @@ from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import Accounts, Excess
 from batchsched.plugins.capacity.claims import charged_to, claim_for
 from batchsched.plugins.capacity.loans import LoanBook
 from batchsched.plugins.capacity.report import outcomes_of
+from batchsched.plugins.capacity.uses import Supply, UsesOfJobs, uses_of_leaves
 from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.vectors import Vector, minus, plus
+from batchsched.state.records import QueueState, TaskState
+from batchsched.state.vectors import Vector, plus
 
 __all__ = ["CapacityPlugin"]
-
-_WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
 
 
 @frozen(kw_only=True)
@@ -61,6 +61,9 @@ class _Capacity:
         self._plugin = plugin
         self._dimensions = view.dimensions.names
         self._tree = QueueTree(queue.info for queue in view.queues.values())
+        self._supply = Supply(view)
+        self._uses: UsesOfJobs | None = None
+        """What each job uses; None until it is kept from cycle to cycle."""
         self._accounts: Accounts | None = None
         self._book: LoanBook | None = None
 
@@ -73,42 +76,37 @@ class _Capacity:
 
     def jobs_admitted(self) -> None:
         self._accounts = self._opened()
+        if self._book is not None:
+            if self._book.is_sorted:
+                self._book.follow(self._accounts)
+            else:
+                self._book = None
+
+    def resume(self, changes: Changes, /) -> bool:
+        if self._book is not None:
+            for job in (*changes.jobs_gone, *changes.jobs):
+                if job.queue is not None:
+                    self._book.forget(self._tree.position[job.queue.name], job)
+        self._supply.catch_up(changes)
+        if self._uses is None:
+            self._uses = UsesOfJobs(self._view, self._tree)
+        else:
+            self._uses.catch_up(changes)
+        return True
 
     def _opened(self) -> Accounts:
-        held: dict[int, Vector] = {}
-        requests: dict[int, Vector] = {}
-        zero = self._view.dimensions.zero
-        for queue in self._view.queues.values():
-            if queue.jobs:
-                position = self._tree.position[queue.name]
-                held[position] = _sum((t for job in queue.jobs for t in _charged(job)), zero)
-                wanted = (t for job in queue.jobs if job.in_session for t in _wanted(job))
-                requests[position] = plus(held[position], _sum(wanted, zero))
+        if self._uses is None:
+            held, requests = uses_of_leaves(self._view, self._tree)
+        else:
+            held, requests = self._uses.of_leaves()
         return Accounts(
             self._tree,
             self._dimensions,
-            total=self._total(),
+            total=self._supply.total(),
             held=held,
             requests=requests,
+            before=self._accounts,
         )
-
-    def _total(self) -> Vector:
-        """Return what there is for queues: what others hold is gone, and so is what is down."""
-        total = zero = self._view.dimensions.zero
-        for node in self._view.nodes:
-            of_queues, of_others = zero, zero
-            for task in node.tasks.values():
-                if task.status.holds:
-                    if task.job is not None and task.job.queue is not None:
-                        of_queues = plus(of_queues, task.resreq)
-                    else:
-                        of_others = plus(of_others, task.resreq)
-            if _is_in_service(node):
-                left = minus(node.allocatable, of_others)
-                total = plus(total, tuple([max(0, amount) for amount in left]))
-            else:
-                total = plus(total, of_queues)
-        return total
 
     # Order
 
@@ -200,9 +198,17 @@ class _Capacity:
     def queue_outcomes(
         self, task_order_key: Callable[[TaskState], SortKey], /
     ) -> Mapping[str, QueueOutcome]:
-        return outcomes_of(
-            self.accounts, self._loans(task_order_key), self._view.dimensions.resource
-        )
+        promised: dict[int, Vector] = {}
+        zero = self._view.dimensions.zero
+        for job in self._view.jobs_having(TaskStatus.PIPELINED, TaskStatus.CONDITIONAL):
+            if job.queue is not None:
+                leaf = self._tree.position[job.queue.name]
+                tasks = (t for t in job.tasks if t.status.charged and not t.status.occupies)
+                for task in tasks:
+                    if not task.is_backfill:
+                        promised[leaf] = plus(promised.get(leaf, zero), task.resreq)
+        resource = self._view.dimensions.resource
+        return outcomes_of(self.accounts, self._loans(task_order_key), promised, resource)
 
     # Events
 
@@ -220,30 +226,3 @@ class _Capacity:
             self.accounts.charge(leaf, task.resreq, sign)
         if self._book is not None:
             self._book.record_change(leaf, task)
-
-
-def _is_in_service(node: NodeState) -> bool:
-    info = node.info
-    return not (
-        info.unschedulable
-        or info.conditions.get("Ready", "True") != "True"
-        or info.conditions.get("NetworkUnavailable", "False") != "False"
-    )
-
-
-def _charged(job: JobState) -> Iterator[TaskState]:
-    return (t for t in job.tasks if t.status.charged and not t.is_backfill)
-
-
-def _wanted(job: JobState) -> Iterator[TaskState]:
-    return (t for t in job.tasks if t.status in _WANTED and not t.is_backfill)
-
-
-def _sum(tasks: Iterable[TaskState], zero: Vector) -> Vector:
-    counts: dict[Vector, int] = {}
-    for task in tasks:
-        counts[task.resreq] = counts.get(task.resreq, 0) + 1
-    total = zero
-    for vector, count in counts.items():
-        total = plus(total, vector if count == 1 else tuple([a * count for a in vector]))
-    return total

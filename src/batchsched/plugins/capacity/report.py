@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from batchsched.model.queue_outcome import QueueOutcome, QueueOutcomes
 from batchsched.model.resources import Resource
@@ -14,12 +14,22 @@ __all__ = ["outcomes_of"]
 
 
 def outcomes_of(
-    accounts: Accounts, book: LoanBook, resource: Callable[[Vector], Resource]
+    accounts: Accounts,
+    book: LoanBook,
+    promised: Mapping[int, Vector],
+    resource: Callable[[Vector], Resource],
 ) -> QueueOutcomes:
     """Return how each queue stands, by name.
 
     O(queues x depth x dimensions), and the units of those leaves that hold more than their
-    shares: whatever is within a share is covered.
+    shares, as far as they are not known: whatever is within a share is covered.
+
+    Args:
+        accounts: what queues hold and are entitled to.
+        book: what is covered.
+        promised: what leaves are charged for that is not on nodes yet, by position.
+        resource: makes a `Resource` of a vector.
+
     """
     tree = accounts.tree
     zero: Vector = (0,) * len(accounts.held)
@@ -28,7 +38,7 @@ def outcomes_of(
     for leaf, children in enumerate(tree.children):
         if children:
             continue
-        there, safe = _on_nodes(accounts, book, leaf, zero)
+        there, safe = _on_nodes(accounts, book, leaf, promised.get(leaf, zero))
         for position in tree.path(leaf):
             covered[position] = plus(covered[position], safe)
             present[position] = plus(present[position], there)
@@ -52,16 +62,10 @@ def outcomes_of(
     )
 
 
-def _on_nodes(accounts: Accounts, book: LoanBook, leaf: int, zero: Vector) -> tuple[Vector, Vector]:
+def _on_nodes(
+    accounts: Accounts, book: LoanBook, leaf: int, promised: Vector
+) -> tuple[Vector, Vector]:
     """Return what a leaf has on nodes, and what of it is covered."""
     held = tuple([of_all[leaf] for of_all in accounts.held])
-    share = [of_all[leaf] for of_all in accounts.share]
-    if not any(held):
-        return zero, zero
-    there = book.on_nodes(leaf)
-    if all(h <= s for h, s in zip(held, share, strict=True)):
-        return there, there
-    safe = zero
-    for unit in book.covered(leaf):
-        safe = plus(safe, unit.size)
-    return there, safe
+    there = minus(held, promised)
+    return there, there if accounts.is_covered(leaf) else book.covered_size(leaf)

@@ -1,0 +1,211 @@
+"""What leaves hold and ask for, and what there is for them, as a session opens.
+
+From cycle to cycle of a living cluster both are brought up to date by what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from attrs import define
+
+from batchsched.model.status import TaskStatus
+from batchsched.plugin.changes import Changes
+from batchsched.plugin.session_view import SessionView
+from batchsched.state.queue_tree import QueueTree
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import Vector, minus, plus
+
+__all__ = ["Supply", "UsesOfJobs", "uses_of_leaves"]
+
+_WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
+
+
+def uses_of_leaves(
+    view: SessionView, tree: QueueTree
+) -> tuple[Mapping[int, Vector], Mapping[int, Vector]]:
+    """Return what leaves hold, and hold or wait for, by position, of those with jobs. O(tasks)."""
+    held: dict[int, Vector] = {}
+    requests: dict[int, Vector] = {}
+    zero = view.dimensions.zero
+    for queue in view.queues.values():
+        if queue.jobs:
+            position = tree.position[queue.name]
+            held[position] = _sum((t for job in queue.jobs for t in _charged(job)), zero)
+            wanted = (t for job in queue.jobs if job.in_session for t in _wanted(job))
+            requests[position] = plus(held[position], _sum(wanted, zero))
+    return held, requests
+
+
+def _charged(job: JobState) -> Iterator[TaskState]:
+    return (t for t in job.tasks if t.status.charged and not t.is_backfill)
+
+
+def _wanted(job: JobState) -> Iterator[TaskState]:
+    return (t for t in job.tasks if t.status in _WANTED and not t.is_backfill)
+
+
+def _sum(tasks: Iterable[TaskState], zero: Vector) -> Vector:
+    counts: dict[Vector, int] = {}
+    for task in tasks:
+        counts[task.resreq] = counts.get(task.resreq, 0) + 1
+    total = zero
+    for vector, count in counts.items():
+        total = plus(total, vector if count == 1 else tuple([a * count for a in vector]))
+    return total
+
+
+@define(eq=False)
+class _Use:
+    """What one job holds and waits for."""
+
+    job: JobState
+    leaf: int
+    held: Vector
+    wanted: Vector
+    counts: bool
+    """Whether what it waits for counts: whether it was in the session when this was looked at."""
+
+
+class UsesOfJobs:
+    """What each job of a living cluster uses, and so what each leaf does."""
+
+    def __init__(self, view: SessionView, tree: QueueTree) -> None:
+        """Count everything. O(tasks)."""
+        self._tree = tree
+        self._zero = view.dimensions.zero
+        self._of_job: dict[str, _Use] = {}
+        self._waiting: dict[str, _Use] = {}
+        self._held: dict[int, Vector] = {}
+        self._wanted: dict[int, Vector] = {}
+        for job in view.jobs.values():
+            self._enter(job)
+
+    def catch_up(self, changes: Changes) -> None:
+        """Count again what changed. O(tasks of the jobs that did)."""
+        for job in changes.jobs_gone:
+            self._leave(job.uid)
+        for job in changes.jobs:
+            self._leave(job.uid)
+            self._enter(job)
+
+    def of_leaves(self) -> tuple[Mapping[int, Vector], Mapping[int, Vector]]:
+        """Return what leaves hold, and hold or wait for. O(leaves, and jobs that wait)."""
+        for use in self._waiting.values():
+            if use.counts is not use.job.in_session:
+                use.counts = use.job.in_session
+                change = plus if use.counts else minus
+                self._wanted[use.leaf] = change(self._wanted[use.leaf], use.wanted)
+        requests = {leaf: plus(held, self._wanted[leaf]) for leaf, held in self._held.items()}
+        return self._held, requests
+
+    def _enter(self, job: JobState) -> None:
+        if job.queue is None:
+            return
+        leaf = self._tree.position[job.queue.name]
+        held, wanted = _sum(_charged(job), self._zero), _sum(_wanted(job), self._zero)
+        use = self._of_job[job.uid] = _Use(job, leaf, held, wanted, counts=False)
+        if any(wanted):
+            self._waiting[job.uid] = use
+        self._held[leaf] = plus(self._held.get(leaf, self._zero), held)
+        self._wanted.setdefault(leaf, self._zero)
+
+    def _leave(self, uid: str) -> None:
+        use = self._of_job.pop(uid, None)
+        if use is None:
+            return
+        self._held[use.leaf] = minus(self._held[use.leaf], use.held)
+        if self._waiting.pop(uid, None) is not None and use.counts:
+            self._wanted[use.leaf] = minus(self._wanted[use.leaf], use.wanted)
+
+
+class Supply:
+    """What there is for queues: what others hold is gone, and so is what is out of service."""
+
+    def __init__(self, view: SessionView) -> None:
+        """Count everything. O(nodes, tasks of no queue, tasks on nodes that are out of service)."""
+        self._view = view
+        self._zero = view.dimensions.zero
+        self._out_of_service: dict[str, NodeState] = {}
+        self._of_node: dict[str, Vector] = {}
+        """What nodes in service have for queues, by name."""
+        self._sum = self._zero
+        self._without_queue = {job.uid: job for job in view.jobs.values() if job.queue is None}
+        self._others = self._held_by_others()
+        for node in view.nodes:
+            self._enter(node)
+
+    def catch_up(self, changes: Changes) -> None:
+        """Count again what changed. O(nodes that did; if others did, all that they have)."""
+        touched = {node.name: node for node in changes.nodes}
+        for node in changes.nodes_gone:
+            self._leave(node.name)
+        before = self._others
+        if self._others_changed(changes):
+            self._others = self._held_by_others()
+        if before != self._others:
+            known = before.keys() | self._others.keys()
+            concerned = (node for node in self._view.nodes if node.name in known)
+            touched.update((node.name, node) for node in concerned)
+        for name, node in touched.items():
+            self._leave(name)
+            self._enter(node)
+
+    def _others_changed(self, changes: Changes) -> bool:
+        found = changes.other_tasks or bool(changes.nodes or changes.nodes_gone)
+        for job in changes.jobs_gone:
+            found |= self._without_queue.pop(job.uid, None) is not None
+        for job in changes.jobs:
+            if job.queue is None:
+                self._without_queue[job.uid] = job
+                found = True
+        return found
+
+    def total(self) -> Vector:
+        """Return what there is. O(nodes out of service, and tasks there)."""
+        total = self._sum
+        for node in self._out_of_service.values():
+            for task in node.tasks.values():
+                if task.status.holds and _is_of_queue(task):
+                    total = plus(total, task.resreq)
+        return total
+
+    def _held_by_others(self) -> dict[str, Vector]:
+        """Return what tasks that belong to no queue hold of nodes, by name."""
+        held: dict[str, Vector] = {}
+        of_jobs = (task for job in self._without_queue.values() for task in job.tasks)
+        for task in (*self._view.other_tasks.values(), *of_jobs):
+            if task.node is not None and task.status.holds:
+                name = task.node.name
+                held[name] = plus(held.get(name, self._zero), task.resreq)
+        return held
+
+    def _enter(self, node: NodeState) -> None:
+        if not _is_in_service(node):
+            self._out_of_service[node.name] = node
+            return
+        left = node.allocatable
+        others = self._others.get(node.name)
+        if others is not None:
+            left = tuple([max(0, amount) for amount in minus(left, others)])
+        self._of_node[node.name] = left
+        self._sum = plus(self._sum, left)
+
+    def _leave(self, name: str) -> None:
+        self._out_of_service.pop(name, None)
+        known = self._of_node.pop(name, None)
+        if known is not None:
+            self._sum = minus(self._sum, known)
+
+
+def _is_of_queue(task: TaskState) -> bool:
+    return task.job is not None and task.job.queue is not None
+
+
+def _is_in_service(node: NodeState) -> bool:
+    info = node.info
+    return not (
+        info.unschedulable
+        or info.conditions.get("Ready", "True") != "True"
+        or info.conditions.get("NetworkUnavailable", "False") != "False"
+    )

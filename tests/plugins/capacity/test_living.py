@@ -1,0 +1,78 @@
+"""What capacity keeps from cycle to cycle decides what it would decide opened anew."""
+
+from __future__ import annotations
+
+from random import Random
+
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.plugins.capacity.worlds import amount, capacity_config, crowded, job
+
+from batchsched import (
+    NodeInfo,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    next_snapshot,
+)
+
+ORDERS = st.sampled_from(
+    [["reclaim", "allocate", "backfill"], ["allocate", "reclaim", "preempt"], ["allocate"]]
+)
+
+
+def foreign(number: int, node: str, cpus: int) -> TaskInfo:
+    return TaskInfo(
+        uid=f"foreign-{number}",
+        name=f"foreign-{number}",
+        resreq=amount(cpus),
+        status=TaskStatus.RUNNING,
+        node_name=node,
+    )
+
+
+def disturbed(snapshot: Snapshot, random: Random, number: int) -> Snapshot:
+    """The same cluster after something happened that has nothing to do with the scheduler."""
+    nodes, jobs = list(snapshot.nodes), list(snapshot.jobs)
+    one = random.randrange(len(nodes))
+    node: NodeInfo = nodes[one]
+    match random.randrange(7):
+        case 0:
+            nodes[one] = evolve(node, unschedulable=not node.unschedulable)
+        case 1:
+            nodes.append(evolve(node, name=f"more-{number}"))
+        case 2 if jobs:
+            jobs.pop(random.randrange(len(jobs)))
+        case 3 if jobs:
+            jobs.append(job(random.choice(jobs).queue, f"new-{number}", random.randrange(1, 3)))
+        case 4:
+            others = (*snapshot.other_tasks, foreign(number, node.name, random.randrange(3)))
+            return evolve(snapshot, other_tasks=others)
+        case 5:
+            return evolve(snapshot, other_tasks=snapshot.other_tasks[:-1])
+        case 6 if jobs:
+            where = random.randrange(len(jobs))
+            tasks = [evolve(task, priority=task.priority + 1) for task in jobs[where].tasks]
+            jobs[where] = evolve(jobs[where], tasks=tasks, queue=random.choice(jobs).queue)
+        case _:
+            pass
+    return evolve(snapshot, nodes=nodes, jobs=jobs)
+
+
+@settings(max_examples=25)
+@given(crowded(states=True), ORDERS, st.integers(0, 99))
+def test_cycles_on_a_living_cluster_are_those_from_scratch(
+    snapshot: Snapshot, actions: list[str], seed: int
+) -> None:
+    config = SchedulerConfig.from_mapping(capacity_config(*actions))
+    warm, cold = Scheduler(config, warm=True), Scheduler(config)
+    random = Random(seed)
+    for cycle in range(5):
+        result = cold.schedule(snapshot)
+        assert warm.schedule(snapshot) == result
+        snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
+        for step in range(random.randrange(3)):
+            snapshot = disturbed(snapshot, random, 10 * cycle + step)
