@@ -408,3 +408,26 @@ def test_the_order_of_objects_plays_no_part_in_notices():
     queues = [queue("q", parent="a"), queue("r", parent="b", reclaimable=False)]
     expected = read(*pods, pod_groups=groups, queues=queues)
     assert expected == read(*pods[::-1], pod_groups=groups[::-1], queues=queues[::-1])
+
+
+def test_a_node_whose_pods_hold_more_than_it_has_is_noticed_and_full_in_that_alone():
+    """Devices that fail are taken out of `status.allocatable` while pods still use them."""
+    runs = pod(
+        containers=[container({"cpu": "1", "nvidia.com/gpu": "2"})], nodeName="n1", status=RUNNING
+    )
+    waits = pod("p2", containers=[container({"cpu": "1"})])
+    asks = pod("p3", containers=[container({"cpu": "1", "nvidia.com/gpu": "1"})])
+    broken = node(cpu="8", **{"nvidia.com/gpu": "1"})
+    snapshot, notices = read(runs, waits, asks, nodes=[broken])
+    notice = only(notices)
+    assert (notice.code, notice.kind, notice.field, notice.examples, notice.count) == (
+        NoticeCode.NODE_OVERCOMMITTED,
+        "Node",
+        "status.allocatable['nvidia.com/gpu']",
+        ("n1",),
+        1,
+    )
+    assert "takes no pods that ask for it" in notice.consequence
+    result = schedule(snapshot)
+    assert [bind.task_uid for bind in result.binds] == [task(snapshot, "p2").uid]
+    assert task(snapshot, "p3").uid in result.pending

@@ -174,8 +174,19 @@ def test_gang_incomplete_where_the_turn_was_undone() -> None:
         f"fewer than the 3 tasks that must start together fit at once; {TOO_LARGE}"
     )
     assert result.pending["j-3"].text == (
-        "fewer than the 3 tasks that must start together fit at once; 1/1 nodes are available; "
-        f"{TOO_LARGE}"
+        "fewer than the 3 tasks that must start together fit at once; alone it could start on "
+        f"1 of 1 nodes; {TOO_LARGE}"
+    )
+
+
+def test_the_condition_of_a_gang_whose_turn_was_undone_tells_how_far_it_came() -> None:
+    snapshot = cluster([node("n1", "2C2G")], job("j", "1C1G", "1C1G", "1C1G"))
+    result = scheduler(action("allocate", unready="discard")).schedule(snapshot)
+    condition = result.jobs["default/j"].condition
+    assert condition is not None
+    assert condition.message == (
+        "0 of the 3 tasks that must start together are ready; 2 had a place, taken back since not "
+        f"enough others had one; no node had room for task 'j-3' beside them; {TOO_LARGE}"
     )
 
 

@@ -396,3 +396,10 @@ class TestWhatIsRecorded:
         with of.statement(is_trial=True) as statement:
             statement.allocate(of.task("b-2"), of.node("n1"))
         assert of.rolled_back == {}
+
+
+def test_a_notebook_shows_what_is_idle_on_each_node() -> None:
+    snapshot = cluster([node("n1", "2C2G"), node("n2", "4C8G")])
+    html = opened(snapshot, PLUGINS)._repr_html_()
+    assert "2 nodes" in html
+    assert "<td>n2</td><td>0</td><td>cpu 4, memory 8 GiB</td>" in html

@@ -197,6 +197,8 @@ class PendingReason:
     def text(self) -> str:
         """The reason in one line."""
         tally = "" if self.tally is None else self.tally.text
+        if self.why is WhyPending.GANG_INCOMPLETE and self.tally and self.tally.available:
+            tally = f"alone it could start on {self.tally.available} of {self.tally.total} nodes"
         parts = [self.detail, tally]
         if self.why is WhyPending.NO_NODE:
             parts.reverse()

@@ -52,7 +52,7 @@ class PendingReasons:
         self._session = session
         self._gangs = GangNeeds(session)
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
-        self._texts: dict[int | str, str] = {}
+        self._tallies: dict[int | str, NodeTally] = {}
 
     @cached_property
     def _held_room(self) -> HeldRoom:
@@ -63,21 +63,30 @@ class PendingReasons:
         if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
             return condition
         parts = [condition.message]
+        undone = sum(
+            task.uid in self._session.rolled_back for task in job.having(TaskStatus.PENDING)
+        )
+        if undone:
+            parts.append(f"{undone} had a place, taken back since not enough others had one")
         for task in job.tasks:
             if task.status is TaskStatus.PENDING and task.uid in self._session.unplaced:
-                parts.append(self._text_of_tally(task))
+                parts.append(self._text_of_failure(task, "beside them" if undone else "then"))
                 break
         need = self._gangs.of(job)
         if need is not None:
             parts.append(need.text)
         return evolve(condition, message="; ".join(parts)) if len(parts) > 1 else condition
 
-    def _text_of_tally(self, task: TaskState) -> str:
+    def _text_of_failure(self, task: TaskState, when: str) -> str:
+        """Say why a task found no node when it was tried, as far as that can still be seen."""
         kind = self._kind_of(task)
-        known = self._texts.get(kind)
-        if known is None:
-            known = self._texts[kind] = self._session.tally(task).text
-        return known
+        tally = self._tallies.get(kind)
+        if tally is None:
+            tally = self._tallies[kind] = self._session.tally(task)
+        if tally.available:
+            # There is room now that the others have given up theirs; there was none then.
+            return f"no node had room for task {task.info.display_name!r} {when}"
+        return tally.text
 
     def _kind_of(self, task: TaskState) -> int | str:
         """Return what tells tasks apart that may get different tallies."""

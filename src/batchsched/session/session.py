@@ -13,8 +13,10 @@ from typing import ClassVar
 from attrs import evolve
 
 from batchsched.errors import StatementError, UnknownNameError
+from batchsched.model.amounts import shown_amount
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.eligibility import Unmet, unmet_dependencies
+from batchsched.model.html import html_table
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -154,6 +156,23 @@ class Session:
             f"<Session: {len(self.nodes)} nodes, {len(self.queues)} queues, {len(self.jobs)} jobs, "
             f"{tasks} tasks; {len(self.binds)} bound, {len(self.evictions)} evicted>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table of the nodes and what is idle there now, for notebooks."""
+        names = self.ledger.dimensions.names
+        rows = (
+            (
+                node.name,
+                len(node.tasks),
+                ", ".join(
+                    f"{name} {shown_amount(name, amount)}"
+                    for name, amount in zip(names, node.idle, strict=True)
+                ),
+            )
+            for node in self.nodes
+        )
+        header = ("node", "tasks", "idle")
+        return html_table(repr(self).strip("<>"), header, rows, count=len(self.nodes))
 
     # Opening
 
