@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.living import Life, apply_plainly, events_to_build
@@ -24,6 +24,7 @@ from batchsched import (
     PluginError,
     Queue,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -36,7 +37,9 @@ from batchsched.fast import VectorisedPlacement
 from batchsched.live import (
     Cluster,
     EndedJobsRemoved,
+    Event,
     JobArrived,
+    QueueChanged,
     TaskSucceeded,
     TimePassed,
 )
@@ -291,6 +294,54 @@ def test_law_plugins_of_a_user_decide_as_from_scratch(seed: int, keeps: bool) ->
         {"actions": "reclaim, allocate, backfill, preempt", "tiers": tiers}, registry=registry
     )
     scheduler = Scheduler(config, registry)
+    cluster = Cluster(life.start())
+    live = scheduler.attach(cluster)
+    for _ in range(5):
+        go_on(life, cluster, scheduler, live)
+
+
+class LifeWithTimes(Life):
+    """Jobs have estimates and deadlines, and queues are a tree."""
+
+    def start(self) -> Snapshot:
+        random = self.random
+        queues = [
+            Queue(name="top", weight=2, priority=random.choice((0, 1))),
+            *(Queue(name=name, parent="top", weight=random.choice((1, 3))) for name in "ab"),
+            Queue(name="c", limit=ResourceLimit(milli_cpu=random.choice((2000, 9000)))),
+        ]
+        return evolve(super().start(), queues=queues, jobs=[self.job(0) for _ in range(5)])
+
+    def job(self, now: float) -> JobInfo:
+        random = self.random
+        job: JobInfo = evolve(
+            super().job(now),
+            estimate=random.choice((None, 3.0, 20.0)),
+            max_wait=random.choice((None, 1.0, 10.0)),
+        )
+        return job
+
+    def _of_queues(self, snapshot: Snapshot) -> list[Event]:
+        random = self.random
+        changed = random.choice(snapshot.queues)
+        if random.random() > 0.2 or changed.parent is None:
+            return []
+        return [QueueChanged(evolve(changed, weight=random.choice((1, 2, 3))))]
+
+
+@settings(max_examples=10)
+@given(
+    seed=seeds,
+    orders=st.lists(st.sampled_from(["sla", "sjf", "las", "fcfs"]), min_size=1, unique=True),
+    shares=st.sampled_from(["proportion", "capacity"]),
+)
+def test_law_plugins_of_time_and_trees_of_queues_decide_as_from_scratch(
+    seed: int, orders: list[str], shares: str
+) -> None:
+    life = LifeWithTimes(seed)
+    tiers = [{"plugins": [{"name": name} for name in (*orders, "gang", "predicates", shares)]}]
+    actions = "allocate, backfill, preempt, reclaim, reserve"
+    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": actions, "tiers": tiers}))
     cluster = Cluster(life.start())
     live = scheduler.attach(cluster)
     for _ in range(5):

@@ -7,6 +7,7 @@ from attrs import frozen
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState
@@ -36,6 +37,9 @@ class FcfsPlugin:
 
 
 class _InOrder:
+    def resume(self, _changes: Changes, /) -> bool:
+        return True  # it keeps nothing
+
     def job_order_key(self, job: JobState, /) -> float:
         return job.info.creation_time
 

@@ -8,6 +8,7 @@ from attrs import frozen
 
 from batchsched.model.cluster import TaskInfo
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import JobState
 
@@ -41,13 +42,16 @@ class LasPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _LeastAttained(self, view.now)
+        return _LeastAttained(self, view)
 
 
 class _LeastAttained:
-    def __init__(self, plugin: LasPlugin, now: float) -> None:
+    def __init__(self, plugin: LasPlugin, view: SessionView) -> None:
         self._plugin = plugin
-        self._now = now
+        self._view = view
+
+    def resume(self, _changes: Changes, /) -> bool:
+        return True  # it keeps nothing
 
     def job_order_key(self, job: JobState, /) -> float:
         service = sum(self._service(task.info) for task in job.tasks)
@@ -55,7 +59,7 @@ class _LeastAttained:
         return bisect_right(levels, service) if levels else service
 
     def _service(self, task: TaskInfo) -> float:
-        seconds = task.seconds_held(self._now)
+        seconds = task.seconds_held(self._view.now)
         match self._plugin.resource:
             case "time":
                 return seconds

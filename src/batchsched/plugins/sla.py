@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
@@ -42,19 +43,22 @@ class SlaPlugin:
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Claims(self, view.now) if self.claims else _BySlack(self, view.now)
+        return _Claims(self, view) if self.claims else _BySlack(self, view)
 
 
 class _BySlack:
-    def __init__(self, plugin: SlaPlugin, now: float) -> None:
+    def __init__(self, plugin: SlaPlugin, view: SessionView) -> None:
         self._plugin = plugin
-        self._now = now
+        self._view = view
+
+    def resume(self, _changes: Changes, /) -> bool:
+        return True  # it keeps nothing
 
     def job_order_key(self, job: JobState, /) -> tuple[int, float]:
         start_by = job.info.start_by
         if start_by is None:
             return 1, 0.0
-        is_too_late = start_by < self._now
+        is_too_late = start_by < self._view.now
         return (2 if is_too_late and not self._plugin.late_first else 0), start_by
 
 
@@ -74,7 +78,7 @@ class _Claims(_BySlack):
             return Verdict.PASS
         is_urgent = (
             mine.info.start_by is not None
-            and mine.info.start_by - self._now < self._plugin.urgent
+            and mine.info.start_by - self._view.now < self._plugin.urgent
             and other.info.start_by is None
         )
         difference = other.info.priority - mine.info.priority - is_urgent

@@ -154,9 +154,10 @@ def next_snapshot(
 
 def _kept(items: Iterable[T]) -> Iterable[T]:
     """Return what can be gone through twice, or what is no collection, to be refused."""
-    is_one = isinstance(items, (str, tuple, list)) or is_mapping(items)
-    return items if is_one or not _is_iterable(items) else list(items)
+    return list(items) if _is_gone_through_once(items) else items
 
 
-def _is_iterable(given: object) -> bool:
+def _is_gone_through_once(given: object) -> bool:
+    if isinstance(given, (str, tuple, list)) or is_mapping(given):
+        return False
     return isinstance(given, Iterable)
