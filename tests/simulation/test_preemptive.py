@@ -183,14 +183,6 @@ def test_what_can_never_be_placed_ends_the_run_and_is_named() -> None:
         assert run.jobs["outcome"] == ["never started"]
 
 
-def test_dependencies_are_refused_where_they_are_not_known() -> None:
-    first = Job(id=1, submit=0, run=5, processors=1)
-    jobs = [first, Job(id=2, submit=0, run=5, processors=1, after=1)]
-    for policy in (Srtf(), SrtfInRounds()):
-        with pytest.raises(SimulationError, match="knows no jobs that follow others"):
-            simulate(Workload(jobs).on(nodes=2), policy)
-
-
 def test_rounds_need_a_length() -> None:
     with pytest.raises(SimulationError, match=r"SrtfInRounds.length: expected seconds above 0"):
         SrtfInRounds(length=0)

@@ -24,6 +24,15 @@ from batchsched.simulation.deciding import DecidingPolicy, RunningJob, View, Wai
 from batchsched.simulation.easy import Easy
 from batchsched.simulation.generation import generate
 from batchsched.simulation.in_order import Fcfs, ShortestFirst
+from batchsched.simulation.incidents import (
+    Incident,
+    JobCancelled,
+    JobFailed,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    QueueSet,
+)
 from batchsched.simulation.metrics import Jobs, Metrics, Part, Percent, Seconds
 from batchsched.simulation.outcome import Engine, Interval, Outcome
 from batchsched.simulation.placement import Consolidated, FirstFit, Nodes, Placement
@@ -78,9 +87,12 @@ __all__ = [
     "Executor",
     "Fcfs",
     "FirstFit",
+    "Incident",
     "Increments",
     "Interval",
     "Job",
+    "JobCancelled",
+    "JobFailed",
     "JobId",
     "Jobs",
     "LastTwo",
@@ -88,6 +100,9 @@ __all__ = [
     "Machine",
     "Metrics",
     "NoCost",
+    "NodeDown",
+    "NodeDrained",
+    "NodeUp",
     "Nodes",
     "Outcome",
     "Pair",
@@ -100,6 +115,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Problem",
+    "QueueSet",
     "Requested",
     "Row",
     "Run",

@@ -78,7 +78,10 @@ ABOUT: Mapping[str, str] = {
     "jain_queue": "Jain's index of the queues' mean bounded slowdowns",
     "ended_at_request": "jobs that were ended because their requested time was over",
     "unfinished": "jobs that never ended, which no other figure counts",
+    "cancelled": "jobs that were cancelled, which no figure but those of all jobs counts",
+    "failed": "jobs that ended badly, which no figure but those of all jobs counts",
     "preemptions": "how often jobs were stopped to start again",
+    "lost": "processor seconds that jobs which ended held beyond their run times",
 }
 """What each figure is. Percentiles are interpolated between neighbours. A job that follows another
 counts as submitted when that one has ended, and been thought about."""
@@ -162,8 +165,14 @@ def metrics_of(
         run < would for run, would in zip(run.runs, workload.runs, strict=True)
     )
     figures["unfinished"] = len(outcome.unfinished)
+    for ending in ("cancelled", "failed"):
+        if outcome.endings:
+            figures[ending] = sum(each == ending for each in outcome.endings.values())
     if outcome.preemptions is not None:
         figures["preemptions"] = sum(outcome.preemptions)
+        figures["lost"] = sum(
+            max(0, held[job] - run.runs[job]) * workload.processors[job] for job in ended
+        )
     return Metrics(figures, tau)
 
 
@@ -196,7 +205,11 @@ def _grouped(
 
 def _counted(run: Record, warm_up: Part | None, cool_down: Part | None) -> list[int]:
     """Return the jobs that have ended, without the beginning and the end; in order."""
-    by_end = sorted((end, job) for job, end in enumerate(run.outcome.ends) if end is not None)
+    by_end = sorted(
+        (end, job)
+        for job, end in enumerate(run.outcome.ends)
+        if end is not None and job not in run.outcome.endings
+    )
     if not by_end:
         return []
     first, last = run.workload.submits[0], by_end[-1][0]

@@ -33,6 +33,8 @@ class Outcome:
     """When each job counted as submitted, if that is not as the workload says."""
     unfinished: Mapping[int, str] = field(factory=dict[int, str])
     """Why, of each job that never started or never ended."""
+    endings: Mapping[int, str] = field(factory=dict[int, str])
+    """How jobs ended that were `cancelled` or `failed`; metrics do not count them as ended."""
     predicted: Sequence[float] | None = None
     """What was believed of each job's run time as it arrived, if anything was."""
     held: Sequence[float] | None = None

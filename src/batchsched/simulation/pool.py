@@ -12,6 +12,7 @@ from math import inf
 from typing import Final, Protocol
 
 from batchsched.errors import Fault
+from batchsched.simulation.arrivals import Arrivals
 from batchsched.simulation.outcome import Outcome
 from batchsched.simulation.predictors import Corrector, Prediction, Predictor
 from batchsched.simulation.problems import PolicyError, SimulationError
@@ -204,7 +205,7 @@ def run_on_pool(
     pool = Pool(workload, runs, settings, corrector)
     scheduler = make_scheduler(pool)
     prediction = None if predictor is None else predictor.begin(workload, runs)
-    arrivals = _Arrivals(workload, pool)
+    arrivals = Arrivals(workload, lambda time, job: pool.push(time, _ARRIVAL, job, job))
     once_an_instant = settings.passes == "instant"
     progress = settings.progress
     events = pool.events
@@ -254,7 +255,7 @@ def run_on_pool(
 
 
 def _outcome_of(
-    pool: Pool, scheduler: PoolScheduler, arrivals: _Arrivals, *, predicted: bool
+    pool: Pool, scheduler: PoolScheduler, arrivals: Arrivals, *, predicted: bool
 ) -> Outcome:
     return Outcome(
         starts=pool.started_at,
@@ -288,57 +289,3 @@ def _checked(prediction: Prediction, job: int, workload: Workload) -> float:
             ]
         )
     return seconds
-
-
-class _Arrivals:
-    """Which jobs arrive when: as the log says, and some not before others have ended."""
-
-    def __init__(self, workload: Workload, pool: Pool) -> None:
-        self._workload = workload
-        self._submit = workload.submits
-        self._pool = pool
-        self._next = 0
-        self._last = -1
-        self._followers = dict[int, list[int]]()
-        self._after = workload.after if workload.has_dependencies else None
-        self.eligible: list[float | None] | None = None
-        """When each job counted as submitted, if jobs wait for others."""
-        if self._after is not None:
-            self._think = workload.think
-            self.eligible = list(workload.submits)
-            places = {each: index for index, each in enumerate(workload.ids)}
-            for job, after in enumerate(self._after):
-                if after is not None:
-                    self._followers.setdefault(places[after], []).append(job)
-                    self.eligible[job] = None
-
-    def is_last_known(self, job: int) -> bool:
-        return job == self._last
-
-    def push_next(self) -> None:
-        """Make events of all arrivals of the next instant; the last of them brings the next."""
-        submit, after = self._submit, self._after
-        place = self._next
-        count = len(submit)
-        instant = None
-        while place < count and (instant is None or submit[place] == instant):
-            if after is None or after[place] is None:
-                instant = submit[place]
-                self._pool.push(instant, _ARRIVAL, place, place)
-                self._last = place
-            place += 1
-        self._next = place
-
-    def push_followers(self, job: int, now: float) -> None:
-        """Make events of the arrivals of the jobs that have waited for this one to end."""
-        if self.eligible is not None:
-            for follower in self._followers.get(job, ()):
-                time = max(self._submit[follower], now + self._think[follower])
-                self.eligible[follower] = time
-                self._pool.push(time, _ARRIVAL, follower, follower)
-
-    def why_never(self, job: int) -> str | None:
-        """Say why a job has never arrived, if it has not."""
-        if self.eligible is None or self.eligible[job] is not None:
-            return None
-        return f"it follows job {self._workload.after[job]!r}, which has not ended"

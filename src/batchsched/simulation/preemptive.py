@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from math import ceil, inf
 from operator import itemgetter
 
 from attrs import field, frozen
 
-from batchsched.errors import Fault
+from batchsched.simulation.arrivals import Arrivals
 from batchsched.simulation.costs import Cost, NoCost
 from batchsched.simulation.outcome import Interval, Outcome
 from batchsched.simulation.placement import FirstFit, Placement
 from batchsched.simulation.policy import Policy
-from batchsched.simulation.problems import SimulationError
 from batchsched.simulation.settings import Settings
 from batchsched.simulation.workload import Workload
 
@@ -39,10 +39,6 @@ class _Preemptive(Policy):
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate the policy on the workload's nodes."""
-        if workload.has_dependencies:
-            raise SimulationError(
-                [Fault("workload", f"{type(self).__name__} knows no jobs that follow others")]
-            )
         return _Simulation(workload, runs, settings, self).run()
 
     @abstractmethod
@@ -211,6 +207,9 @@ class _Simulation:
             for size, labels in zip(workload.processors, workload.labels, strict=True)
         ]
         count = len(workload)
+        self._coming: list[tuple[float, int]] = []
+        """When which jobs arrive, as far as that is known; a heap."""
+        self._arrivals = Arrivals(workload, lambda time, job: heappush(self._coming, (time, job)))
         self._starts: list[float | None] = [None] * count
         self._ends: list[float | None] = [None] * count
         self._preemptions = [0] * count
@@ -220,13 +219,14 @@ class _Simulation:
         self._since = dict[int, float]()
 
     def run(self) -> Outcome:
-        submits = self._workload.submits
         remaining = self._progress.remaining
-        arrived, now, looks_again = 0, 0.0, inf
+        coming, arrivals = self._coming, self._arrivals
+        now, looks_again = 0.0, inf
         ended = 0
+        arrivals.push_next()
         while True:
             first_end = min((now + remaining[job] for job in self._running), default=inf)
-            arrival = submits[arrived] if arrived < len(submits) else inf
+            arrival = coming[0][0] if coming else inf
             time = min(first_end, arrival, looks_again)
             if time == inf:
                 break
@@ -237,22 +237,25 @@ class _Simulation:
                 self._end(job, time)
                 ended += 1
                 if self._settings.progress is not None and ended % 1000 == 0:
-                    self._settings.progress(ended, len(submits))
-            while arrived < len(submits) and submits[arrived] == time:
-                self._order.arrived(arrived)
-                arrived += 1
+                    self._settings.progress(ended, len(self._ends))
+            while coming and coming[0][0] == time:
+                _, job = heappop(coming)
+                self._order.arrived(job)
+                if arrivals.is_last_known(job):
+                    arrivals.push_next()
             self._work(time - now)
             now = time
             self._place(now)
             looks_again = self._order.placed(self._running, now)
         if self._settings.progress is not None:
-            self._settings.progress(ended, len(submits))
+            self._settings.progress(ended, len(self._ends))
         return self._outcome()
 
     def _end(self, job: int, now: float) -> None:
         del self._running[job]
         self._order.ended(job)
         self._ends[job] = now
+        self._arrivals.push_followers(job, now)
         self._intervals.append((job, self._since.pop(job), now))
 
     def _work(self, seconds: float) -> None:
@@ -294,8 +297,10 @@ class _Simulation:
             held=held,
             preemptions=self._preemptions,
             intervals=sorted(self._intervals),
+            eligible=self._arrivals.eligible,
             unfinished={
-                job: f"its {self._workload.processors[job]} processors cannot be had on "
+                job: self._arrivals.why_never(job)
+                or f"its {self._workload.processors[job]} processors cannot be had on "
                 f"{self._machine}, even when nothing else runs"
                 for job, end in enumerate(self._ends)
                 if end is None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from math import ceil, floor, inf
 
 from attrs import field, frozen
 
 from batchsched.errors import Fault
+from batchsched.simulation.arrivals import Arrivals
 from batchsched.simulation.costs import ByDistance, Cost
 from batchsched.simulation.outcome import Interval, Outcome
 from batchsched.simulation.placement import Consolidated, Placement
@@ -49,10 +51,6 @@ class SrtfInRounds(Policy):
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate the rounds on the workload's nodes."""
-        if workload.has_dependencies:
-            raise SimulationError(
-                [Fault("workload", "SrtfInRounds knows no jobs that follow others")]
-            )
         return _Rounds(workload, runs, settings, self).run()
 
     def __str__(self) -> str:
@@ -80,27 +78,34 @@ class _Rounds:
         self._preemptions = [0] * count
         self._made_up: list[float] = [0] * count
         self._intervals: list[Interval] = []
+        self._coming: list[tuple[float, int]] = []
+        """When which jobs arrive, as far as that is known; a heap."""
+        self._arrivals = Arrivals(workload, lambda time, job: heappush(self._coming, (time, job)))
         self._waiting: list[int] = []
         # Where each job that runs is, and since when; in order of their starts.
         self._running = dict[int, tuple[Sequence[tuple[int, int]], float]]()
 
     def run(self) -> Outcome:
-        submits = self._workload.submits
         remaining = self._remaining
-        arrived, ended = 0, 0
-        now = submits[0] if submits else 0.0
-        while ended < len(submits):
+        coming, arrivals = self._coming, self._arrivals
+        ended, count = 0, len(self._ends)
+        arrivals.push_next()
+        now = coming[0][0] if coming else 0.0
+        while ended < count:
             for job in [job for job in self._running if remaining[job] < 0]:
                 self._ends[job] = now
                 self._stop(job, now)
+                arrivals.push_followers(job, now)
                 ended += 1
                 if self._settings.progress is not None and ended % 1000 == 0:
-                    self._settings.progress(ended, len(submits))
-            while arrived < len(submits) and submits[arrived] <= now:
-                self._waiting.append(arrived)
-                arrived += 1
+                    self._settings.progress(ended, count)
+            while coming and coming[0][0] <= now:
+                _, job = heappop(coming)
+                self._waiting.append(job)
+                if arrivals.is_last_known(job):
+                    arrivals.push_next()
             changed = self._decide(now)
-            arrival = submits[arrived] if arrived < len(submits) else inf
+            arrival = coming[0][0] if coming else inf
             rounds = 1 if changed else self._rounds_until_a_change(now, arrival)
             if rounds == inf:
                 break
@@ -109,7 +114,7 @@ class _Rounds:
                 remaining[job] -= passed
             now += passed
         if self._settings.progress is not None:
-            self._settings.progress(ended, len(submits))
+            self._settings.progress(ended, count)
         return self._outcome()
 
     def _stop(self, job: int, now: float) -> None:
@@ -171,8 +176,10 @@ class _Rounds:
             held=held,
             preemptions=self._preemptions,
             intervals=sorted(self._intervals),
+            eligible=self._arrivals.eligible,
             unfinished={
-                job: f"its {self._workload.processors[job]} processors cannot be had on "
+                job: self._arrivals.why_never(job)
+                or f"its {self._workload.processors[job]} processors cannot be had on "
                 f"{self._machine}, even when nothing else runs"
                 for job, end in enumerate(self._ends)
                 if end is None

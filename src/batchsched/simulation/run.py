@@ -49,9 +49,9 @@ class Run(Record):
             "user": workload.users,
             "queue": workload.queues,
             "outcome": [
-                _outcome(start, end, ended_early=run < would)
-                for start, end, run, would in zip(
-                    outcome.starts, outcome.ends, self.runs, workload.runs, strict=True
+                outcome.endings.get(job) or _outcome(start, end, ended_early=run < would)
+                for job, (start, end, run, would) in enumerate(
+                    zip(outcome.starts, outcome.ends, self.runs, workload.runs, strict=True)
                 )
             ],
         }

@@ -19,7 +19,8 @@ class Ties:
     """The order of what happens at one instant, which no log and no paper says and which decides.
 
     On the log KTH-SP2 the mean bounded slowdown of EASY moves by some percent with this alone; see
-    `Run.tie_sensitivity`. The default is the order behind the published results.
+    `Run.tie_sensitivity`. The default is the order behind the published results. Incidents (see
+    `Scheduled.incidents`) come before all that is named here.
 
     >>> print(Ties())
     jobs that end as expected release first; correction, arrival, end, promise; then in order of id

@@ -195,13 +195,13 @@ def test_law_p5_every_plan_fits_with_all_that_its_cycle_starts(
 
 
 @settings(max_examples=40)
-@given(seeds, st.sampled_from([1, 2, "all"]))
+@given(seeds, st.sampled_from([1, "all"]))
 def test_the_same_moment_decided_again_starts_nothing_and_keeps_all_plans(
     seed: int, depth: Any
 ) -> None:
-    """Of jobs whose tasks are alike.
+    """Of jobs whose tasks are alike, with one plan or a plan for each job.
 
-    Of unlike ones, a job for which no places were found at first may find some beside what is kept,
+    Otherwise a job for which no places were found at first may find some beside what is kept,
     for placing is greedy; it comes first then, and with it there may be `depth` plans already.
     """
     for snapshot, result in run(seed, alike=True, depth=depth).cycles:

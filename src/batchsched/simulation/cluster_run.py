@@ -1,0 +1,403 @@
+"""One simulation of a scheduler on a living cluster: events, cycles, and what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+from attrs import evolve, frozen
+
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.live import (
+    Cluster,
+    JobArrived,
+    JobRemoved,
+    NodeAdded,
+    NodeChanged,
+    NodeRemoved,
+    QueueAdded,
+    QueueChanged,
+    TaskGone,
+    TaskSucceeded,
+    TimePassed,
+)
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.resources import Resource
+from batchsched.model.result import CycleResult
+from batchsched.scheduler import Scheduler
+from batchsched.simulation.arrivals import Arrivals
+from batchsched.simulation.costs import Cost
+from batchsched.simulation.incidents import (
+    Incident,
+    JobCancelled,
+    JobFailed,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+)
+from batchsched.simulation.outcome import Interval, Outcome
+from batchsched.simulation.problems import PolicyError
+from batchsched.simulation.randomness import RandomNumbers
+from batchsched.simulation.settings import Settings
+from batchsched.simulation.workload import Machine, Workload
+
+__all__ = ["ClusterTerms", "queue_of", "simulate_cluster"]
+
+CPU: Final = 1000
+"""A processor of the workload, in thousandths of a cpu."""
+QUEUE: Final = "default"
+"""The queue of jobs that have none."""
+MOST_CYCLES: Final = 100
+"""How many cycles may follow one another at one instant because of evictions."""
+
+
+@frozen(kw_only=True)
+class ClusterTerms:
+    """What is simulated besides the workload; see `Scheduled`."""
+
+    config: SchedulerConfig
+    queues: Sequence[Queue]
+    checkpoint: float | None
+    restart_cost: Cost
+    incidents: Sequence[Incident]
+    resubmit_failed: bool
+
+
+def simulate_cluster(
+    workload: Workload, runs: Sequence[float], settings: Settings, terms: ClusterTerms
+) -> Outcome:
+    """Run a workload, whose jobs run for the given times, and return what came of it."""
+    return _Simulation(workload, runs, settings, terms).run()
+
+
+def queue_of(queue: object) -> str:
+    """Return the name of the queue in which jobs are that name this one."""
+    return QUEUE if queue is None else str(queue)
+
+
+_ARRIVAL: Final = 0
+_END: Final = 1
+_PLANNED: Final = 2
+_DUE: Final = 3
+_INCIDENT: Final = 4
+_KINDS: Final = {"arrival": _ARRIVAL, "end": _END, "promise": _PLANNED}
+
+
+class _Simulation:
+    def __init__(
+        self, workload: Workload, runs: Sequence[float], settings: Settings, terms: ClusterTerms
+    ) -> None:
+        assert workload.machine is not None
+        self._workload = workload
+        # Columns are made anew whenever a workload is asked for them.
+        self._requested = workload.requested
+        self._users = workload.users
+        self._job_queues = workload.queues
+        self._labels = workload.labels
+        self._runs = runs
+        self._settings = settings
+        self._checkpoint = terms.checkpoint
+        self._machine = workload.machine
+        queues = terms.queues or tuple(
+            Queue(name=name)
+            for name in sorted({queue_of(queue) for queue in workload.queues} | {QUEUE})
+        )
+        self._terms = terms
+        self._nodes = _nodes(workload.machine)
+        self._cluster = Cluster(nodes=self._nodes, queues=queues)
+        self._live = Scheduler(terms.config).attach(self._cluster)
+        count = len(workload)
+        self._tasks: list[tuple[str, ...]] = [()] * count
+        self._job_of = dict[str, int]()
+        self._bound = [0] * count
+        self._remaining = list(runs)
+        self._since = dict[int, float]()
+        # How often each job was stopped; ends that were expected before are void.
+        self._stopped = [0] * count
+        self._restarting = dict[int, float]()
+        """What jobs that run do first, in seconds, for they were stopped before."""
+        self._names = [f"{job:0{len(str(count))}}" for job in range(count)]
+        self._job_with = {each: job for job, each in enumerate(workload.ids)}
+        self._endings = dict[int, str]()
+        self._arrivals = Arrivals(
+            workload, lambda time, job: self._push(time, _ARRIVAL, job, 0, sequence=job)
+        )
+        self._starts: list[float | None] = [None] * count
+        self._ends: list[float | None] = [None] * count
+        self._intervals: list[Interval] = []
+        self._events: list[tuple[float, int, int, int, int, int]] = []
+        self._sequence = count
+        self._ranks = {
+            _KINDS[kind]: rank for rank, kind in enumerate(settings.ties.order) if kind in _KINDS
+        }
+        self._ranks |= {_DUE: -1, _INCIDENT: -2}
+        seed = settings.ties.seed
+        self._due_first = settings.ties.due_first and seed is None
+        self._random = None if seed is None else RandomNumbers(seed).bits
+        self._wakes_at: float | None = None
+
+    def run(self) -> Outcome:
+        workload, progress = self._workload, self._settings.progress
+        once_an_instant = self._settings.passes == "instant"
+        for number, incident in enumerate(self._terms.incidents):
+            self._push(incident.at, _INCIDENT, number, 0)
+        self._arrivals.push_next()
+        ended = 0
+        pending = False
+        while self._events:
+            now, _, _, kind, job, stopped = heappop(self._events)
+            if kind == _INCIDENT:
+                self._happen(self._terms.incidents[job], now)
+                pending = True
+            elif kind == _ARRIVAL:
+                if self._arrivals.is_last_known(job):
+                    self._arrivals.push_next()
+                if job not in self._endings:
+                    self._arrive(job, now)
+                    pending = True
+            elif kind == _DUE and self._stopped[job] == stopped:
+                self._release(job, now)
+            elif kind == _END and self._stopped[job] == stopped:
+                self._end(job, now)
+                pending = True
+                ended += 1
+                if progress is not None and ended % 1000 == 0:
+                    progress(ended, len(workload))
+            elif kind == _PLANNED and self._wakes_at == now:
+                self._cluster.apply(TimePassed(now))
+                self._wakes_at = None
+                pending = True
+            if pending and not (once_an_instant and self._events and self._events[0][0] == now):
+                pending = False
+                self._decide(now)
+        if progress is not None:
+            progress(ended, len(workload))
+        return self._outcome()
+
+    def _push(
+        self, time: float, kind: int, job: int, stopped: int, *, sequence: int | None = None
+    ) -> None:
+        if sequence is None:
+            self._sequence = sequence = self._sequence + 1
+        rank = self._ranks[kind] if self._random is None else self._random()
+        heappush(self._events, (time, rank, sequence, kind, job, stopped))
+
+    # Events
+
+    def _arrive(self, job: int, now: float) -> None:
+        workload, machine = self._workload, self._machine
+        name = self._names[job]
+        sizes = list(_task_sizes(workload.processors[job], machine))
+        width = len(str(len(sizes)))
+        uids = tuple(f"{name}-{number:0{width}}" for number in range(len(sizes)))
+        tasks = [
+            TaskInfo(uid=uid, name=uid, resreq=Resource(milli_cpu=CPU * size))
+            for uid, size in zip(uids, sizes, strict=True)
+        ]
+        user = self._users[job]
+        info = JobInfo(
+            name=name,
+            queue=queue_of(self._job_queues[job]),
+            min_available=len(tasks),
+            creation_time=now,
+            tasks=tasks,
+            user="" if user is None else str(user),
+            estimate=self._requested[job],
+            labels=self._labels[job],
+        )
+        self._tasks[job] = uids
+        self._job_of.update(dict.fromkeys(uids, job))
+        self._cluster.apply(TimePassed(now), JobArrived(info))
+
+    def _end(self, job: int, now: float) -> None:
+        if job in self._since:
+            self._release(job, now)
+        self._ends[job] = now
+        self._arrivals.push_followers(job, now)
+
+    def _release(self, job: int, now: float) -> None:
+        """Let a job give back what it holds, before it is told to have ended."""
+        events = [TaskSucceeded(uid) for uid in self._tasks[job]]
+        self._cluster.apply(TimePassed(now), *events, JobRemoved(self._uid(job)))
+        for uid in self._tasks[job]:
+            del self._job_of[uid]
+        self._intervals.append((job, self._since.pop(job), now))
+
+    def _uid(self, job: int) -> str:
+        return f"default/{self._names[job]}"
+
+    # Incidents
+
+    def _happen(self, incident: Incident, now: float) -> None:
+        self._cluster.apply(TimePassed(now))
+        match incident:
+            case JobCancelled():
+                self._cancel(self._job_with[incident.job], now)
+            case JobFailed():
+                job = self._job_with[incident.job]
+                if job in self._since and self._terms.resubmit_failed:
+                    self._interrupt(job, now)
+                elif job in self._since:
+                    self._leave(job, now, "failed")
+            case NodeDown() | NodeDrained() | NodeUp():
+                self._set_node(incident, now)
+            case _:
+                queue = incident.queue
+                is_there = queue.name in self._cluster.content.queues
+                self._cluster.apply(QueueChanged(queue) if is_there else QueueAdded(queue))
+
+    def _cancel(self, job: int, now: float) -> None:
+        if self._ends[job] is None and job not in self._endings:
+            if self._tasks[job]:
+                self._leave(job, now, "cancelled")
+            else:
+                # It is left out when it arrives.
+                self._endings[job] = "cancelled"
+                self._stopped[job] += 1
+                self._arrivals.push_followers(job, now)
+
+    def _leave(self, job: int, now: float, ending: str) -> None:
+        """Let a job be gone that has arrived and not ended."""
+        self._endings[job] = ending
+        self._stopped[job] += 1  # Its end does not come any more.
+        for uid in self._tasks[job]:
+            self._job_of.pop(uid, None)
+        if self._uid(job) in self._cluster.content.jobs:
+            self._cluster.apply(JobRemoved(self._uid(job)))
+        if job in self._since:
+            self._intervals.append((job, self._since.pop(job), now))
+        if self._starts[job] is not None:
+            self._ends[job] = now
+        self._arrivals.push_followers(job, now)
+
+    def _set_node(self, incident: NodeDown | NodeDrained | NodeUp, now: float) -> None:
+        node = self._nodes[incident.node]
+        content = self._cluster.content
+        is_there = node.name in content.nodes
+        if isinstance(incident, NodeDown):
+            if is_there:
+                uids = list(content.on_node.get(node.name, ()))
+                for job in dict.fromkeys(self._job_of[uid] for uid in uids):
+                    self._interrupt(job, now)
+                self._cluster.apply(NodeRemoved(node.name))
+        elif isinstance(incident, NodeUp):
+            self._cluster.apply(NodeChanged(node) if is_there else NodeAdded(node))
+        elif is_there:
+            self._cluster.apply(NodeChanged(evolve(node, unschedulable=True)))
+
+    def _interrupt(self, job: int, now: float) -> None:
+        """Stop a job as a whole; it waits again."""
+        if job in self._since:
+            self._stop(job, now)
+        tasks = self._cluster.content.tasks
+        placed = [uid for uid in self._tasks[job] if tasks[uid].node_name is not None]
+        self._cluster.apply(*(TaskGone(uid) for uid in placed))
+        self._bound[job] = 0
+
+    # Decisions
+
+    def _decide(self, now: float) -> None:
+        for _ in range(MOST_CYCLES):
+            cycle = self._live.schedule(reasons=False)
+            self._carry_out(cycle, now)
+            if not (cycle.evictions or cycle.pipelined or cycle.kept_promises):
+                break
+        else:
+            raise PolicyError(
+                f"at {now} s, {MOST_CYCLES} cycles one after the other evicted or promised "
+                "something: this configuration does not come to rest"
+            )
+        planned = cycle.next_start
+        if planned is not None and planned > now and planned != self._wakes_at:
+            self._wakes_at = planned
+            self._push(planned, _PLANNED, -1, 0)
+
+    def _carry_out(self, cycle: CycleResult, now: float) -> None:
+        self._cluster.carry_out(cycle)
+        for eviction in cycle.evictions:
+            job = self._job_of[eviction.task_uid]
+            if job in self._since:
+                self._stop(job, now)
+            self._bound[job] -= 1
+        for bind in cycle.binds:
+            job = self._job_of[bind.task_uid]
+            self._bound[job] += 1
+            if self._bound[job] == len(self._tasks[job]):
+                self._since[job] = now
+                if self._starts[job] is None:
+                    self._starts[job] = now
+                left = self._remaining[job]
+                if self._stopped[job]:
+                    left += self._restarts(job)
+                self._push(now + left, _END, job, self._stopped[job])
+                if self._due_first and left == self._requested[job]:
+                    self._push(now + left, _DUE, job, self._stopped[job])
+
+    def _restarts(self, job: int) -> float:
+        """Let a job begin again; return for how long it is busy with that."""
+        per_node, size = self._machine.per_node, self._workload.processors[job]
+        cost = self._terms.restart_cost.seconds(size, per_node, self._labels[job])
+        self._restarting[job] = cost
+        return cost
+
+    def _stop(self, job: int, now: float) -> None:
+        since = self._since.pop(job)
+        self._intervals.append((job, since, now))
+        self._stopped[job] += 1
+        if self._checkpoint is None:
+            return
+        worked = max(0, now - since - self._restarting.get(job, 0))
+        done = self._runs[job] - self._remaining[job] + worked
+        saved = done if not self._checkpoint else done // self._checkpoint * self._checkpoint
+        # What was saved earlier stays saved.
+        self._remaining[job] = min(self._remaining[job], self._runs[job] - saved)
+
+    def _outcome(self) -> Outcome:
+        left = [job for job, end in enumerate(self._ends) if end is None]
+        held: list[float] = [0] * len(self._ends)
+        for job, start, end in self._intervals:
+            held[job] += end - start
+        cancelled_or_failed = self._endings
+        return Outcome(
+            starts=self._starts,
+            ends=self._ends,
+            eligible=self._arrivals.eligible,
+            unfinished=dict(self._reasons(left)) if left else {},
+            endings=cancelled_or_failed,
+            held=held,
+            preemptions=[
+                stops - (job in cancelled_or_failed) for job, stops in enumerate(self._stopped)
+            ],
+            intervals=sorted(self._intervals),
+        )
+
+    def _reasons(self, jobs: Sequence[int]) -> Iterator[tuple[int, str]]:
+        cycle = self._live.schedule()
+        for job in jobs:
+            reasons = [cycle.pending[uid] for uid in self._tasks[job] if uid in cycle.pending]
+            left_out = cycle.left_out.get(self._uid(job))
+            if job in self._endings:
+                yield job, f"it was {self._endings[job]} before it started"
+            elif reasons:
+                yield job, str(reasons[0])
+            elif left_out is not None:
+                yield job, str(left_out)
+            else:
+                yield job, self._arrivals.why_never(job) or "the scheduler does not say why"
+
+
+def _nodes(machine: Machine) -> list[NodeInfo]:
+    width = len(str(machine.nodes))
+    allocatable = Resource(milli_cpu=CPU * machine.per_node)
+    return [
+        NodeInfo(name=f"node-{number:0{width}}", allocatable=allocatable)
+        for number in range(machine.nodes)
+    ]
+
+
+def _task_sizes(processors: int, machine: Machine) -> Iterator[int]:
+    whole, rest = divmod(processors, machine.per_node)
+    yield from [machine.per_node] * whole
+    if rest:
+        yield rest
