@@ -124,6 +124,30 @@ class TestOutcomes:
         doctor = self.wrong_job(condition=evolve(condition, message=message))
         expect(check_outcomes, ONE_WAITS, config, doctor, said)
 
+    @pytest.mark.parametrize(
+        ("before", "after", "said"),
+        [
+            ("1 had", "3 had", "its condition says that 3 of 2 tasks had a place"),
+            ("'g-2'", "'g-9'", "says what is so for none of its tasks: no node had room"),
+        ],
+    )
+    def test_what_a_condition_says_of_a_turn_that_was_undone(
+        self, before: str, after: str, said: str
+    ) -> None:
+        snapshot = cluster([node("n1", "2C2G")], job("g", "2C1G", "1C1G"))
+        config = policy({"name": "allocate", "arguments": {"unready": "discard"}})
+        condition = Scheduler(config).schedule(snapshot).jobs["default/g"].condition
+        assert condition is not None
+        assert before in condition.message
+        message = condition.message.replace(before, after)
+
+        def doctor(result: CycleResult) -> CycleResult:
+            outcome = result.jobs["default/g"]
+            changed = evolve(outcome, condition=evolve(condition, message=message))
+            return evolve(result, jobs={**result.jobs, "default/g": changed})
+
+        expect(check_outcomes, snapshot, config, doctor, said)
+
     def test_the_counts_of_a_job_that_is_left_out(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("b", "1C1G", minimum=2))
 

@@ -15,6 +15,8 @@ from batchsched.testing.reference.dependencies import waits_for
 
 __all__ = ["check_outcomes"]
 
+_UNDONE = re.compile(r"([0-9]+) had a place, taken back since not enough others had one(; |$)")
+_NO_ROOM = "no node had room for task "
 _NEVER = "its gang can never start: "
 """What follows is looked at by `check_reasons`."""
 _OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
@@ -98,6 +100,12 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
     if of_nodes.startswith(_NEVER):
         of_nodes = ""
     of_nodes = of_nodes.partition(f"; {_NEVER}")[0]
+    undone = _UNDONE.match(of_nodes)
+    if undone is not None:
+        of_nodes = of_nodes[undone.end() :]
+        pending = sum(task.uid in cycle.result.pending for task in job.tasks)
+        if not 0 < int(undone[1]) <= pending:
+            yield f"its condition says that {undone[1]} of {pending} tasks had a place"
     if _numbers(of_tasks) != [cycle.ready(job), job.min_available]:
         yield f"its condition says: {of_tasks}"
     reasons = {task.uid: cycle.result.pending.get(task.uid) for task in job.tasks}
@@ -114,6 +122,13 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
             yield f"its condition does not say why no node took {tried[0].uid!r}"
     elif cycle.result.planned:
         return  # nodes that plans close are not counted again here
+    elif of_nodes.startswith(_NO_ROOM):
+        if not any(
+            of_nodes.startswith(f"{_NO_ROOM}{task.display_name!r} ")
+            and recount(cycle, task).available
+            for task in tried
+        ):
+            yield f"its condition says what is so for none of its tasks: {of_nodes}"
     elif not any(of_nodes == recount(cycle, task).text for task in tried):
         yield f"its condition says what is so for none of its tasks: {of_nodes}"
 
