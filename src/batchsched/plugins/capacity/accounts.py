@@ -32,6 +32,7 @@ class Accounts:
     __slots__ = (
         *(
             "_basis",
+            "_granted",
             "_kept_at_top",
             "_kept_below",
             "demand",
@@ -83,6 +84,7 @@ class Accounts:
         self._kept_below: list[list[int]] = []
         self._kept_at_top: list[int] = []
         self.demand: list[list[int]] = []
+        self._granted: list[Entitlements] = []
         self._basis: list[tuple[int, list[int], list[int] | None]] = []
         for dimension, name in enumerate(dimensions):
             of_leaves = [0] * count
@@ -99,9 +101,11 @@ class Accounts:
                 self.demand.append(before.demand[dimension])
                 self.guarantee.append(before.guarantee[dimension])
                 self.limit.append(before.limit[dimension])
+                self._granted.append(before._granted[dimension])
                 self._enter(of_leaves, before.guarantee[dimension])
                 continue
-            granted = Entitlements(tree, name)
+            granted = Entitlements(tree, name) if before is None else before._granted[dimension]
+            self._granted.append(granted)
             guarantees = effective_guarantees(tree, granted.guarantees)
             demand = demands(
                 tree,

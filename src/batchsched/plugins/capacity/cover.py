@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
+from operator import sub
 
 from batchsched.state.units import EvictionUnit
 
@@ -25,30 +26,28 @@ def covered_units(
     never is.
 
     Args:
-        units: all units of the queue; the order does not matter.
+        units: all units of the queue, the most valuable first.
         share: its fair share, by dimension.
         tolerance: by what part of the share it may be exceeded.
 
-    O(units x (log units + dimensions)).
+    O(units x dimensions).
 
     """
     most: list[Fraction | int] = list(share)
     if tolerance:
         most = [amount + amount * tolerance for amount in share]
-    used = [0] * len(most)
+    left = most
     covered: dict[EvictionUnit, None] = {}
     exposed: set[str] = set()
-    for unit in sorted(units, key=_value):
+    for unit in units:
         if unit.is_backfill or (not unit.is_core and unit.job.uid in exposed):
             continue
-        if any(v and u + v > m for v, u, m in zip(unit.size, used, most, strict=True)):
-            if unit.is_core:
-                exposed.add(unit.job.uid)
-            continue
-        covered[unit] = None
-        used = [u + v for u, v in zip(used, unit.size, strict=True)]
+        for amount, there in zip(unit.size, left, strict=True):
+            if amount and amount > there:
+                if unit.is_core:
+                    exposed.add(unit.job.uid)
+                break
+        else:
+            covered[unit] = None
+            left = list(map(sub, left, unit.size))
     return covered.keys()
-
-
-def _value(unit: EvictionUnit) -> tuple[object, ...]:
-    return unit.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
+from operator import attrgetter
 
 from attrs import define, field
 
@@ -154,7 +155,7 @@ class LoanBook:
             return known
         units = [unit for job in known.jobs for unit in self._units(known, job)]
         share = [of_all[leaf] for of_all in self._accounts.share]
-        units.sort(key=_value)
+        units.sort(key=attrgetter("value"))
         covered = covered_units(units, share, self._tolerance)
         loans: dict[int, list[EvictionUnit]] = {}
         loaned: set[str] = set()
@@ -171,7 +172,3 @@ class LoanBook:
         known.share, known.covered, known.covered_size, known.loans = share, covered, size, loans
         known.loaned, known.gone, known.is_known = frozenset(loaned), frozenset(), True
         return known
-
-
-def _value(unit: EvictionUnit) -> tuple[object, ...]:
-    return unit.value

@@ -18,7 +18,7 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import Accounts, Excess
 from batchsched.plugins.capacity.claims import charged_to, claim_for
 from batchsched.plugins.capacity.loans import LoanBook
-from batchsched.plugins.capacity.report import outcomes_of
+from batchsched.plugins.capacity.report import QueueReport
 from batchsched.plugins.capacity.uses import Supply, UsesOfJobs, uses_of_leaves
 from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
@@ -66,6 +66,7 @@ class _Capacity:
         """What each job uses; None until it is kept from cycle to cycle."""
         self._accounts: Accounts | None = None
         self._book: LoanBook | None = None
+        self._report = QueueReport(view.dimensions.resource)
 
     @property
     def accounts(self) -> Accounts:
@@ -207,8 +208,7 @@ class _Capacity:
                 for task in tasks:
                     if not task.is_backfill:
                         promised[leaf] = plus(promised.get(leaf, zero), task.resreq)
-        resource = self._view.dimensions.resource
-        return outcomes_of(self.accounts, self._loans(task_order_key), promised, resource)
+        return self._report.outcomes(self.accounts, self._loans(task_order_key), promised)
 
     # Events
 
