@@ -73,8 +73,8 @@ def _standings(
     shares, held = list(zip(*accounts.share, strict=True)), list(zip(*accounts.held, strict=True))
     guarantees = zip(*accounts.guarantee, strict=True)
     zero: Vector = (0,) * len(accounts.held)
-    covered = [zero] * len(held)
-    present = [zero] * len(held)
+    covered: list[Vector] = [zero for _ in held]
+    present: list[Vector] = [zero for _ in held]
     for position in reversed(tree.downward):
         if not tree.children[position]:
             if not any(held[position]):
