@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from itertools import islice
 from pathlib import Path
@@ -91,6 +92,19 @@ def test_differences_from_published_rows_are_shown(capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out.splitlines()[1:]
     assert len(printed) == 24
     assert max(abs(float(line.split()[-1])) for line in printed) < 0.02
+
+
+def test_the_notebook_prints_what_is_kept_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    notebook = json.loads((EXAMPLES / "simulation.ipynb").read_text(encoding="utf-8"))
+    names: dict[str, object] = {}
+    kept = 0
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "simulation.ipynb", "exec"), names)
+            outputs = [out for out in cell["outputs"] if out["output_type"] == "stream"]
+            kept += len(outputs)
+            assert capsys.readouterr().out == "".join(t for out in outputs for t in out["text"])
+    assert kept == 4
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -64,6 +64,21 @@ def test_the_result_is_the_same_whatever_runs_it(seeds: dict[str, Workload]) -> 
     assert sweep(policies=POLICIES, variants=seeds, executor=Backwards()).rows == here.rows
 
 
+def test_two_workers_of_a_dask_cluster_give_the_same_result(seeds: dict[str, Workload]) -> None:
+    distributed = pytest.importorskip(
+        "distributed", reason="dask.distributed is not installed: NO cluster runs a sweep"
+    )
+    few = {name: seeds[name] for name in list(seeds)[:2]}
+    # No dashboard, and nothing that stays behind.
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster) as client:
+        assert len(client.scheduler_info()["workers"]) == 2
+        table = sweep(policies=POLICIES, variants=few, executor=client.get_executor())
+    assert table.rows == sweep(policies=POLICIES, variants=few).rows
+
+
 def test_rows_are_those_of_single_runs(seeds: dict[str, Workload]) -> None:
     table = sweep(policies=POLICIES, variants=seeds)
     assert table.policies == ("fcfs", "easy", "conservative")

@@ -195,17 +195,15 @@ def test_law_p5_every_plan_fits_with_all_that_its_cycle_starts(
 
 
 @settings(max_examples=40)
-@given(seeds, st.sampled_from([1, "all"]))
-def test_the_same_moment_decided_again_starts_nothing_and_keeps_all_plans(
-    seed: int, depth: Any
-) -> None:
-    """Of jobs whose tasks are alike, with one plan or a plan for each job.
+@given(seeds)
+def test_the_same_moment_decided_again_starts_nothing_and_keeps_the_plan(seed: int) -> None:
+    """Of jobs whose tasks are alike, with one plan.
 
     Otherwise a job for which no places were found at first may find some beside what is kept,
     for placing is greedy; it comes first then, and with it there may be `depth` plans already.
     """
-    for snapshot, result in run(seed, alike=True, depth=depth).cycles:
-        again = policy(depth=depth).schedule(next_snapshot(snapshot, result, now=snapshot.now))
+    for snapshot, result in run(seed, alike=True, depth=1).cycles:
+        again = policy(depth=1).schedule(next_snapshot(snapshot, result, now=snapshot.now))
         assert not again.binds
         for uid, plan in result.planned.items():
             assert again.planned[uid].start <= plan.start
@@ -218,6 +216,17 @@ def test_a_kept_plan_gives_way_to_that_of_an_earlier_job() -> None:
     assert list(result.planned) == ["default/j3"]
     again = policy(depth=1).schedule(next_snapshot(snapshot, result, now=snapshot.now))
     assert list(again.planned) == ["default/j1"]
+
+
+@settings(max_examples=30)
+@given(seeds, st.booleans())
+def test_law_p7_without_plans_it_is_allocate_that_skips(seed: int, alike: bool) -> None:
+    allocate = ActionOption(name="allocate", arguments={"unready": "discard"})
+    tiers = [Tier(plugins=[PluginOption(name="gang")])]
+    skipping = Scheduler(SchedulerConfig(actions=[allocate], tiers=tiers))
+    for snapshot, result in run(seed, alike=alike, keep_plans=False, depth=0).cycles:
+        assert not result.planned
+        assert result.binds == skipping.schedule(snapshot).binds
 
 
 @settings(max_examples=50)
