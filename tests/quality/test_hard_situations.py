@@ -235,7 +235,7 @@ def test_a_gang_of_which_one_half_fits() -> None:
             for outcome in result.tasks.values()
         )
 
-    within(1000, situation)
+    within(1000, situation, CROWDED, policy({"name": "allocate", "arguments": {"unready": "hold"}}))
 
 
 def test_two_victims_for_one_claimant() -> None:
@@ -306,7 +306,37 @@ UNDER_PRESSURE = {
 }
 
 
-@pytest.mark.parametrize("reason", list(UnfitReason), ids=lambda reason: reason.name)
+SHARING = SchedulerConfig.from_mapping(
+    {"actions": "allocate, reclaim", "tiers": [{"plugins": ["gang", "predicates", "capacity"]}]}
+)
+NOT_OF_NODES = {
+    UnfitReason.NOT_ITS_TURN: WhyPending.NOT_REACHED,
+    UnfitReason.QUEUE_LIMIT: WhyPending.QUEUE_LIMIT,
+    UnfitReason.QUEUE_CLOSED: WhyPending.QUEUE_CLOSED,
+    UnfitReason.ABOVE_FAIR_SHARE: WhyPending.ABOVE_FAIR_SHARE,
+}
+
+
+@pytest.mark.parametrize("reason", NOT_OF_NODES, ids=lambda reason: reason.name)
+def test_every_reason_why_a_job_is_refused(reason: UnfitReason) -> None:
+    def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
+        return any(
+            pending.why is NOT_OF_NODES[reason]
+            and (reason is not UnfitReason.NOT_ITS_TURN or "came before and waits" in pending.text)
+            for pending in result.pending.values()
+        )
+
+    if reason is UnfitReason.NOT_ITS_TURN:
+        within(1000, situation)
+    else:
+        drawn = snapshots(max_nodes=3, min_jobs=3, always=["trees"], **PLAIN)
+        within(1000, situation, drawn, st.just(SHARING))
+
+
+OF_NODES = [reason for reason in UnfitReason if reason not in NOT_OF_NODES]
+
+
+@pytest.mark.parametrize("reason", OF_NODES, ids=lambda reason: reason.name)
 def test_every_reason_why_a_node_does_not_fit(reason: UnfitReason) -> None:
     if reason is UnfitReason.REFUSED_BY_PLUGIN:
         pytest.skip("only plugins of one's own say so")
@@ -320,5 +350,8 @@ def test_every_reason_why_a_node_does_not_fit(reason: UnfitReason) -> None:
         mapping = {"actions": "allocate, backfill", "tiers": [{"plugins": ["gang", predicates]}]}
         drawn = snapshots(max_nodes=1, always=["constraints", "best_effort"])
         within(2000, situation, drawn, st.just(SchedulerConfig.from_mapping(mapping)))
+    elif reason is UnfitReason.PLANNED:
+        drawn = snapshots(max_nodes=3, min_jobs=3, always=["durations"], **PLAIN)
+        within(2000, situation, drawn, policy("plan", "allocate"))
     else:
         within(2000, situation)

@@ -386,20 +386,32 @@ class TestConfigs:
     def test_they_keep_to_what_is_allowed(self, config: SchedulerConfig) -> None:
         assert {action.name for action in config.actions} <= {"allocate", "reserve"}
         assert not any(action.arguments for action in config.actions)
-        assert not any(p.flags or p.arguments for tier in config.tiers for p in tier.plugins)
+        default = {p.name: p.arguments for tier in SchedulerConfig().tiers for p in tier.plugins}
+        for plugin in (plugin for tier in config.tiers for plugin in tier.plugins):
+            assert not plugin.flags
+            assert plugin.arguments == default.get(plugin.name, {})
 
     def test_the_simplest_is_allocate_with_the_default_tiers(self) -> None:
         simplest = find(configs(), lambda config: True, settings=MANY)
         assert [action.name for action in simplest.actions] == ["allocate"]
         assert simplest.tiers == SchedulerConfig().tiers
 
-    @pytest.mark.parametrize("name", ["allocate", "backfill", "preempt", "reclaim", "reserve"])
+    @pytest.mark.parametrize(
+        "name", ["allocate", "backfill", "plan", "preempt", "reclaim", "reserve"]
+    )
     def test_every_action_comes(self, name: str) -> None:
         find(
             configs(),
             lambda config: name in [action.name for action in config.actions],
             settings=REACHES,
         )
+
+    @pytest.mark.parametrize("name", ["capacity", "fcfs", "las", "proportion", "sjf", "sla"])
+    def test_every_plugin_comes(self, name: str) -> None:
+        def is_it(config: SchedulerConfig) -> bool:
+            return any(plugin.name == name for tier in config.tiers for plugin in tier.plugins)
+
+        find(configs(), is_it, settings=REACHES)
 
     @pytest.mark.parametrize(
         "names",

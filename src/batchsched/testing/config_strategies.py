@@ -80,20 +80,32 @@ _SEQUENCES = (
 
 _LONGEST = max(map(len, _SEQUENCES))
 
+_DEFAULT = SchedulerConfig().tiers
+
 _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("priority", "gang", "conformance"), ("drf", "predicates", "proportion", "nodeorder")),
+    tuple(tuple(plugin.name for plugin in tier.plugins) for tier in _DEFAULT),
     (("gang", "predicates"),),
+    (("priority", "gang", "conformance"), ("drf", "predicates", "capacity", "nodeorder")),
+    (("priority", "gang", "conformance"), ("drf", "predicates", "proportion", "nodeorder")),
     (("priority", "gang"), ("drf", "predicates", "nodeorder")),
     (("gang", "conformance"), ("proportion", "predicates", "nodeorder")),
     (("drf", "gang", "predicates", "proportion", "nodeorder", "priority", "conformance"),),
+    (("gang", "fcfs"), ("predicates", "capacity")),
     (("priority",), ("gang",), ("drf",), ("proportion", "conformance"), ("predicates",)),
     (("priority", "predicates", "nodeorder"),),
+    (("sjf", "gang", "conformance"), ("proportion", "predicates")),
     (("proportion", "gang"), ("predicates", "priority")),
+    (("las", "gang"), ("predicates", "nodeorder")),
     (("nodeorder", "predicates"), ("conformance",), ("gang", "drf")),
+    (("capacity", "gang"), ("sla", "predicates")),
+    (("priority", "fcfs", "predicates"), ("gang",)),
 )
 
-_PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | bool | str], ...]] = {
+_PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | float | bool | str], ...]] = {
+    "capacity": ({"level": True}, {"tolerance": 0.1}),
+    "fcfs": ({"strict": False},),
     "gang": ({"atMinimum": "protect"},),
+    "las": ({"resource": "cpu"}, {"levels": "5, 20"}),
     "nodeorder": (
         {"leastrequested.weight": 0, "mostrequested.weight": 2},
         {"podaffinity.weight": 10, "balancedresource.weight": 0},
@@ -106,9 +118,10 @@ _PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | bool | str], ...]] = {
             "predicate.PIDPressureEnable": True,
         },
     ),
+    "sla": ({"late": "first"}, {"claims": True, "urgent": 30}),
 }
 
-_USUAL = {"gang": {"atMinimum": "whole-job"}}
+_USUAL = {plugin.name: plugin.arguments for tier in _DEFAULT for plugin in tier.plugins}
 """The arguments of plugins in the default tiers."""
 
 _FLAGS: dict[str, tuple[str, ...]] = {
@@ -125,6 +138,11 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "predicates": ("enablePredicate",),
     "proportion": ("enableQueueOrder", "enableReclaimable"),
     "nodeorder": ("enableNodeOrder",),
+    "capacity": ("enableQueueOrder", "enableReclaimable"),
+    "fcfs": ("enableJobOrder",),
+    "las": ("enableJobOrder",),
+    "sjf": ("enableJobOrder",),
+    "sla": ("enableJobOrder", "enablePreemptable"),
 }
 
 _DRAFT = 5
@@ -149,7 +167,8 @@ def configs(
             Names of your own come alone, before and after others, and all together in the
             order that is given here.
         flags: whether some of a plugin's extension points may be off.
-        arguments: whether actions and plugins may be given arguments.
+        arguments: whether actions and plugins may be given other arguments than those of the
+            default tiers.
         extra_plugins: plugins to put before all others, such as those under test; the
             configuration is then for a registry that knows them.
 
@@ -220,7 +239,7 @@ def _plugin(name: str, flag_of: dict[int, int], arguments: int) -> PluginOption:
     off = flag_of.get(tuple(_FLAGS).index(name))
     names = _FLAGS[name]
     choices = _PLUGIN_ARGUMENTS.get(name, ())
-    given = choices[arguments % len(choices)] if choices and arguments % 2 else None
+    given = choices[arguments // 2 % len(choices)] if choices and arguments % 2 else None
     return PluginOption(
         name=name,
         flags={} if off is None else {names[off % len(names)]: False},

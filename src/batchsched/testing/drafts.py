@@ -20,6 +20,7 @@ from batchsched.model.timing import Dependency, JobEvent
 from batchsched.testing.pools import (
     AFFINITIES,
     CONSTRAINTS,
+    DEVICES,
     GIB,
     NODE_LABELS,
     NODE_SIZES,
@@ -29,6 +30,7 @@ from batchsched.testing.pools import (
     with_devices,
 )
 from batchsched.testing.rooms import Rooms
+from batchsched.testing.tree_drafts import build_queue_tree
 
 __all__ = [
     "NOW",
@@ -63,7 +65,9 @@ JobDraft = tuple[bytes, list[TaskDraft]]
 NodeDraft = bytes
 """Labels and size, devices and trouble."""
 QueueDraft = bytes
-"""Age and weight."""
+"""Age and weight; in a tree: parent and limit, priority and weight, guarantee and state, what it
+deserves.
+"""
 ShapeDraft = bytes
 """More to start and request, affinity and constraints, labels."""
 SnapshotDraft = tuple[
@@ -97,6 +101,7 @@ class Features:
     durations: bool = True
     dependencies: bool = True
     overcommitted: bool = True
+    trees: bool = True
 
 
 _STATUSES = (
@@ -216,6 +221,38 @@ def build_queue(draft: QueueDraft, name: str, features: Features) -> Queue:
         weight=1 + weight if features.queues else 1,
         creation_time=_AGES[age % len(_AGES)] if features.ages else 0.0,
     )
+
+
+_DEEPEST = 3
+"""The most queues on a path from the top of a tree to a leaf."""
+
+
+def _build_queues(drafts: Sequence[QueueDraft], features: Features) -> list[Queue]:
+    queues = [
+        build_queue(queue, name, features)
+        for queue, name in zip(drafts, _numbered("q"), strict=False)
+    ]
+    if not features.trees:
+        return queues
+    tree = build_queue_tree(
+        [
+            (place // 16, kind % 64, guarantee // 16, deserved % 32, place % 16, guarantee % 16)
+            for _, place, kind, guarantee, deserved in drafts
+        ],
+        max_depth=_DEEPEST,
+        dimensions=("cpu", "memory", DEVICES[0]) if features.scalars else ("cpu", "memory"),
+        states=True,
+        in_whole_units=True,
+    )
+    return [
+        evolve(queue, creation_time=plain.creation_time)
+        for queue, plain in zip(tree, queues, strict=True)
+    ]
+
+
+def _leaves(queues: Sequence[Queue]) -> list[str]:
+    inner = {queue.parent for queue in queues}
+    return [queue.name for queue in queues if queue.name not in inner]
 
 
 def build_task(
@@ -403,15 +440,12 @@ def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
     ]
     if not features.queues:
         queue_drafts = list(islice(queue_drafts, 1))
-    queues = [
-        build_queue(queue, name, features)
-        for queue, name in zip(queue_drafts, _numbered("q"), strict=False)
-    ]
+    queues = _build_queues(queue_drafts, features)
     shapes = [shape_of(shape, features) for shape in shape_drafts] or [_SIMPLE]
     rooms = Rooms(nodes)
     if not nodes:
         features = evolve(features, running=False)
-    names = [queue.name for queue in queues] or ["unknown"]
+    names = _leaves(queues) or ["unknown"]
     jobs: list[JobInfo] = []
     for job, name in zip(job_drafts, _numbered("j"), strict=False):
         jobs.append(

@@ -57,13 +57,19 @@ _HALF, _WHOLE = 500, 1000
 # at once. Bytes are drawn alike, and each of them shrinks towards 0 for itself.
 
 _NODE: SearchStrategy[NodeDraft] = st.binary(min_size=2, max_size=2)
-_QUEUE: SearchStrategy[QueueDraft] = st.binary(min_size=1, max_size=1)
+_QUEUE: SearchStrategy[QueueDraft] = st.binary(min_size=5, max_size=5)
 _SHAPE: SearchStrategy[ShapeDraft] = st.binary(min_size=3, max_size=3)
 _TASK: SearchStrategy[TaskDraft] = st.binary(min_size=2, max_size=2)
 _JOB: SearchStrategy[bytes] = st.binary(min_size=4, max_size=4)
 
-_SOMETIMES, _MOSTLY = 128, 32
-"""How high a byte must be for an example to use a feature: half of them are, or seven of eight."""
+_RARE = ("trees",)
+"""Features that change what most others mean."""
+
+_HOW_HIGH = dict.fromkeys(_OFTEN, 32) | dict.fromkeys(_RARE, 192)
+"""How high a byte must be for an example to use a feature; 128, which half of them are, for others.
+
+Seven of eight are 32 or more, and one of four is 192 or more.
+"""
 
 
 @st.composite
@@ -285,6 +291,7 @@ def snapshots(
     durations: bool = True,
     dependencies: bool = True,
     overcommitted: bool = True,
+    trees: bool = True,
     always: Sequence[str] = (),
 ) -> SearchStrategy[Snapshot]:
     """Draw snapshots: small clusters that have about as much work as they can do.
@@ -322,6 +329,8 @@ def snapshots(
         durations: jobs and tasks may have users, estimates, deadlines and times of start.
         dependencies: jobs may depend on others, some of which are not there.
         overcommitted: nodes may have less than their tasks hold.
+        trees: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
+            leaves. A quarter of the examples use it.
         always: switches, by name, whose features every example may use.
 
     Raises:
@@ -360,6 +369,7 @@ def snapshots(
         durations=durations,
         dependencies=dependencies,
         overcommitted=overcommitted,
+        trees=trees and queues,
     )
     asked = Asked()
     fewest_nodes = asked.number("min_nodes", min_nodes)
@@ -404,7 +414,7 @@ def _uses(features: Features, always: Sequence[str], asked: Asked) -> dict[str, 
         if not flags.get(name, False):
             asked.refuse("always", f"{shown(name)} is {'off' if name in flags else 'no switch'}")
     return {
-        name: _MOSTLY if name in _OFTEN else _SOMETIMES
+        name: _HOW_HIGH.get(name, 128)
         for name, is_on in flags.items()
         if is_on and name not in always
     }

@@ -17,7 +17,9 @@ from batchsched.testing.reference.dependencies import waits_for
 
 __all__ = ["check_reasons"]
 
-_STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE)
+_BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED, WhyPending.ABOVE_FAIR_SHARE)
+_STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE, *_BY_QUEUE)
+_NOT_ITS_TURN = "came before and waits"
 _HOLDING = (
     TaskStatus.ALLOCATED,
     TaskStatus.PIPELINED,
@@ -187,6 +189,9 @@ def _never_placed(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterat
 def _not_reached(
     cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
 ) -> Iterator[str]:
+    if reason.detail.endswith(_NOT_ITS_TURN):
+        yield from _not_its_turn(cycle, job, reason)
+        return
     stuck = [
         other
         for other in job.tasks
@@ -207,9 +212,20 @@ def _not_reached(
         yield f"{named[0].uid!r} does not come before it"
 
 
+def _not_its_turn(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator[str]:
+    if cycle.policy.knows_plugins and not cycle.policy.has("fcfs"):
+        yield "no plugin lets jobs wait for those that came before"
+    elif not any(
+        (other.creation_time, other.uid) < (job.creation_time, job.uid)
+        for other in cycle.snapshot.jobs
+        if other.queue == job.queue and repr(other.uid) in reason.detail
+    ):
+        yield "no such job of its queue came before"
+
+
 def _is_stuck(reason: PendingReason) -> bool:
     """Return whether a task was tried itself: then there is more to say than who was before it."""
-    return reason.why in _STUCK or reason.tally is not None
+    return reason.why in _STUCK or reason.tally is not None or reason.detail.endswith(_NOT_ITS_TURN)
 
 
 def _turn(cycle: Cycle, task: TaskInfo) -> tuple[int, float, str]:

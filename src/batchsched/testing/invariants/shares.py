@@ -33,6 +33,8 @@ def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
     unmet = sorted(request)
     while unmet and any(amount >= _EPS for amount in remaining.values()):
         weights = sum(weight[name] for name in unmet)
+        if not weights:
+            break
         taken: dict[str, float] = dict.fromkeys(dimensions, 0.0)
         given: dict[str, float] = dict.fromkeys(dimensions, 0.0)
         before = len(unmet)
