@@ -267,7 +267,8 @@ class TestReasons:
         snapshot = cluster([node("n1", "1C1G")], running, job("b", request_, request_))
         snapshot = with_task(snapshot, "b-1", **more)
         doctor = self.because(WhyPending.GANG_INCOMPLETE)
-        expect(check_reasons, snapshot, policy("allocate"), doctor, said)
+        allocate = {"name": "allocate", "arguments": {"unready": "hold"}}
+        expect(check_reasons, snapshot, policy(allocate), doctor, said)
 
     def test_a_gang_of_one(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("b", "1C1G"))

@@ -225,6 +225,13 @@ class ShieldsWhomItGives(Opened):
 
 
 class ShieldsFewerWhenThereIsLess(Opened):
+    def __init__(self, view: SessionView) -> None:
+        super().__init__(view)
+        self.at_first = self.running()
+
+    def running(self) -> int:
+        return sum(job.ready_count for job in self.view.jobs.values())
+
     def claimant_key(self, claimant: TaskState, /) -> None:
         return None
 
@@ -234,8 +241,8 @@ class ShieldsFewerWhenThereIsLess(Opened):
     def reclaimable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        running = sum(job.ready_count for job in self.view.jobs.values())
-        return [Verdict.PROTECTED if running > 1 else Verdict.VICTIM for _ in candidates]
+        is_full = self.running() >= self.at_first
+        return [Verdict.PROTECTED if is_full else Verdict.VICTIM for _ in candidates]
 
 
 class WatchesNothing(Opened):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.reasons import NodeTally, PendingReason, Unfit, UnfitReason, WhyPending
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
@@ -112,11 +112,14 @@ def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[st
         yield "it does not say what the nodes have to say"
     elif reason.tally.available:
         yield "there is a node that could take it"
-    large = any(
-        fits(cycle.start_request[task.uid], of(node.allocatable)) for node in cycle.nodes.values()
-    )
-    if large and reason.detail == "no node is large enough":
+    if _large_nodes(cycle, task) and reason.detail == "no node is large enough":
         yield "a node is"
+
+
+def _large_nodes(cycle: Cycle, task: TaskInfo) -> list[NodeInfo]:
+    """Return the nodes that could hold a task if nothing else were there."""
+    request = cycle.start_request[task.uid]
+    return [node for node in cycle.nodes.values() if fits(request, of(node.allocatable))]
 
 
 def _held_by_gang(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator[str]:
@@ -166,11 +169,7 @@ def _complete(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason)
 
 def _never_placed(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
     """Say why a task can never have had a place in this cycle that it lost again."""
-    large = [
-        node
-        for node in cycle.nodes.values()
-        if fits(cycle.start_request[task.uid], of(node.allocatable))
-    ]
+    large = _large_nodes(cycle, task)
     if not large:
         yield "no node is large enough"
     if task.status is not TaskStatus.PENDING:
@@ -251,7 +250,11 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             and (
                 (cycle.is_new(task.uid) and cycle.after[task.uid].status in PLACED)
                 # What was placed and undone may have filled the queue for a while.
-                or (cycle.policy.undoes and cycle.was_waiting(task.uid))
+                or (
+                    cycle.policy.undoes
+                    and cycle.was_waiting(task.uid)
+                    and _large_nodes(cycle, task)
+                )
             )
         ),
     )
