@@ -311,7 +311,15 @@ class _Either:
         return sum(isinstance(shape, Record) for shape in self.shapes)
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
-        return {"anyOf": [shape.schema(definitions) for shape in self.shapes]}
+        is_told_apart = self._records() > 1
+        return {
+            "anyOf": [
+                shape.named(definitions)
+                if is_told_apart and isinstance(shape, Record)
+                else shape.schema(definitions)
+                for shape in self.shapes
+            ]
+        }
 
 
 @frozen
@@ -414,6 +422,17 @@ class Record:
             definitions[name] = {}  # for classes that refer to themselves
             definitions[name] = self.described(definitions)
         return {"$ref": f"#/$defs/{name}"}
+
+    def named(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return the schema of the class where its name is written with it, as ``type``."""
+        described = self.described(definitions)
+        tag: dict[str, JsonValue] = {"const": self.kind.__name__}
+        described["properties"] = {
+            "type": tag,
+            **{f.name: f.shape.schema(definitions) for f in self.content},
+        }
+        described["required"] = ["type", *(f.name for f in self.content if f.is_required)]
+        return described
 
     def described(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return the schema of the class itself."""
