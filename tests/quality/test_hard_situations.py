@@ -152,7 +152,8 @@ def test_a_reclaim_that_must_spare_a_victim() -> None:
             spared = any(tape.take())
             return spared and any(one.action == "reclaim" for one in result.evictions)
 
-        within(5000, situation, CROWDED, policy("reclaim"))
+        drawn = snapshots(max_nodes=2, min_jobs=5, max_tasks=3, trees=False, **PLAIN)
+        within(5000, situation, drawn, policy("reclaim"))
 
 
 def test_a_tie_between_nodes_that_is_broken_by_name() -> None:

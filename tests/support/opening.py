@@ -30,7 +30,7 @@ class Opened:
 def violation_of(plugin: Plugin | PluginFactory) -> LawViolation:
     """Return the violation that a broken plugin is caught with, not shrunk."""
     with pytest.raises(LawViolation) as caught:
-        check_plugin(plugin, name="broken", max_examples=300, shrink=False)
+        check_plugin(plugin, name="broken", max_examples=600, shrink=False)
     violation = caught.value
     assert violation.plugin == "broken"
     assert str(violation).startswith(f"plugin 'broken', {violation.extension_point}: ")

@@ -11,7 +11,7 @@ from tests.support import golden as check
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import check_cycle, check_reasons, configs, snapshots
 
-EVERY = 10  # A sample keeps the tests short; tests/testing/all_goldens.py checks all.
+EVERY = 20  # A sample keeps the tests short; tests/testing/all_goldens.py checks all.
 of_each_file = pytest.mark.parametrize(
     "path", check.golden_files(), ids=lambda path: path.name.split(".")[0]
 )
