@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,14 @@ from batchsched.simulation import (
     PolicyError,
     Requested,
     Scaled,
+    Scheduled,
     Seconds,
     SimulationError,
     Ties,
     View,
     Workload,
     WorkloadError,
+    read_swf,
     simulate,
 )
 
@@ -122,6 +125,30 @@ def test_jobs_larger_than_the_machine_are_refused_all_at_once() -> None:
     assert len(caught.value.faults) == 21
     assert "jobs[0].processors: 5 is more than the machine has, which is 4" in str(caught.value)
     assert "10 more are larger than the machine" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ({"workload": "jobs"}, "workload: expected a Workload, got 'jobs'"),
+        ({"policy": "easy"}, r"policy: expected a policy such as Easy\(\), got 'easy'"),
+        ({"policy": Easy(predictor="x")}, "predictor: expected what has begin.*, got 'x'"),  # type: ignore[arg-type]
+        ({"policy": Easy(corrector=3)}, "corrector: expected what has correct.*, got 3"),  # type: ignore[arg-type]
+        ({"policy": Scheduled(config="x")}, "config: expected a SchedulerConfig, got 'x'"),  # type: ignore[arg-type]
+        ({"policy": Scheduled(restart_cost=5)}, "restart_cost: expected what has seconds"),  # type: ignore[arg-type]
+        ({"policy": Scheduled(queues=("q",))}, r"queues\[0\]: expected a Queue, got 'q'"),  # type: ignore[arg-type]
+        ({"ties": Ties(seed=1), "passes": "twice"}, "passes: expected 'event' or 'instant'"),
+    ],
+)
+def test_what_is_no_workload_or_policy_is_refused(what: dict[str, Any], message: str) -> None:
+    given = {"workload": Workload([job(1)]).on(nodes=4), "policy": Easy()} | what
+    with pytest.raises(SimulationError, match=message):
+        simulate(**given)
+
+
+def test_one_text_is_no_log() -> None:
+    with pytest.raises(WorkloadError, match="lines: expected lines, got one text"):
+        read_swf("; MaxProcs: 4")
 
 
 def test_predictions_need_what_they_are_made_of() -> None:

@@ -15,7 +15,7 @@ from batchsched.errors import Fault
 from batchsched.simulation.arrivals import Arrivals
 from batchsched.simulation.outcome import Outcome
 from batchsched.simulation.predictors import Corrector, Prediction, Predictor
-from batchsched.simulation.problems import PolicyError, SimulationError
+from batchsched.simulation.problems import PolicyError, SimulationError, faults_of_part
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.settings import Settings
 from batchsched.simulation.workload import Workload
@@ -204,7 +204,7 @@ def run_on_pool(
     """
     pool = Pool(workload, runs, settings, corrector)
     scheduler = make_scheduler(pool)
-    prediction = None if predictor is None else predictor.begin(workload, runs)
+    prediction = _prediction(workload, runs, predictor, corrector)
     arrivals = Arrivals(workload, lambda time, job: pool.push(time, _ARRIVAL, job, job))
     once_an_instant = settings.passes == "instant"
     progress = settings.progress
@@ -252,6 +252,22 @@ def run_on_pool(
     if progress is not None:
         progress(ended, len(workload))
     return _outcome_of(pool, scheduler, arrivals, predicted=prediction is not None)
+
+
+def _prediction(
+    workload: Workload,
+    runs: Sequence[float],
+    predictor: Predictor | None,
+    corrector: Corrector | None,
+) -> Prediction | None:
+    faults: list[Fault] = []
+    if predictor is not None:
+        faults += faults_of_part("predictor", predictor, "begin", "Requested()")
+    if corrector is not None:
+        faults += faults_of_part("corrector", corrector, "correct", "Doubling()")
+    if faults:
+        raise SimulationError(faults)
+    return None if predictor is None else predictor.begin(workload, runs)
 
 
 def _outcome_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from attrs import frozen
 
-from batchsched.errors import BatchschedError, FaultsError
+from batchsched.errors import BatchschedError, Fault, FaultsError
 
-__all__ = ["PolicyError", "Problem", "SimulationError", "WorkloadError"]
+__all__ = ["PolicyError", "Problem", "SimulationError", "WorkloadError", "faults_of_part"]
 
 
 class WorkloadError(FaultsError):
@@ -38,3 +40,9 @@ class Problem:
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}{' (left out)' if self.left_out else ''}"
+
+
+def faults_of_part(path: str, part: object, method: str, example: str) -> Iterator[Fault]:
+    """Yield a fault if a part of a policy lacks the method that is asked of it."""
+    if not callable(getattr(part, method, None)):
+        yield Fault(path, f"expected what has {method}(...), such as {example}, got {part!r}")

@@ -15,7 +15,7 @@ from batchsched.simulation.costs import Cost, NoCost
 from batchsched.simulation.incidents import Incident, QueueSet, faults_of_incidents
 from batchsched.simulation.outcome import Outcome
 from batchsched.simulation.policy import Policy
-from batchsched.simulation.problems import SimulationError
+from batchsched.simulation.problems import SimulationError, faults_of_part
 from batchsched.simulation.settings import Settings
 from batchsched.simulation.workload import Workload
 
@@ -81,6 +81,15 @@ def _check(workload: Workload, policy: Scheduled) -> None:
         faults.append(
             Fault("checkpoint", f"expected seconds, 0 or more, got {policy.checkpoint!r}")
         )
+    if not isinstance(policy.config, SchedulerConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+        message = f"expected a SchedulerConfig, got {policy.config!r}"
+        raise SimulationError([Fault("config", message)])
+    faults += faults_of_part("restart_cost", policy.restart_cost, "seconds", "ByDistance()")
+    faults += [
+        Fault(f"queues[{number}]", f"expected a Queue, got {queue!r}")
+        for number, queue in enumerate(policy.queues)
+        if not isinstance(queue, Queue)  # pyright: ignore[reportUnnecessaryIsInstance]
+    ]
     plugins = {option.name for tier in policy.config.tiers for option in tier.plugins}
     faults += faults_of_incidents(policy.incidents, workload, knows_drained="predicates" in plugins)
     if policy.queues and not faults:

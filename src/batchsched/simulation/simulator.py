@@ -56,6 +56,8 @@ def simulate(
     >>> simulate(Workload(jobs).on(nodes=4), Easy()).jobs["start"]
     [0, 100, 2]
     """
+    if not isinstance(workload, Workload):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SimulationError([Fault("workload", f"expected a Workload, got {workload!r}")])
     if isinstance(policy, SchedulerConfig):
         policy = Scheduled(config=policy)
     if not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]

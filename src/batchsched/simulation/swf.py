@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isfinite, nan
 
-from batchsched.simulation.problems import Problem
+from batchsched.errors import Fault
+from batchsched.simulation.problems import Problem, WorkloadError
 from batchsched.simulation.workload import JobId, Machine, Workload
 
 __all__ = ["read_swf"]
@@ -47,7 +48,13 @@ def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
     <Workload: 1 job, submitted from 0 to 0 s; on 100 processors>
     >>> print(*problems, sep="\n")
     line 3: job 2: its run time is not known: -1 (left out)
+
+    Raises:
+        WorkloadError: One text is given instead of lines.
     """
+    if isinstance(lines, str):
+        message = "expected lines, got one text; give text.splitlines(), or an open file"
+        raise WorkloadError([Fault("lines", message)])
     reader = _Reader()
     for number, line in enumerate(lines, 1):
         reader.read(number, line)
