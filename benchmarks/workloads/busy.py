@@ -12,13 +12,12 @@ from batchsched import (
     NodeInfo,
     Queue,
     Resource,
-    SchedulerConfig,
     Snapshot,
     TaskInfo,
     TaskStatus,
 )
 from benchmarks.workloads.nodes import GIB
-from benchmarks.workloads.scenario import Scenario, scaled
+from benchmarks.workloads.scenario import Scenario, protecting, scaled
 
 __all__ = ["busy", "nothing_fits"]
 
@@ -84,7 +83,7 @@ def busy(scale: float, *, nodes: int, running: int, pending: int, seed: int = 4)
             jobs=jobs,
             now=500_000.0,
         ),
-        config=SchedulerConfig.from_mapping({"actions": ALL_ACTIONS}),
+        config=protecting(ALL_ACTIONS),
     )
 
 
@@ -277,7 +276,7 @@ def nothing_fits(
             jobs=jobs,
             now=200_000.0,
         ),
-        config=SchedulerConfig.from_mapping({"actions": actions}),
+        config=protecting(actions),
     )
 
 

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from batchsched import CycleResult, SchedulerConfig, Snapshot, TaskStatus
 
-__all__ = ["Advance", "Scenario", "Workload", "pending_tasks", "scaled"]
+__all__ = ["Advance", "Scenario", "Workload", "pending_tasks", "protecting", "scaled"]
 
 Advance = Callable[[Snapshot, CycleResult], Snapshot]
 """From a snapshot and what was decided on it, the snapshot of the next cycle."""
@@ -47,3 +47,15 @@ def scaled(size: int, scale: float) -> int:
 def pending_tasks(snapshot: Snapshot) -> int:
     """Return how many tasks wait in a snapshot. O(tasks)."""
     return sum(task.status is TaskStatus.PENDING for job in snapshot.jobs for task in job.tasks)
+
+
+def protecting(actions: str) -> SchedulerConfig:
+    """Return a configuration with the plugins that are the default, where gangs keep their minimum.
+
+    So it was where no tiers are named, before jobs at their minimum could be evicted as a whole:
+    workloads that must compare with older results name the tiers.
+    """
+    tiers = (("priority", "gang", "conformance"), ("drf", "predicates", "proportion", "nodeorder"))
+    return SchedulerConfig.from_mapping(
+        {"actions": actions, "tiers": [{"plugins": list(plugins)} for plugins in tiers]}
+    )

@@ -12,13 +12,12 @@ from batchsched import (
     NodeInfo,
     Queue,
     Resource,
-    SchedulerConfig,
     Snapshot,
     TaskInfo,
     TaskStatus,
 )
 from benchmarks.workloads.nodes import GIB
-from benchmarks.workloads.scenario import Scenario, scaled
+from benchmarks.workloads.scenario import Scenario, protecting, scaled
 
 __all__ = ["simulation"]
 
@@ -67,7 +66,7 @@ def simulation(
     )
     return Scenario(
         snapshot=snapshot,
-        config=SchedulerConfig.from_mapping({"actions": actions}),
+        config=protecting(actions),
         cycles=scaled(cycles, scale),
         advance=lambda: _History(seed + 1, tasks, "later").advance,
     )

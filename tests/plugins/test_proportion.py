@@ -558,7 +558,7 @@ def test_a_queue_that_gives_a_backfill_task_has_one_less_to_give() -> None:
     assert not plugin.may_give(queue)
 
 
-def test_who_is_shielded_is_whose_queue_has_no_more_than_its_share() -> None:
+def test_who_is_shielded_is_covered_or_of_a_queue_with_no_more_than_its_share() -> None:
     of = opened(
         cluster(
             [node("n1", "12C0G")],
@@ -570,11 +570,37 @@ def test_who_is_shielded_is_whose_queue_has_no_more_than_its_share() -> None:
         ["proportion"],
     )
     plugin, claimant = plugin_object(of, "proportion"), of.task("b-1")
-    # 9 held, 6 deserved. Some of it is covered, which may change.
+    # 9 held, 6 deserved: of it the first two tasks are covered.
     candidates = [of.task(uid) for uid in ("a-1", "a-2", "a-3", "a-4", "o-1")]
-    assert list(plugin.shielded(claimant, candidates)) == [False] * 5
+    assert list(plugin.shielded(claimant, candidates)) == [True, True, False, False, False]
     of.evict(of.task("a-3"), claimant=claimant)  # 6 are held
     assert list(plugin.shielded(claimant, candidates)) == [True, True, True, False, False]
+
+
+def test_claimants_are_told_apart_once_somebody_is_covered_no_more() -> None:
+    """What searches remember of whom the share covers ends with the key."""
+    of = opened(
+        cluster(
+            [node("n1", "16C0G")],
+            job("a", "5C0G@n1", "4C0G@n1", "3C0G@n1", "4C0G@n1", minimum=1),
+            job("b", *["2C0G"] * 9, minimum=1, queue="r"),
+            queues=("q", "r"),
+        ),
+        ["proportion"],
+    )
+    plugin, claimant = plugin_object(of, "proportion"), of.task("b-1")
+    candidates = [of.task(uid) for uid in ("a-2", "a-3", "a-4")]
+    key = plugin.claimant_key(claimant)
+    assert list(plugin.shielded(claimant, candidates)) == [False, True, False]  # 8 deserved
+    with of.statement() as statement:
+        statement.evict(of.task("a-4"), claimant=claimant)
+        assert plugin.claimant_key(claimant) == key  # it took nothing of the share
+    with of.statement() as statement:
+        statement.evict(of.task("a-1"), claimant=claimant)
+        assert plugin.claimant_key(claimant) == key  # nobody has lost anything
+        assert list(plugin.shielded(claimant, candidates[:2])) == [True, True]
+    assert plugin.claimant_key(claimant) != key
+    assert list(plugin.shielded(claimant, candidates[:2])) == [False, True]
 
 
 def test_only_the_clusters_dimensions_count_for_a_queues_share() -> None:

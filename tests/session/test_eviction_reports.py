@@ -20,8 +20,10 @@ from batchsched import (
     TaskStatus,
 )
 from batchsched.model.eviction_report import EvictionReport
+from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.session import eviction_reports
+from batchsched.session.session import PlacementFactory
 from batchsched.testing import configs, snapshots
 
 TIERS = [["priority", "gang", "conformance"], ["predicates", "proportion", "nodeorder"]]
@@ -159,9 +161,9 @@ def test_every_candidate_is_out_for_a_reason_or_its_room_is_counted(
             assert bool(found.best_node) == (not found.shortfall.is_empty())
 
 
-@pytest.mark.parametrize("placement", [None, LinearScanPlacement])
+@pytest.mark.parametrize("placement", [IndexedPlacement, LinearScanPlacement])
 def test_searches_among_other_jobs_and_among_the_own_have_reports_of_their_own(
-    placement: type[LinearScanPlacement] | None,
+    placement: PlacementFactory,
 ) -> None:
     """The queue is overused, so both may take only what they evict; tasks of a kind share one."""
     snapshot = cluster(
@@ -170,7 +172,26 @@ def test_searches_among_other_jobs_and_among_the_own_have_reports_of_their_own(
         job("mine", "1C1G@n1", "1C1G@n1", "1C1G@n1", "1C1G@n1", "1C1G", "1C1G", minimum=5),
     )
     config = {"actions": "preempt", "tiers": [{"plugins": list(plugins)} for plugins in TIERS]}
-    using = {} if placement is None else {"placement": placement}
-    result = Scheduler(SchedulerConfig.from_mapping(config), **using).schedule(snapshot)
+    of = SchedulerConfig.from_mapping(config)
+    result = Scheduler(of, placement=placement).schedule(snapshot)
     candidates = {uid: report(result, uid).candidates for uid in ("mine-5", "mine-6")}
     assert candidates == {"mine-5": 4, "mine-6": 1}
+
+
+def test_which_tasks_get_a_report_is_the_same_on_all_engines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The plain loop cannot tell that the searches of two jobs are alike; it must not matter."""
+    monkeypatch.setattr(eviction_reports, "MOST_ASKED", 5)
+    waiting = [job(f"w{number}", "1C1G", "1C1G", minimum=1) for number in range(4)]
+    snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1", priority=99), *waiting)
+    of = SchedulerConfig.from_mapping(
+        {"actions": "preempt", "tiers": [{"plugins": list(plugins)} for plugins in TIERS]}
+    )
+    result, plain = (
+        Scheduler(of, placement=placement).schedule(snapshot)
+        for placement in (IndexedPlacement, LinearScanPlacement)
+    )
+    assert result == plain
+    told = [uid for uid, reason in sorted(result.pending.items()) if reason.evictions]
+    assert told == ["w0-1", "w0-2", "w1-1", "w1-2", "w2-1", "w2-2"]

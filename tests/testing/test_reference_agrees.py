@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
+from tests.support.clusters import cluster, job, node
 
 from batchsched import (
     JobInfo,
@@ -59,6 +60,22 @@ def test_nothing_is_said_of_what_the_reference_does_not_know() -> None:
     config = SchedulerConfig.from_mapping({"actions": "allocate"})
     unknown = evolve(config, actions=[evolve(config.actions[0], name="my-action")])
     check_reference(snapshot, evolve(schedule(snapshot), left_out={"j": None}), unknown)
+
+
+def test_what_a_job_without_a_minimum_holds_is_covered_task_by_task() -> None:
+    """A first task that the share does not reach says nothing of the smaller ones after it."""
+    jobs = [
+        job("a", "1C2G@n1", "1C0G@n1", minimum=0),
+        job("b", "1C0G@n1", minimum=0),
+        job("c", *["1C0G"] * 4, minimum=1, queue="r"),
+    ]
+    snapshot = cluster([node("n1", "3C2G")], *jobs, queues=("q", "r"))
+    snapshot = evolve(snapshot, queues=[Queue(name="q"), Queue(name="r", weight=2)])
+    tiers = [{"plugins": ["gang", "predicates", "proportion"]}]
+    config = SchedulerConfig.from_mapping({"actions": "reclaim", "tiers": tiers})
+    result = Scheduler(config).schedule(snapshot)
+    assert [eviction.task_uid for eviction in result.evictions] == ["b-1", "a-1"]
+    check_reference(snapshot, result, config)
 
 
 def test_a_scalar_of_which_there_is_nothing_is_none_of_the_clusters() -> None:

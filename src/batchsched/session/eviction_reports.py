@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from batchsched.model.eviction_report import EvictionReport
 from batchsched.model.resources import EPSILON, Resource
+from batchsched.model.status import TaskStatus
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.session import Session
 from batchsched.state.records import NodeState, TaskState
-from batchsched.state.vectors import Vector, minus, plus
+from batchsched.state.vectors import Vector, plus
 
 __all__ = ["MOST_ASKED", "EvictionReports"]
 
-MOST_ASKED = 2_000
+MOST_ASKED = 1_000
 """About how many nodes and candidates the reports of one cycle ask; see `EvictionReports`."""
 
 
 class EvictionReports:
     """Asks the plugins anew about the candidates on all nodes, for tasks that stay pending.
 
-    Cycles in which many tasks search in vain must not cost much more for it. So once a few
+    Cycles in which many tasks search in vain must not cost much more for it. So once about a
     thousand nodes and candidates were asked about (`MOST_ASKED`), further tasks get no report:
-    those of the most important jobs have theirs.
+    those of the most important jobs have theirs. Tasks of a job that ask for the same count
+    once, and others count whether or not their report is known from elsewhere: who gets a report
+    does not depend on what an engine can tell apart.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._asked = 0
-        self._known: dict[object, EvictionReport] = {}
+        self._counted: set[Hashable] = set()
+        self._known: dict[Hashable, EvictionReport] = {}
 
     def of_all(self, searches: Iterable[EvictionSearch]) -> dict[str, tuple[EvictionReport, ...]]:
         """Return reports by the UID of the task, in the order of the searches."""
@@ -44,75 +48,90 @@ class EvictionReports:
     def _of(self, search: EvictionSearch) -> EvictionReport | None:
         task = search.task
         assert task.job is not None
-        kind = self._session.placement.kind(task)
-        key = (
-            task.uid if kind is None else kind,
-            task.job.uid,
-            search.action,
-            search.point,
-            search.among,
-            search.may_use_idle,
-        )
-        known = self._known.get(key)
-        if known is None and self._asked < MOST_ASKED:
-            known = self._known[key] = self._find(search)
-        return known
+        way = (search.action, search.point, search.among, search.may_use_idle)
+        counted = (way, task.job.uid, task.resreq, task.init_resreq)
+        if counted not in self._counted and self._asked >= MOST_ASKED:
+            return None
+        same = self._same(search)
+        report = self._known.get((way, same))
+        if report is None:
+            report = self._known[way, same] = self._find(search)
+        if counted not in self._counted:
+            self._counted.add(counted)
+            self._asked += report.nodes + report.candidates
+        return report
+
+    def _same(self, search: EvictionSearch) -> Hashable:
+        """Return what searches share that have the same report."""
+        task, session = search.task, self._session
+        job = task.job
+        assert job is not None
+        assert job.queue is not None
+        kind = session.placement.kind(task)
+        if kind is None:
+            return task.uid
+        key = session.plugin_set.claimant_key(search.point, task)
+        if key is None or job.count(TaskStatus.RUNNING):
+            # Its own tasks are candidates of others, or of nobody else.
+            return kind, job.uid
+        return kind, job.queue.name, key
 
     def _find(self, search: EvictionSearch) -> EvictionReport:
         session, task = self._session, search.task
         out: Counter[str] = Counter()
-        best: tuple[float, str, Vector] | None = None
+        best: tuple[float, NodeState, list[TaskState]] | None = None
         searched = list(session.placement.feasible(task))
         groups = [session.in_victim_order(search.candidates_on(node)) for node in searched]
         why = session.plugin_set.why_not_evicted(search.point, task, groups)
+        asked = [(d, amount) for d, amount in enumerate(task.init_resreq) if amount >= EPSILON]
         for node, group, reasons in zip(searched, groups, why, strict=True):
-            out.update(reason for reason in reasons if reason is not None)
-            free = [one for one, reason in zip(group, reasons, strict=True) if reason is None]
-            missing = self._missing(search, node, free)
-            size = _size(missing, task.init_resreq)
-            if best is None or (size, node.name) < best[:2]:
-                best = size, node.name, missing
+            free: list[TaskState] = []
+            for one, reason in zip(group, reasons, strict=True):
+                if reason is None:
+                    free.append(one)
+                else:
+                    out[reason] += 1
+            size = 0.0
+            for room in self._rooms(search, node, free):
+                for dimension, amount in asked:
+                    lacking = amount - room[dimension]
+                    if lacking >= EPSILON and lacking > size * amount:
+                        size = lacking / amount
+            # Nodes come in node order: of equals, the first.
+            if best is None or size < best[0]:
+                best = size, node, free
         nodes, candidates = len(searched), sum(map(len, groups))
-        self._asked += nodes + candidates
-        is_short = best is not None and best[0] > 0
+        best_node, shortfall = "", Resource()
+        if best is not None and best[0] > 0:
+            best_node = best[1].name
+            missing = list(session.ledger.dimensions.zero)
+            for room in self._rooms(search, best[1], best[2]):
+                for dimension, amount in asked:
+                    missing[dimension] = max(missing[dimension], amount - room[dimension])
+            shortfall = session.ledger.dimensions.resource(tuple(missing))
         return EvictionReport(
             action=search.action,
             nodes=nodes,
             candidates=candidates,
             out=out,
-            best_node=best[1] if best is not None and is_short else "",
-            shortfall=(
-                session.ledger.dimensions.resource(best[2])
-                if best is not None and is_short
-                else Resource()
-            ),
+            best_node=best_node,
+            shortfall=shortfall,
         )
 
-    def _missing(
-        self, search: EvictionSearch, node: NodeState, gone: Iterable[TaskState]
-    ) -> Vector:
-        """Return what the task would lack on a node without these tasks."""
-        freed = for_good = self._session.ledger.dimensions.zero
+    def _rooms(
+        self, search: EvictionSearch, node: NodeState, gone: Sequence[TaskState]
+    ) -> list[Vector]:
+        """Return in what a task must fit on a node without these tasks: in each of them."""
+        zero = self._session.ledger.dimensions.zero
+        freed = for_good = zero
         for task in gone:
             freed = plus(freed, task.resreq)
             if not task.is_backfill:
                 for_good = plus(for_good, task.resreq)
-        request = search.task.init_resreq
-        rooms = [plus(node.future_idle, freed), plus(node.eventual, for_good)]
+        if node.special:
+            rooms = [plus(node.future_idle, freed), plus(node.eventual, for_good)]
+        else:
+            rooms = [plus(node.idle, freed) if gone else node.idle]
         if not search.may_use_idle:
             rooms.append(freed)
-        return tuple(
-            max(0, *lacks) for lacks in zip(*(minus(request, room) for room in rooms), strict=True)
-        )
-
-
-def _size(missing: Vector, request: Vector) -> float:
-    """Return the largest part of the request that is missing."""
-    return max(
-        (
-            lacks / asked
-            for lacks, asked in zip(missing, request, strict=True)
-            if lacks >= EPSILON and asked >= EPSILON
-        ),
-        default=0.0,
-    )
+        return rooms

@@ -17,6 +17,7 @@ from batchsched.actions.eviction.search_cache import (
     AtMost,
     Bounds,
     Claimed,
+    InVain,
     Searched,
     Verdicts,
     running_nodes,
@@ -39,6 +40,10 @@ Point = Literal["preemptable", "reclaimable"]
 """Which verdicts count: those on tasks of the claimant's queue, or of other queues."""
 
 
+_Found = tuple[NodeState, list[TaskState]]
+"""Where there is room once these are evicted."""
+
+
 class EvictionScope(Enum):
     """Which Running tasks may be evicted for a claimant, before any plugin is asked."""
 
@@ -51,6 +56,9 @@ class EvictionScope(Enum):
     def point(self) -> Point:
         """Whose verdicts count."""
         return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
+
+
+_NEVER = InVain((-1, -1, -1))
 
 
 def make_room(
@@ -83,9 +91,16 @@ def make_room(
     assert job is not None
     if scope is EvictionScope.SAME_JOB and not job.count(TaskStatus.RUNNING):
         return False
-    search = _Search(session, task, scope, may_use_idle=may_use_idle)
-    found = search.alone() or search.with_jobs()
+    claimant_key = session.plugin_set.claimant_key(scope.point, task)
+    kind = None if claimant_key is None else session.placement.kind(task)
+    same: Hashable = (scope, job.uid, kind, may_use_idle, claimant_key)
+    in_vain = session.memo.store(InVain)
+    found: _Found | None = None
+    if kind is None or not in_vain.get(same, _NEVER).is_still_true(session.ledger):
+        search = _Search(session, task, scope, claimant_key, may_use_idle=may_use_idle)
+        found = search.alone() or search.with_jobs()
     if found is None:
+        in_vain[same] = InVain(session.ledger.position())
         session.record_eviction_search(
             task,
             point=scope.point,
@@ -115,10 +130,6 @@ def _candidates_on(
     return [other for other in session.running_on(node).all if other.job is job]
 
 
-_Found = tuple[NodeState, list[TaskState]]
-"""Where there is room once these are evicted."""
-
-
 class _Search:
     """A search for room for one claimant, with what earlier searches have found out."""
 
@@ -128,7 +139,13 @@ class _Search:
     )
 
     def __init__(
-        self, session: Session, task: TaskState, scope: EvictionScope, *, may_use_idle: bool
+        self,
+        session: Session,
+        task: TaskState,
+        scope: EvictionScope,
+        claimant_key: Hashable,
+        *,
+        may_use_idle: bool,
     ) -> None:
         self._session = session
         self._task = task
@@ -148,7 +165,6 @@ class _Search:
         assert job is not None
         if scope in (EvictionScope.OTHER_JOBS, EvictionScope.ANY_OTHER_JOB):
             self._at_home = running_nodes(job)
-        claimant_key = session.plugin_set.claimant_key(scope.point, task)
         if claimant_key is not None:
             self._recall(claimant_key)
 
@@ -330,21 +346,22 @@ class _Search:
 
     def _bound(self, node: NodeState) -> AtMost:
         all_ = self._all_on(node)
-        candidates, own = all_.tasks, []
+        zero = self._session.ledger.dimensions.zero
+        candidates: Sequence[TaskState] = all_.tasks
+        own: Sequence[TaskState] = ()
         if node.slot in self._at_home:
             # Who is shielded from their own job may not be from others, and the other way.
             candidates = [other for other in all_.tasks if other.job is not self._task.job]
             own = [other for other in all_.tasks if other.job is self._task.job]
         plugins, point = self._session.plugin_set, self._scope.point
         left = plugins.unshielded(point, self._task, candidates)
+        if not left and not own:
+            return AtMost((), zero, zero)
         only_with_job = plugins.only_with_job(point, self._task, left)
-        zero = self._session.ledger.dimensions.zero
         alone = [one for one, is_so in zip(left, only_with_job, strict=True) if not is_so]
-        of_alone = HeldBy([*alone, *own], zero).total
-        if len(left) + len(own) == len(all_.tasks):
-            return AtMost(all_.tasks, all_.total, of_alone)
-        held = HeldBy([*left, *own], zero)
-        return AtMost(held.tasks, held.total, of_alone)
+        total = all_ if len(left) + len(own) == len(all_.tasks) else HeldBy([*left, *own], zero)
+        of_alone = total if len(alone) == len(left) else HeldBy([*alone, *own], zero)
+        return AtMost(total.tasks, total.total, of_alone.total)
 
     def _ask(self, candidates: Sequence[TaskState]) -> Victims:
         if not candidates:

@@ -24,7 +24,16 @@ from batchsched.state.ledger import Ledger, Position
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector
 
-__all__ = ["AtMost", "Bounds", "Claimed", "Searched", "SomeNodes", "Verdicts", "running_nodes"]
+__all__ = [
+    "AtMost",
+    "Bounds",
+    "Claimed",
+    "InVain",
+    "Searched",
+    "SomeNodes",
+    "Verdicts",
+    "running_nodes",
+]
 
 
 @define
@@ -62,6 +71,18 @@ class Claimed:
             for queue in {job.queue for job in jobs}
             if queue is not None
         )
+
+
+@frozen
+class InVain:
+    """A search that found no room."""
+
+    position: Position
+    """As of when; see `Ledger.position`."""
+
+    def is_still_true(self, ledger: Ledger) -> bool:
+        """Return whether nothing has changed since. O(1)."""
+        return self.position == ledger.position()
 
 
 @frozen

@@ -21,8 +21,8 @@ class Coverage:
     """The covered tasks of one queue, found anew when something may have changed them."""
 
     __slots__ = (
-        *("_changed", "_covered", "_deserved", "_in_task_order", "_jobs", "_minimum_of"),
-        *("_queue", "_single", "_tasks_of", "_zero"),
+        *("_changed", "_covered", "_deserved", "_in_task_order", "_is_stale", "_jobs"),
+        *("_losses", "_queue", "_single", "_tasks_of", "_uncovered", "_zero"),
     )
 
     def __init__(
@@ -38,83 +38,105 @@ class Coverage:
         self._in_task_order = in_task_order
         self._jobs: list[JobState] | None = None
         self._tasks_of: dict[str, list[TaskState]] = {}
-        self._covered: set[str] | None = None
+        self._covered: dict[str, TaskState] | None = None
+        """The covered tasks by UID; None: never found yet."""
+        self._is_stale = False
+        self._losses = 0
         self._single: set[str] = set()
-        """UIDs of the tasks that are no part of a minimum and are not covered."""
-        self._minimum_of: dict[str, list[TaskState]] = {}
-        """UIDs of the tasks of minima that are not covered, to all tasks of the minimum."""
-        self._changed: set[str] = set()
-        """UIDs of such tasks that came or went since."""
+        """UIDs of the tasks beyond covered minima that are not covered themselves."""
+        self._uncovered: dict[str, Vector] = {}
+        """UIDs of jobs with a minimum that is not covered, to what of the share was used then."""
+        self._changed: dict[str, JobState] = {}
+        """Those of them of which tasks came or went since."""
 
     def covers(self, task: TaskState) -> bool:
         """Return whether the share reaches a task. O(1), or O(tasks of the queue) after changes."""
-        if self._covered is None or not self._is_still_true():
+        if self._covered is None or self._is_stale or (self._changed and not self._is_still_true()):
             self._find()
             assert self._covered is not None
         return task.uid in self._covered
 
+    @property
+    def may_have_changed(self) -> bool:
+        """Whether tasks came or went since the covered tasks were found, if they were."""
+        return self._is_stale or bool(self._changed)
+
+    def take_losses(self) -> int:
+        """Return how often, since this was asked last, tasks turned out not to be covered any more.
+
+        Those do not count that hold nothing any more.
+        """
+        if self._covered is not None and (self._is_stale or not self._is_still_true()):
+            self._find()
+        losses, self._losses = self._losses, 0
+        return losses
+
     def came(self, task: TaskState) -> None:
         """Take note that a task is charged to the queue."""
-        if task.is_backfill or not task.status.occupies or task.uid in self._single:
+        if self._covered is None or task.is_backfill or not task.status.occupies:
             return
-        if task.uid in self._minimum_of:
-            self._changed.add(task.uid)
-        else:
-            self._covered = None
+        job = task.job
+        assert job is not None
+        if job.uid in self._uncovered:
+            self._changed[job.uid] = job
+        elif task.uid not in self._single:
+            self._is_stale = True
 
     def went(self, task: TaskState) -> None:
         """Take note that a task is charged to the queue no more."""
-        if task.uid in self._minimum_of:
-            self._changed.add(task.uid)
-        elif self._covered is not None and task.uid in self._covered:
-            self._covered = None
+        if self._covered is None:
+            return
+        job = task.job
+        assert job is not None
+        if job.uid in self._uncovered:
+            self._changed[job.uid] = job
+        elif task.uid in self._covered:
+            self._is_stale = True
 
     def _is_still_true(self) -> bool:
         """Return whether all that came or went since makes no difference.
 
         What is not covered takes nothing from the share: if it goes, all else stays as it was.
-        But what is left of a minimum could be covered where the whole was not.
+        But what is a minimum now could be covered where the former was not.
         """
-        for uid in self._changed:
-            minimum = self._minimum_of[uid]
-            there = sum(task.status.occupies for task in minimum)
-            if there < len(minimum) and (there or self._holds_anything(minimum[0].job)):
+        for job in self._changed.values():
+            held = self._held_by(job)
+            if held and self._reaches(
+                self._uncovered[job.uid], self._sum(held[: job.min_available])
+            ):
                 return False
         self._changed.clear()
         return True
 
-    @staticmethod
-    def _holds_anything(job: JobState | None) -> bool:
-        assert job is not None
-        return any(task.status.occupies and not task.is_backfill for task in job.tasks)
-
     def _find(self) -> None:
         if self._jobs is None:
             self._jobs = sorted(self._queue.jobs, key=_value)
-        covered: set[str] = set()
+        covered: dict[str, TaskState] = {}
         used = self._zero
         self._single.clear()
-        self._minimum_of.clear()
+        self._uncovered.clear()
         self._changed.clear()
         for job in self._jobs:
             held = self._held_by(job)
             minimum = held[: job.min_available]
-            together = self._zero
-            for task in minimum:
-                together = plus(together, task.resreq)
+            together = self._sum(minimum)
             if not self._reaches(used, together):
-                self._minimum_of.update(dict.fromkeys([task.uid for task in minimum], minimum))
-                self._single.update(task.uid for task in held[job.min_available :])
+                self._uncovered[job.uid] = used
                 continue
             used = plus(used, together)
-            covered.update(task.uid for task in minimum)
+            covered.update((task.uid, task) for task in minimum)
             for task in held[job.min_available :]:
                 if self._reaches(used, task.resreq):
                     used = plus(used, task.resreq)
-                    covered.add(task.uid)
+                    covered[task.uid] = task
                 else:
                     self._single.add(task.uid)
+        if self._covered is not None and any(
+            uid not in covered and task.status.occupies for uid, task in self._covered.items()
+        ):
+            self._losses += 1
         self._covered = covered
+        self._is_stale = False
 
     def _held_by(self, job: JobState) -> list[TaskState]:
         """Return what a job holds, in task order."""
@@ -124,6 +146,12 @@ class Coverage:
         if tasks is None:
             tasks = self._tasks_of[job.uid] = self._in_task_order(job.tasks)
         return [task for task in tasks if task.status.occupies and not task.is_backfill]
+
+    def _sum(self, tasks: Iterable[TaskState]) -> Vector:
+        together = self._zero
+        for task in tasks:
+            together = plus(together, task.resreq)
+        return together
 
     def _reaches(self, used: Vector, more: Vector) -> bool:
         for there, amount, share in zip(used, more, self._deserved, strict=True):

@@ -47,6 +47,13 @@ class _Account:
     backfilling: int = 0
     """How many tasks marked as backfill are charged to the queue's jobs."""
 
+    def exceeds_any(self) -> bool:
+        """Return whether more is allocated than deserved of anything."""
+        for allocated, deserved in zip(self.allocated, self.deserved, strict=True):
+            if allocated - deserved > EPSILON:
+                return True
+        return False
+
     def exceeds(self, dimensions: Sequence[int], candidate: TaskState, allocated: Vector) -> bool:
         """Return whether more is allocated than deserved of what a candidate holds.
 
@@ -64,6 +71,9 @@ class _Account:
 _Claim = tuple[bool, tuple[int, ...]]
 """Whether all that a claimant needs stays within its queue's share; of which dimensions it is."""
 
+_BEYOND: _Claim = (False, ())
+"""Whoever needs more than the share gets nothing but backfill tasks, whatever it asks for."""
+
 
 class _Proportion:
     def __init__(self, view: SessionView) -> None:
@@ -72,6 +82,10 @@ class _Proportion:
         self._pending: dict[str, list[TaskState]] = {}
         self._coverages: dict[str, Coverage] = {}
         """What the shares of queues cover, as far as it was asked for."""
+        self._recovered: dict[str, Coverage] = {}
+        """By queue, what is to be looked at again before anybody is told who is covered."""
+        self._losses = 0
+        """How often tasks turned out not to be covered any more."""
         self._uses: UsesOfJobs | None = None
         """What each job uses; None until it is to be kept from cycle to cycle."""
         uses: dict[str, Use] = {}
@@ -91,6 +105,7 @@ class _Proportion:
     def resume(self, changes: Changes, /) -> bool:
         self._pending.clear()
         self._coverages.clear()
+        self._recovered.clear()
         if self._uses is None:
             self._uses = UsesOfJobs(self._view)
             touched = set(self._uses.of_queue)
@@ -154,6 +169,7 @@ class _Proportion:
             coverage = self._coverage_if_any(task)
             if coverage is not None:
                 coverage.came(task)
+                self._look_again(task, coverage)
 
     def on_deallocate(self, task: TaskState, /) -> None:
         account = self._account_of(task)
@@ -166,11 +182,18 @@ class _Proportion:
             coverage = self._coverage_if_any(task)
             if coverage is not None:
                 coverage.went(task)
+                self._look_again(task, coverage)
 
     def _coverage_if_any(self, task: TaskState) -> Coverage | None:
         assert task.job is not None
         assert task.job.queue is not None
         return self._coverages.get(task.job.queue.name)
+
+    def _look_again(self, task: TaskState, coverage: Coverage) -> None:
+        if coverage.may_have_changed:
+            assert task.job is not None
+            assert task.job.queue is not None
+            self._recovered[task.job.queue.name] = coverage
 
     def _account_of(self, task: TaskState) -> _Account | None:
         if task.job is None or task.job.queue is None:
@@ -179,19 +202,39 @@ class _Proportion:
 
     # Reclaiming: within one's own share, from what is beyond the share of others.
 
-    def claimant_key(self, claimant: TaskState, /) -> _Claim:
+    def claimant_key(self, claimant: TaskState, /) -> tuple[_Claim, int]:
+        # Who is covered is shielded, until somebody turns out not to be any more.
+        claim = self._claim(claimant)
+        if claim is _BEYOND:
+            return claim, 0
+        self._find_losses(claimant)
+        return claim, self._losses
+
+    def _claim(self, claimant: TaskState) -> _Claim:
         need = self._need(claimant)
-        asked = tuple(
-            dimension
-            for dimension, (there, needed) in enumerate(zip(self._view.cluster, need, strict=True))
-            if there > 0 and needed > EPSILON
-        )
         account = self._account_of(claimant)
         assert account is not None
-        is_within = all(
-            account.allocated[d] + need[d] - account.deserved[d] <= EPSILON for d in asked
-        )
-        return is_within, asked
+        allocated, deserved = account.allocated, account.deserved
+        asked: list[int] = []
+        for dimension, there in enumerate(self._view.cluster):
+            needed = need[dimension]
+            if there > 0 and needed > EPSILON:
+                if allocated[dimension] + needed - deserved[dimension] > EPSILON:
+                    return _BEYOND
+                asked.append(dimension)
+        return True, tuple(asked)
+
+    def _find_losses(self, claimant: TaskState) -> None:
+        """Look anew at coverage that may have changed, of queues that may give to a claimant."""
+        if not self._recovered:
+            return
+        assert claimant.job is not None
+        assert claimant.job.queue is not None
+        own = claimant.job.queue.name
+        for name in [name for name in self._recovered if name != own]:
+            # A queue within its share gives nothing anyway; it is looked at once it exceeds it.
+            if self._accounts[name].exceeds_any():
+                self._losses += self._recovered.pop(name).take_losses()
 
     def _need(self, claimant: TaskState) -> Vector:
         """Return what a task and as many more as its job lacks to its minimum ask for together."""
@@ -216,45 +259,44 @@ class _Proportion:
 
     def may_give(self, queue: QueueState, /) -> bool:
         account = self._accounts.get(queue.name)
-        return (
-            account is None
-            or account.backfilling > 0
-            or any(
-                allocated - deserved > EPSILON
-                for allocated, deserved in zip(account.allocated, account.deserved, strict=True)
-            )
-        )
+        return account is None or account.backfilling > 0 or account.exceeds_any()
 
     def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
-        # Not by coverage: what is covered now may not be once something more valuable has gone.
-        is_within, asked = self.claimant_key(claimant)
+        is_within, asked = self._claim(claimant)
+        if is_within:
+            self._find_losses(claimant)
         answers: list[bool] = []
         for candidate in candidates:
             account = self._account_of(candidate)
-            answers.append(
-                account is not None
-                and not candidate.is_backfill
-                and not (is_within and account.exceeds(asked, candidate, account.allocated))
-            )
+            if account is None or candidate.is_backfill:
+                answers.append(False)
+                continue
+            may_go = is_within and account.exceeds(asked, candidate, account.allocated)
+            answers.append(not may_go or self._is_covered(candidate))
         return answers
+
+    def _is_covered(self, task: TaskState) -> bool:
+        assert task.job is not None
+        assert task.job.queue is not None
+        return self._coverage(task.job.queue.name).covers(task)
 
     def reclaimable_alone(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        is_within, asked = self.claimant_key(claimant)
+        is_within, asked = self._claim(claimant)
         return [self._verdict(candidate, asked, is_within, None) for candidate in candidates]
 
     def reclaimable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        is_within, asked = self.claimant_key(claimant)
+        is_within, asked = self._claim(claimant)
         left: dict[str, Vector] = {}
         return [self._verdict(candidate, asked, is_within, left) for candidate in candidates]
 
     def verdict_reasons(
         self, claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
     ) -> Sequence[str]:
-        is_within, asked = self.claimant_key(claimant)
+        is_within, asked = self._claim(claimant)
         if not is_within:
             beyond = "out of reach, as the claimant's queue would exceed its share"
             return [beyond] * len(candidates)
@@ -286,9 +328,7 @@ class _Proportion:
         assert job.queue is not None
         name = job.queue.name
         allocated = account.allocated if left is None else left.get(name, account.allocated)
-        if not account.exceeds(asked, candidate, allocated) or self._coverage(name).covers(
-            candidate
-        ):
+        if not account.exceeds(asked, candidate, allocated) or self._is_covered(candidate):
             return Verdict.PROTECTED
         if left is not None:
             left[name] = minus(allocated, candidate.resreq)

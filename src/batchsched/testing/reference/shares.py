@@ -159,40 +159,41 @@ class Proportion(Plugin):
             return False
         return self._deserved[queue.name].fits(self._allocated(queue.name))
 
-    def _units(self, queue_name: str) -> list[list[TaskInfo]]:
-        """Return what a queue holds, the most valuable first, a job's minimum as one."""
-        units: list[list[TaskInfo]] = []
+    def _held(self, queue_name: str) -> list[tuple[JobInfo, list[TaskInfo]]]:
+        """Return the jobs of a queue with what they hold in task order, the most valuable first."""
         jobs = sorted(
             self._jobs[queue_name], key=lambda job: (-job.priority, job.creation_time, job.uid)
         )
-        for job in jobs:
-            tasks = self._tasks_in_order(
-                task
-                for task in job.tasks
-                if self._state.status(task).occupies and not self._state.is_backfill(task)
+        return [
+            (
+                job,
+                self._tasks_in_order(
+                    task
+                    for task in job.tasks
+                    if self._state.status(task).occupies and not self._state.is_backfill(task)
+                ),
             )
-            units.append(tasks[: job.min_available])
-            units.extend([task] for task in tasks[job.min_available :])
-        return [unit for unit in units if unit]
+            for job in jobs
+        ]
 
     def _covered(self, queue_name: str) -> set[str]:
         """Return the UIDs of the tasks that a queue's deserved share covers."""
         deserved = self._deserved[queue_name]
         used = Resource()
         covered: set[str] = set()
-        uncovered_jobs: set[str] = set()
-        for unit in self._units(queue_name):
-            job = self._state.job_of[unit[0].uid]
-            together = total_of(task.resreq for task in unit)
-            if job.uid not in uncovered_jobs and all(
-                used.get(name) + amount - deserved.get(name) < EPSILON
-                for name, amount in together.dimensions()
-                if amount > EPSILON
-            ):
-                used = used + together
-                covered |= {task.uid for task in unit}
-            elif len(unit) > 1 or not any(task.uid in covered for task in job.tasks):
-                uncovered_jobs.add(job.uid)
+        for job, held in self._held(queue_name):
+            minimum, others = held[: job.min_available], held[job.min_available :]
+            for unit in [minimum, *[[task] for task in others]]:
+                together = total_of(task.resreq for task in unit)
+                if all(
+                    used.get(name) + amount - deserved.get(name) < EPSILON
+                    for name, amount in together.dimensions()
+                    if amount > EPSILON
+                ):
+                    used = used + together
+                    covered |= {task.uid for task in unit}
+                elif unit is minimum:
+                    break  # without it the rest is of no use
         return covered
 
     def _need(self, task: TaskInfo) -> Resource:
