@@ -52,6 +52,7 @@ from batchsched.live import (
     TimePassed,
 )
 from benchmarks.workloads.nodes import GIB
+from benchmarks.workloads.simulation import History, simulation
 
 __all__ = ["ROWS", "Row", "main", "measure", "memory"]
 
@@ -66,6 +67,8 @@ class State:
 
     def __init__(self, snapshot: Snapshot, seed: int) -> None:
         self.random = Random(seed)
+        self.ended = 0
+        """How many tasks have ended in whose place others have yet to come."""
         self.queues = len(snapshot.queues)
         self.nodes = list(snapshot.nodes[:1000])
         self.patterns = [job for job in snapshot.jobs if job.tasks][:1000]
@@ -194,6 +197,23 @@ def one_of_openb(state: State, number: int) -> list[Event]:
     return [JobArrived(evolve(pattern, name=name, tasks=tasks)), state.end()]
 
 
+def simulated(_scale: float) -> Snapshot:
+    """Return the cluster of the workload `simulation`, as it begins."""
+    return simulation(1, nodes=50, tasks=200, cycles=1).snapshot
+
+
+def as_simulated(state: State, number: int) -> list[Event]:
+    """A twentieth of what runs ends, and jobs with as many tasks come."""
+    history = History(number, 0, f"come{number}")
+    count = min(len(state.running), round(state.random.gauss(len(state.running) / 20, 3)))
+    state.ended += count
+    arrivals = history.arrivals(state.ended, 60.0 * number)
+    # A job may have more tasks than were wanted; fewer come in the next cycles then.
+    state.ended -= sum(len(job.tasks) for job in arrivals)
+    ended = [state.end() for _ in range(count)]
+    return [*map(JobArrived, arrivals), *ended, EndedJobsRemoved()]
+
+
 _LARGE = partial(busy_cluster, nodes=10_000, running=100_000)
 
 ROWS = (
@@ -210,6 +230,7 @@ ROWS = (
         cycles=20,
     ),
     Row(name="openb", start=openb_filled, happening=one_of_openb),
+    Row(name="simulation", start=simulated, happening=as_simulated, cycles=400),
     Row(name="all-actions", start=_LARGE, happening=ten_and_ten, actions=ALL_ACTIONS),
     Row(name="nodes", start=_LARGE, happening=with_a_node, cycles=24),
     Row(

@@ -19,7 +19,7 @@ from batchsched import (
 from benchmarks.workloads.nodes import GIB
 from benchmarks.workloads.scenario import Scenario, protecting, scaled
 
-__all__ = ["simulation"]
+__all__ = ["History", "simulation"]
 
 SECONDS_PER_CYCLE = 60.0
 QUEUES = (("batch", 1), ("research", 2), ("services", 3))
@@ -48,7 +48,7 @@ def simulation(
         actions: what runs.
         seed: of the generator.
     """
-    history = _History(seed, tasks, "first")
+    history = History(seed, tasks, "first")
     cluster = [
         NodeInfo(
             name=f"node-{number:03}",
@@ -68,11 +68,11 @@ def simulation(
         snapshot=snapshot,
         config=protecting(actions),
         cycles=scaled(cycles, scale),
-        advance=lambda: _History(seed + 1, tasks, "later").advance,
+        advance=lambda: History(seed + 1, tasks, "later").advance,
     )
 
 
-class _History:
+class History:
     """What happens between the cycles."""
 
     def __init__(self, seed: int, tasks: int, name: str) -> None:
