@@ -90,6 +90,7 @@ WORKLOADS = {workload.name: workload for workload in _ALL}
 REPORTS = {
     "validation": "what making a snapshot costs per task, by what its tasks share",
     "steady": "what a cycle costs where little changes, on a living cluster and from scratch",
+    "axes": "how the time of a cycle grows where there is ever more of something dear",
     "waiting": "what each strategy against waiting costs in utilisation and in waiting",
     "tracing": "what a trace costs when it is off (at most 1.01 times) and when it is on",
     "hot": "where the time of a cycle goes, function by function; writes results/hot.md",

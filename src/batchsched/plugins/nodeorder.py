@@ -225,8 +225,10 @@ def _requested_arrays(weights: NodeOrderPlugin, task: TaskState) -> Callable[[No
 
 def _attraction(
     index: PodAffinityIndex, task: TaskState
-) -> Callable[[Sequence[NodeState]], list[float]]:
+) -> Callable[[Sequence[NodeState]], list[float]] | None:
     profile = index.profile(task)
+    if not profile.attracting:
+        return None
     return lambda nodes: [profile.raw_score(node.info.labels) for node in nodes]
 
 

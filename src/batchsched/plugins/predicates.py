@@ -195,13 +195,12 @@ def _host_ports(task: TaskState) -> Hashable:
 
 
 def _ports(task: TaskState, node: NodeState) -> Unfit | None:
-    wanted = task.info.host_ports
-    if not wanted or not node.ports:
+    if not node.ports:
         return None
-    for other in node.tasks.values():
-        for taken in other.info.host_ports:
-            if any(port.conflicts(taken) for port in wanted):
-                return _PORTS
+    for port in task.info.host_ports:
+        # Ports of other numbers or protocols are in nobody's way.
+        if any(map(port.conflicts, node.host_ports.get((port.protocol, port.port), ()))):
+            return _PORTS
     return None
 
 

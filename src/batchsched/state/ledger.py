@@ -319,7 +319,7 @@ class Ledger:
         node.scoring_milli_cpu += task.scoring_milli_cpu
         node.scoring_memory += task.scoring_memory
         if task.info.host_ports:
-            node.ports += 1
+            _count_ports(task, node, 1)
         if status.holds:
             node.idle = tuple(map(sub, node.idle, task.resreq))
             if status.occupies:
@@ -346,7 +346,7 @@ class Ledger:
         node.scoring_milli_cpu -= task.scoring_milli_cpu
         node.scoring_memory -= task.scoring_memory
         if task.info.host_ports:
-            node.ports -= 1
+            _count_ports(task, node, -1)
         if status.holds:
             node.idle = tuple(map(add, node.idle, task.resreq))
             if status.occupies:
@@ -416,7 +416,7 @@ class Ledger:
         accounts = (
             *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional"),
             *("reserved", "special", "ports", "scoring_milli_cpu", "scoring_memory"),
-            *("tasks", "reserved_tasks"),
+            *("tasks", "reserved_tasks", "host_ports"),
         )
         for node in self.nodes:
             if self.slots[node.slot] is not node:
@@ -518,6 +518,20 @@ def _count(job: JobState, task: TaskState) -> None:
     job.valid_count += status.valid
     if status is _ALLOCATED:
         job.allocated[task.uid] = task
+
+
+def _count_ports(task: TaskState, node: NodeState, sign: int) -> None:
+    node.ports += sign
+    for port in task.info.host_ports:
+        key = (port.protocol, port.port)
+        of_number = node.host_ports.setdefault(key, {})
+        count = of_number.get(port, 0) + sign
+        if count:
+            of_number[port] = count
+        else:
+            del of_number[port]
+            if not of_number:
+                del node.host_ports[key]
 
 
 def _taken(status: TaskStatus, *, is_backfill: bool) -> _Taken:

@@ -25,7 +25,7 @@ __all__ = ["AffinityProfile", "DomainCount", "PodAffinityIndex"]
 class DomainCount:
     """A count for each domain of one topology key, with a record of what changed when."""
 
-    __slots__ = ("appearances", "changes", "counts", "key")
+    __slots__ = ("appearances", "changes", "counts", "key", "together_with")
 
     def __init__(self, key: str, nodes_in: Mapping[str, Sequence[int]]) -> None:
         self.key = key
@@ -36,6 +36,8 @@ class DomainCount:
         """The domains whose count changed."""
         self.appearances = _Record(nodes_in)
         """The domains whose count became 0 or ceased to be 0."""
+        self.together_with: list[CountsTogether] = []
+        """Where it is told whether the count of a domain is 0."""
 
     def add(self, labels: Mapping[str, str], amount: int) -> None:
         """Add to the domain of a node with these labels, if it is in any."""
@@ -49,15 +51,46 @@ class DomainCount:
             counts[domain] = after
             if not before:
                 self.appearances.note(domain if len(counts) > 1 else None)
+                for together in self.together_with:
+                    together.add(domain, 1)
         else:
             del counts[domain]
             self.appearances.note(domain if counts else None)
+            for together in self.together_with:
+                together.add(domain, -1)
         self.changes.note(domain)
 
     def of(self, labels: Mapping[str, str]) -> int:
         """Return the count in the domain of a node with these labels; 0 if it is in none."""
         domain = labels.get(self.key)
         return 0 if domain is None else self.counts.get(domain, 0)
+
+
+class CountsTogether:
+    """How many of several counts of the same domains are not 0, by domain.
+
+    Where everybody repels everybody else, each task is concerned by the terms of all.
+    """
+
+    __slots__ = ("appearances", "key", "not_zero")
+
+    def __init__(self, key: str, nodes_in: Mapping[str, Sequence[int]]) -> None:
+        self.key = key
+        """The node label whose value names the domain."""
+        self.not_zero: dict[str, int] = {}
+        """Domain to how many counts; domains where all are 0 are left out."""
+        self.appearances = _Record(nodes_in)
+        """The domains where all counts became 0 or ceased to be 0."""
+
+    def add(self, domain: str, amount: int) -> None:
+        """Take note that one of the counts of a domain ceased to be 0 (1), or became 0 (-1)."""
+        before = self.not_zero.get(domain, 0)
+        if before + amount:
+            self.not_zero[domain] = before + amount
+        else:
+            del self.not_zero[domain]
+        if not before or not before + amount:
+            self.appearances.note(domain)
 
 
 class _Record:
@@ -116,16 +149,19 @@ class _Meaning:
             if requirement.operator is Operator.IN:
                 labels = [(requirement.key, value) for value in dict.fromkeys(requirement.values)]
                 yield [(namespace, label) for namespace in namespaces for label in labels]
+            elif requirement.operator is Operator.EXISTS:
+                yield [(namespace, (requirement.key,)) for namespace in namespaces]
 
 
 _Need = tuple[str, tuple[str, ...]]
-"""A namespace, and a label or nothing more."""
+"""A namespace, and a label, or its key, or nothing more."""
 
 
 def _needs_met(info: TaskInfo) -> Iterator[_Need]:
     yield info.namespace, ()
     for label in info.labels.items():
         yield info.namespace, label
+        yield info.namespace, label[:1]
 
 
 def _meaning(term: PodAffinityTerm, own_namespace: str) -> _Meaning:
@@ -144,6 +180,8 @@ class AffinityProfile:
     """Of each required anti-affinity term: the tasks that it means."""
     repelling: list[DomainCount] = field(factory=list[DomainCount])
     """Other tasks' required anti-affinity terms that mean this task: those who carry them."""
+    repellers: Sequence[CountsTogether] = ()
+    """The same, together, for each topology key."""
     attracting: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
     """What adds to the score of a domain, and how much a count of one adds."""
     counted: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
@@ -155,9 +193,12 @@ class AffinityProfile:
         return bool(self.required or self.repelled or self.repelling)
 
     def refusal(self, labels: Mapping[str, str]) -> UnfitReason | None:
-        """Return why a node with these labels cannot take such a task now, or None. O(terms)."""
-        for count in self.repelling:
-            if count.of(labels):
+        """Return why a node with these labels cannot take such a task now, or None.
+
+        O(terms of its own, topology keys).
+        """
+        for together in self.repellers:
+            if labels.get(together.key) in together.not_zero:
                 return UnfitReason.EXISTING_ANTI_AFFINITY
         if self.required and not all(count.of(labels) for count in self.required):
             nobody = not any(count.counts for count in self.required)
@@ -228,8 +269,9 @@ class PodAffinityIndex:
     def watch_refusals(self, task: TaskState) -> Sequence[Watch]:
         """Return what tells of changes to the nodes that refuse tasks like this one."""
         profile = self.profile(task)
-        counts = (*profile.required, *profile.repelled, *profile.repelling)
-        return [count.appearances for count in dict.fromkeys(counts)]
+        counts = (*profile.required, *profile.repelled)
+        own = [count.appearances for count in dict.fromkeys(counts)]
+        return [*own, *(together.appearances for together in profile.repellers)]
 
     def watch_attractions(self, task: TaskState) -> Sequence[Watch]:
         """Return what tells of changes to how nodes attract tasks like this one."""
@@ -314,6 +356,21 @@ class PodAffinityIndex:
                     profile.repelling.append(term.count)
                 else:
                     profile.attracting.append((term.count, 1))
+        self._put_together()
+
+    def _put_together(self) -> None:
+        """Let all profiles that the same counts repel share one record of them."""
+        known: dict[frozenset[DomainCount], Sequence[CountsTogether]] = {}
+        for profile in self._profiles.values():
+            counts = frozenset(profile.repelling)
+            if counts not in known:
+                by_key: dict[str, CountsTogether] = {}
+                for count in dict.fromkeys(profile.repelling):
+                    if count.key not in by_key:
+                        by_key[count.key] = CountsTogether(count.key, self._domains[count.key])
+                    count.together_with.append(by_key[count.key])
+                known[counts] = tuple(by_key.values())
+            profile.repellers = known[counts]
 
 
 def _read_of(info: TaskInfo) -> Hashable:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from operator import add
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.constraints import HostPort
 from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
 from batchsched.state.live_queue import Reorders
@@ -210,6 +211,7 @@ class NodeState:
         "allocatable",
         "backfilled",
         "conditional",
+        "host_ports",
         "idle",
         "index",
         "info",
@@ -263,6 +265,8 @@ class NodeState:
         """The sum of the tasks' scoring requests, in bytes."""
         self.ports = 0
         """How many of its tasks have host ports."""
+        self.host_ports: dict[tuple[str, int], dict[HostPort, int]] = {}
+        """How many of its tasks have each host port, by protocol and number."""
         self.running: RunningTasks | None = None
         """Its Running tasks of jobs in the session, in victim order, once they were asked for."""
 
