@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from batchsched.errors import UnknownNameError
 from batchsched.kubernetes.names import BACKFILL, RESERVED_NODE
 from batchsched.model.cluster import TaskInfo
@@ -110,14 +112,8 @@ def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict
     }
     after = reservations_to_keep(result, snapshot)
     patches: list[dict[str, object]] = []
-    for uid in sorted(before.keys() | after.keys()):
-        if before.get(uid) == after.get(uid):
-            continue
-        task = _task(tasks, uid)
-        metadata: dict[str, object] = _metadata(task)
-        if _has_own_uid(task):
-            metadata["uid"] = uid
-        metadata["annotations"] = {RESERVED_NODE: after.get(uid)}
+    for metadata, node_name in _pods_to_patch(tasks, before, after):
+        metadata["annotations"] = {RESERVED_NODE: node_name}
         patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
     return patches
 
@@ -155,18 +151,28 @@ def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[
         uid: task.node_name for uid, task in tasks.items() if task.status is TaskStatus.PIPELINED
     }
     after = {promise.task_uid: promise.node_name for promise in result.kept_promises}
-    bound = {bind.task_uid for bind in result.binds}
+    for bind in result.binds:
+        before.pop(bind.task_uid, None)
+        after.pop(bind.task_uid, None)
     patches: list[dict[str, object]] = []
-    for uid in sorted((before.keys() | after.keys()) - bound):
+    for metadata, node_name in _pods_to_patch(tasks, before, after):
+        status: dict[str, object] = {"nominatedNodeName": node_name}
+        patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
+    return patches
+
+
+def _pods_to_patch(
+    tasks: dict[str, TaskInfo], before: Mapping[str, str | None], after: Mapping[str, str]
+) -> Iterator[tuple[dict[str, object], str | None]]:
+    """Yield the metadata of each pod whose node changes, by UID, and the node that it gets."""
+    for uid in sorted(before.keys() | after.keys()):
         if before.get(uid) == after.get(uid):
             continue
         task = _task(tasks, uid)
         metadata: dict[str, object] = _metadata(task)
         if _has_own_uid(task):
             metadata["uid"] = uid
-        status: dict[str, object] = {"nominatedNodeName": after.get(uid)}
-        patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
-    return patches
+        yield metadata, after.get(uid)
 
 
 def _tasks_by_uid(snapshot: Snapshot) -> dict[str, TaskInfo]:
