@@ -14,6 +14,7 @@ from batchsched import (
     Queue,
     Resource,
     Scheduler,
+    SchedulerConfig,
     Snapshot,
     SnapshotError,
     TaskInfo,
@@ -231,3 +232,33 @@ def test_a_snapshot_is_not_changed_by_what_happens_later() -> None:
     kept = evolve(before)
     cluster.apply(TaskRemoved("t"), TimePassed(1))
     assert before == kept != cluster.snapshot()
+
+
+def test_a_node_may_go_that_has_just_been_reserved() -> None:
+    node = NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))
+    cpu = Resource(milli_cpu=2000)
+    running = TaskInfo(uid="r", name="r", resreq=cpu, status=TaskStatus.RUNNING, node_name="n1")
+    cluster = Cluster(
+        nodes=[node],
+        queues=[Queue(name="q")],
+        jobs=[
+            JobInfo(name="r", queue="q", tasks=[running]),
+            JobInfo(name="w", queue="q", tasks=[TaskInfo(uid="w", name="w", resreq=cpu)]),
+        ],
+        now=1000,
+    )
+    actions = [
+        {"name": "allocate"},
+        {
+            "name": "reserve",
+            "arguments": {"starvingJobTimeThreshold": 1, "reservedNodePercent": 100},
+        },
+    ]
+    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": actions}))
+    live = scheduler.attach(cluster)
+    cycle = live.schedule()
+    assert [promise.task_uid for promise in cycle.reserved] == ["w"]
+    cluster.carry_out(cycle)
+    cluster.apply(TaskSucceeded("r"), NodeRemoved("n1"))
+    assert cluster.snapshot().task("w").status is TaskStatus.RESERVED
+    assert live.schedule() == scheduler.schedule(cluster.snapshot())

@@ -208,12 +208,9 @@ class _Following:
         for name in names:
             if name in content.nodes:
                 ledger.put_node(content.nodes[name])
-        ledger.settle(moved)
-        return [
-            ledger.remove_node(name)
-            for name in names
-            if name not in content.nodes and name in ledger.node_named
-        ]
+        gone = [name for name in names if name not in content.nodes and name in ledger.node_named]
+        ledger.settle(moved, nodes_gone=gone)
+        return [ledger.remove_node(name) for name in gone]
 
     def _needs_new_view(self, coming: Iterable[TaskInfo], *, nodes: bool) -> bool:
         """Return whether the index of inter-pod affinity will not know what there is then."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import cast
 
 from sortedcontainers import SortedDict
@@ -163,8 +163,14 @@ class LiveLedger(Ledger):
             task.order_key = None
         task.info = info
 
-    def settle(self, tasks: Iterable[TaskState]) -> None:
-        """Let tasks stand where their descriptions say. Nobody is told."""
+    def settle(self, tasks: Iterable[TaskState], *, nodes_gone: Container[str] = ()) -> None:
+        """Let tasks stand where their descriptions say. Nobody is told.
+
+        Args:
+            tasks: the tasks.
+            nodes_gone: the names of nodes that are about to be taken out.
+
+        """
         assert self.origins is not None
         self.origins = None
         self.on_charge = self.on_refund = ()
@@ -175,7 +181,9 @@ class LiveLedger(Ledger):
                 self.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
         for task in tasks:
             info = task.info
-            node = None if info.node_name is None else self.node_named.get(info.node_name)
+            node = None
+            if info.node_name is not None and info.node_name not in nodes_gone:
+                node = self.node_named.get(info.node_name)
             status = info.status
             if status is TaskStatus.PIPELINED or (info.node_name is not None and node is None):
                 status, node = TaskStatus.PENDING, None  # see `Ledger._enter`
