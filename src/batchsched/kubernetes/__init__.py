@@ -49,6 +49,9 @@ How objects are understood:
   ``?`` after it: a job that is not there has ended well). On pods, ``batchsched/estimate`` goes
   before the deadline of the specification, and ``batchsched/attained-service`` tells for how
   long earlier runs held resources. The labels of a group, or of a pod without one, are its job's.
+- **Plans**: annotations ``batchsched/planned-start`` (seconds since 1970) and
+  ``batchsched/planned-node`` of pending pods are their job's plan; `plan_patches` writes and
+  removes them.
 - **Promises**: a pending pod with ``status.nominatedNodeName`` is Pipelined on that node;
   `nomination_patches` writes and removes it.
 - A ``namespaceSelector`` of pod affinity is replaced by the namespaces that it selects now.
@@ -63,12 +66,14 @@ from batchsched.kubernetes.decisions import (
     nomination_patches,
     reservation_patches,
 )
+from batchsched.kubernetes.plans import plan_patches
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 
 __all__ = [
     "binding_objects",
     "eviction_objects",
     "nomination_patches",
+    "plan_patches",
     "read_objects",
     "reservation_patches",
     "snapshot_from_objects",

@@ -8,6 +8,7 @@ from attrs import evolve, frozen
 
 from batchsched.kubernetes.groups import PriorityClasses
 from batchsched.kubernetes.objects import KubernetesObject
+from batchsched.kubernetes.plans import read_plan
 from batchsched.kubernetes.pods import Pod
 from batchsched.kubernetes.timing import read_job_timing
 from batchsched.kubernetes.unsupported import note_unsupported
@@ -37,6 +38,7 @@ class JobBuilder:
     def build(self, pods: Iterable[Pod]) -> tuple[list[JobInfo], list[TaskInfo]]:
         """Return the jobs, and the tasks that belong to none. O(pods)."""
         members: dict[str, list[TaskInfo]] = {group.uid: [] for _, group in self.groups}
+        waiting: dict[str, list[tuple[KubernetesObject, TaskInfo]]] = {}
         queue_of = {group.uid: group.queue for _, group in self.groups}
         single: list[JobInfo] = []
         others: list[TaskInfo] = []
@@ -45,6 +47,8 @@ class JobBuilder:
             uid = f"{task.namespace}/{pod.group}"
             if pod.group and uid in members:
                 members[uid].append(self._scheduled(pod, queue_of[uid]))
+                if task.status is TaskStatus.PENDING:
+                    waiting.setdefault(uid, []).append((pod.object, task))
             elif self._is_single(pod, members):
                 single.append(self._job_of(pod))
             else:
@@ -54,7 +58,7 @@ class JobBuilder:
                 elif task.status.holds and task.node_name is not None:
                     self._note_missing_node(pod)
         jobs = [
-            evolve(group, tasks=tasks)
+            evolve(group, tasks=tasks, plan=read_plan(waiting.get(group.uid, ())))
             for (_, group), tasks in zip(self.groups, members.values(), strict=True)
         ]
         return jobs + single, others
@@ -82,6 +86,7 @@ class JobBuilder:
             priority=pod.own_priority,
             creation_time=task.creation_time,
             tasks=(self._scheduled(pod, self.default_queue),),
+            plan=read_plan([(pod.object, task)]) if task.status is TaskStatus.PENDING else None,
         )
         return read_job_timing(pod.object).of(job)
 
