@@ -233,7 +233,7 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
             "actions[0].arguments['evictBackfil']",
             (
                 "unknown argument; did you mean 'evictBackfill'? "
-                "known: evictBackfill, starvationThreshold, unready"
+                "known: evictBackfill, retry, starvationThreshold, unready"
             ),
         ),
         ("actions[1].arguments['starvationThreshold']", "'-1' is less than 0"),

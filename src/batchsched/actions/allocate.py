@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from attrs import frozen
 
@@ -15,6 +16,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import JobState, TaskState
+from batchsched.state.vectors import dominant_share
 
 __all__ = ["AllocateAction"]
 
@@ -37,17 +39,26 @@ class AllocateAction:
     starvation_threshold: float | None = None
     """Seconds after which nodes are reserved for a job that waits; None: never."""
 
+    retry_largest_first: bool = False
+    """Whether a turn that is undone is tried once more, with the largest tasks first.
+
+    In task order a small task may take the only place where a larger one of its job fits. It
+    needs `discard_unready`.
+    """
+
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> AllocateAction:
-        """Read ``unready``, ``evictBackfill`` and ``starvationThreshold``."""
+        """Read ``unready``, ``evictBackfill``, ``starvationThreshold`` and ``retry``."""
         threshold = arguments.number("starvationThreshold", default=0, minimum=0)
         is_given = arguments.is_given("starvationThreshold")
+        unready = arguments.choice("unready", ("hold", "discard"), default="discard")
+        # What is held is not undone, and so cannot be tried again.
+        retries = ("none", "largest-first") if unready == "discard" else ("none",)
         return cls(
-            discard_unready=(
-                arguments.choice("unready", ("hold", "discard"), default="discard") == "discard"
-            ),
+            discard_unready=unready == "discard",
             evict_backfill=arguments.boolean("evictBackfill", default=False),
             starvation_threshold=threshold if is_given else None,
+            retry_largest_first=arguments.choice("retry", retries, default="none") != "none",
         )
 
     def execute(self, session: Session, /) -> None:
@@ -95,19 +106,33 @@ class AllocateAction:
         if not self.discard_unready:
             comes_back = self._place(session, session, job, tasks)
         else:
-            with session.statement() as statement:
-                comes_back = self._place(session, statement, job, tasks)
-                if (
-                    session.job_ready(job)
-                    or session.job_pipelined(job)
-                    or (
-                        session.job_condition_ready(job)
-                        and (job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
-                    )
-                ):
-                    statement.commit()
+            largest_first = _largest_first(session, tasks) if self.retry_largest_first else []
+            is_kept, comes_back = self._try(session, job, tasks)
+            if not is_kept and largest_first:
+                tasks.clear()
+                tasks.extend(largest_first)
+                is_kept, comes_back = self._try(session, job, tasks)
+                in_task_order = session.in_task_order(tasks)
+                tasks.clear()
+                tasks.extend(in_task_order)
         self._end_turn(session, job)
         return comes_back
+
+    def _try(self, session: Session, job: JobState, tasks: deque[TaskState]) -> tuple[bool, bool]:
+        """Place a job's tasks; return whether that is kept, and whether the job is to come back."""
+        with session.statement() as statement:
+            comes_back = self._place(session, statement, job, tasks)
+            if (
+                session.job_ready(job)
+                or session.job_pipelined(job)
+                or (
+                    session.job_condition_ready(job)
+                    and (job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
+                )
+            ):
+                statement.commit()
+                return True, comes_back
+        return False, False
 
     def _end_turn(self, session: Session, job: JobState) -> None:
         if (
@@ -153,3 +178,12 @@ class AllocateAction:
             return False
         placer.reserve(task, node)
         return True
+
+
+def _largest_first(session: Session, tasks: Iterable[TaskState]) -> list[TaskState]:
+    """Return tasks by decreasing dominant share; empty if that is the order that they are in."""
+    in_order = list(tasks)
+    ledger = session.ledger
+    cluster = ledger.cluster[: ledger.dimensions.in_cluster]
+    by_size = sorted(in_order, key=lambda task: -dominant_share(task.init_resreq, cluster))
+    return by_size if by_size != in_order else []

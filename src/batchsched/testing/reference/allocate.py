@@ -25,6 +25,7 @@ from batchsched.testing.reference.reservations import (
     serve_reserved_jobs,
 )
 from batchsched.testing.reference.session import Session
+from batchsched.testing.reference.shares import cluster_total, share
 
 __all__ = ["allocate", "can_still_start"]
 
@@ -35,6 +36,8 @@ class _Options:
     """Whether each turn is a statement, discarded if the job is not ready at its end."""
     evict_backfill: bool
     starvation_threshold: float
+    retries: bool
+    """Whether a turn that is discarded is tried once more, the largest tasks first."""
 
 
 def allocate(session: Session, arguments: Arguments) -> None:
@@ -43,6 +46,7 @@ def allocate(session: Session, arguments: Arguments) -> None:
         discards=arguments.word("unready", ("discard", "hold")) == "discard",
         evict_backfill=arguments.boolean("evictBackfill"),
         starvation_threshold=arguments.number("starvationThreshold", inf),
+        retries=arguments.word("retry", ("none", "largest-first")) == "largest-first",
     )
     serve_reserved_jobs(session)
     waiting = {
@@ -83,7 +87,12 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
         )
 
     if options.discards:
-        session.statement(job, attempt)
+        by_size = _largest_first(session, tasks)
+        if not session.statement(job, attempt) and options.retries and by_size != tasks:
+            tasks[:] = by_size
+            session.statement(job, attempt)
+            left = {task.uid for task in tasks}
+            tasks[:] = [task for task in session.to_place(job) if task.uid in left]
     else:
         attempt()
     if options.evict_backfill:
@@ -143,3 +152,15 @@ def _reserve(session: Session, task: TaskInfo, *, beside_its_job: bool) -> bool:
             session.place(task, TaskStatus.RESERVED, node)
             return True
     return False
+
+
+def _largest_first(session: Session, tasks: list[TaskInfo]) -> list[TaskInfo]:
+    """Return tasks by decreasing dominant share of the cluster; equals as they were."""
+    total = cluster_total(session.state)
+
+    def size(task: TaskInfo) -> float:
+        return max(
+            share(task.start_request.get(name), amount) for name, amount in total.dimensions()
+        )
+
+    return sorted(tasks, key=size, reverse=True)

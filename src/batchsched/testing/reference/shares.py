@@ -21,7 +21,7 @@ from batchsched.testing.reference.plugins import (
 )
 from batchsched.testing.reference.state import State, less, total_of
 
-__all__ = ["Drf", "Proportion"]
+__all__ = ["Drf", "Proportion", "cluster_total", "share"]
 
 TasksInOrder = Callable[[Iterable[TaskInfo]], list[TaskInfo]]
 
