@@ -16,7 +16,7 @@ from batchsched.fast import VectorisedPlacement
 from batchsched.placement.vectorised import score_array
 
 FILES = check.golden_files()
-HOW_MANY = 2524
+HOW_MANY = 2824
 
 
 @frozen(eq=False)

@@ -110,16 +110,28 @@ def check_sparing(cycle: Cycle) -> Iterator[str]:
     what is there in the end, with the claimant's own promise, without what was evicted later
     and what may have been taken back later. Where proportion is configured, preempt may place a
     task beside its victims only if its queue has less than it deserves; that counts if it is so
-    even with all that the queue can have been given by then.
+    even with all that the queue can have been given by then. Where capacity is configured and
+    any queue has a guarantee or a limit, reclaim may evict for the sake of these, and is not asked.
     """
     if not cycle.policy.knows_actions:
         return  # who knows what came and went
+    may_be_for_limits = "capacity" in cycle.policy.plugins and _has_limits(cycle)
     by_claimant: dict[str, list[int]] = {}
     for position, eviction in enumerate(cycle.result.evictions):
         by_claimant.setdefault(eviction.for_task_uid, []).append(position)
     for claimant, positions in by_claimant.items():
         if claimant in cycle.job_of and cycle.after[claimant].node_name in cycle.nodes:
+            action = cycle.result.evictions[positions[0]].action
+            if action == "reclaim" and may_be_for_limits:
+                continue
             yield from _spared(cycle, claimant, positions)
+
+
+def _has_limits(cycle: Cycle) -> bool:
+    return any(
+        queue.limit is not None or any(amount for _, amount in queue.guarantee.dimensions())
+        for queue in cycle.snapshot.queues
+    )
 
 
 def _spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[str]:
