@@ -238,23 +238,19 @@ def test_a_node_may_go_that_has_just_been_reserved() -> None:
     node = NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))
     cpu = Resource(milli_cpu=2000)
     running = TaskInfo(uid="r", name="r", resreq=cpu, status=TaskStatus.RUNNING, node_name="n1")
+    waiting = TaskInfo(uid="w", name="w", resreq=cpu)
     cluster = Cluster(
         nodes=[node],
         queues=[Queue(name="q")],
         jobs=[
             JobInfo(name="r", queue="q", tasks=[running]),
-            JobInfo(name="w", queue="q", tasks=[TaskInfo(uid="w", name="w", resreq=cpu)]),
+            JobInfo(name="w", queue="q", min_available=1, tasks=[waiting]),
         ],
         now=1000,
     )
-    actions = [
-        {"name": "allocate"},
-        {
-            "name": "reserve",
-            "arguments": {"starvingJobTimeThreshold": 1, "reservedNodePercent": 100},
-        },
-    ]
-    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": actions}))
+    actions = [{"name": "allocate", "arguments": {"starvationThreshold": 1}}]
+    tiers = [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}]
+    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": actions, "tiers": tiers}))
     live = scheduler.attach(cluster)
     cycle = live.schedule()
     assert [promise.task_uid for promise in cycle.reserved] == ["w"]
