@@ -46,6 +46,7 @@ from batchsched.model.constraints import (
     WeightedPodTerm,
 )
 from batchsched.model.eviction_report import EvictionReport
+from batchsched.model.groups import TaskGroup
 from batchsched.model.notice import Notice, NoticeCode
 from batchsched.model.queue_outcome import QueueOutcome, QueueOutcomes
 from batchsched.model.reasons import (
@@ -142,6 +143,7 @@ __all__ = [
     "StatementError",
     "Taint",
     "TaintEffect",
+    "TaskGroup",
     "TaskInfo",
     "TaskOutcome",
     "TaskStatus",

@@ -143,7 +143,6 @@ def test_what_ended_or_is_not_scheduled_here_is_not_looked_at():
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"minTaskMember": {"worker": 2}}, "spec.minTaskMember"),
         ({"networkTopology": {"mode": "hard"}}, "spec.networkTopology"),
     ],
 )
@@ -404,7 +403,10 @@ def test_devices_cannot_be_requested_for_the_pod_as_a_whole():
 
 def test_the_order_of_objects_plays_no_part_in_notices():
     pods = [pod(f"p{i}", nodeName="n9", status=RUNNING) for i in range(9)]
-    groups = [pod_group("g1", minTaskMember={"a": 1}), pod_group("g2", priorityClassName="x")]
+    groups = [
+        pod_group("g1", networkTopology={"mode": "hard"}),
+        pod_group("g2", priorityClassName="x"),
+    ]
     queues = [queue("q", parent="a"), queue("r", parent="b", reclaimable=False)]
     expected = read(*pods, pod_groups=groups, queues=queues)
     assert expected == read(*pods[::-1], pod_groups=groups[::-1], queues=queues[::-1])

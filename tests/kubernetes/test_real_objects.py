@@ -95,7 +95,6 @@ def test_notices_tell_all_that_is_not_honoured():
         (NoticeCode.SCHEDULING_GATES, "Pod", "spec.schedulingGates", 1),
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.topologySpreadConstraints", 5),
         (NoticeCode.FIELD_IGNORED, "Pod", "spec.volumes", 1),
-        (NoticeCode.FIELD_IGNORED, "PodGroup", "spec.minTaskMember", 1),
         (NoticeCode.PRIORITY_CLASS_MISSING, "PodGroup", "spec.priorityClassName", 1),
         (NoticeCode.FIELD_IGNORED, "Queue", "spec.reclaimable", 1),
         (NoticeCode.QUEUE_CLOSED, "Queue", "status.state", 1),

@@ -21,6 +21,7 @@ from batchsched.model.constraints import (
     TaintEffect,
     Toleration,
 )
+from batchsched.model.groups import TaskGroup
 from batchsched.model.immutable import EMPTY, FrozenMap
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
@@ -50,12 +51,16 @@ FULL_TASK = {
     "start_time": 20.0,
     "estimate": 60.0,
     "attained_service": 5.0,
+    "group": "workers",
 }
 FULL_JOB = {
     "name": "train",
     "namespace": "team",
     "queue": "gpu",
     "min_available": 2,
+    "max_available": 4,
+    "groups": (TaskGroup("workers", min=1, max=3),),
+    "min_groups": 1,
     "priority": 3,
     "creation_time": 1.5,
     "tasks": (TaskInfo(**FULL_TASK),),

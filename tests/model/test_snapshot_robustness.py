@@ -240,7 +240,7 @@ MOST_TYPES = (
         ],
         3,
     )
-    | {"values": 4, "namespaces": 4}
+    | {"values": 4, "namespaces": 4, "groups": 2}  # no sets: the order of groups means something
 )
 
 SLOTS = [

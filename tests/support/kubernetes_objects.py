@@ -13,6 +13,7 @@ USERS_KEYS = {
     "allocatable",
     "capacity",
     "overhead",
+    "minTaskMember",
 }
 TIMES = {"creationTimestamp", "deletionTimestamp", "lastHeartbeatTime", "lastTransitionTime"}
 ABSENT = ["nodeName", "priority", "affinity", "tolerations", "deletionTimestamp", "initContainers"]

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from batchsched.actions.action import jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.backfill_loans import make_promises_real
+from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import can_still_start, place_on_ladder
 from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.status import TaskStatus
@@ -100,6 +101,22 @@ class AllocateAction:
 
     def _take_turn(self, session: Session, job: JobState, tasks: deque[TaskState]) -> bool:
         """Give a job its turn; return whether it is to come back."""
+        if job.groups is not None:
+            comes_back = (
+                bool(tasks)
+                and take_group_turn(
+                    session,
+                    job,
+                    tasks,
+                    lambda statement, task: place_on_ladder(session, statement, task),
+                    lambda: _keeps_turn(session, job),
+                    asks_queue=True,
+                )
+                and bool(tasks)
+                and session.job_ready(job)
+            )
+            self._end_turn(session, job)
+            return comes_back
         if not tasks or not session.may_take(job, tasks):
             self._end_turn(session, job)
             return False
@@ -122,14 +139,7 @@ class AllocateAction:
         """Place a job's tasks; return whether that is kept, and whether the job is to come back."""
         with session.statement() as statement:
             comes_back = self._place(session, statement, job, tasks)
-            if (
-                session.job_ready(job)
-                or session.job_pipelined(job)
-                or (
-                    session.job_condition_ready(job)
-                    and (job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
-                )
-            ):
+            if _keeps_turn(session, job):
                 statement.commit()
                 return True, comes_back
         return False, False
@@ -187,3 +197,15 @@ def _largest_first(session: Session, tasks: Iterable[TaskState]) -> list[TaskSta
     cluster = ledger.cluster[: ledger.dimensions.in_cluster]
     by_size = sorted(in_order, key=lambda task: -dominant_share(task.init_resreq, cluster))
     return by_size if by_size != in_order else []
+
+
+def _keeps_turn(session: Session, job: JobState) -> bool:
+    """Return whether what a turn has placed for a job is kept where unready jobs hold nothing."""
+    return (
+        session.job_ready(job)
+        or session.job_pipelined(job)
+        or (
+            session.job_condition_ready(job)
+            and bool(job.count(TaskStatus.CONDITIONAL) or job.count(TaskStatus.RESERVED))
+        )
+    )

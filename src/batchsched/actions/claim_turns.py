@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 
 from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.claiming import make_room_by_claim
+from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.claims import Claim
@@ -56,7 +57,7 @@ class _InVain:
     def key(self, job: JobState, tasks: deque[TaskState]) -> Hashable | None:
         """Return what tells turns apart; None: nothing does."""
         need = need_of_job(job, tasks)
-        if need is None:
+        if need is None or job.groups is not None:
             return None
         kinds = [self._session.placement.kind(task) for task in need.tasks]
         lacks = job.min_available - job.ready_count - job.waiting_count  # maybe more than it asks
@@ -89,6 +90,18 @@ def _take_turn(session: Session, job: JobState, tasks: deque[TaskState], in_vain
     if key in in_vain:
         session.record_failure(need.tasks[0])
         return False
+    if job.groups is not None:
+        placed = take_group_turn(
+            session,
+            job,
+            tasks,
+            lambda statement, task: _place_task(session, statement, task, claim),
+            lambda: session.job_pipelined(job),
+            substitutes=False,
+        )
+        if placed:
+            in_vain.clear()
+        return placed
     with session.statement() as statement:
         placed = _place(session, statement, job, tasks, claim)
         if session.job_pipelined(job):
@@ -110,12 +123,16 @@ def _place(
     placed = False
     while tasks:
         task = tasks.popleft()
-        if not place_now_or_later(session, statement, task) and not make_room_by_claim(
-            session, statement, task, claim
-        ):
+        if not _place_task(session, statement, task, claim):
             session.record_failure(task)
             break
         placed = True
         if session.job_pipelined(job):
             break
     return placed
+
+
+def _place_task(session: Session, statement: Statement, task: TaskState, claim: Claim) -> bool:
+    return place_now_or_later(session, statement, task) or make_room_by_claim(
+        session, statement, task, claim
+    )

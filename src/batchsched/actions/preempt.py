@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.search import EvictionScope, make_room
+from batchsched.actions.group_turns import take_group_turn, tasks_needed
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -60,6 +62,16 @@ def _between_jobs(
 ) -> None:
     while waiting:
         job = waiting.pop()
+        if job.groups is not None:
+            if take_group_turn(
+                session,
+                job,
+                tasks_of(job),
+                lambda statement, task: _place(session, statement, queue, task),
+                partial(session.job_pipelined, job),
+            ):
+                waiting.push(job)
+            continue
         with session.statement() as statement:
             placed = _take_turn(session, statement, queue, job, tasks_of(job))
             if not session.job_pipelined(job):
@@ -79,16 +91,7 @@ def _take_turn(
     placed = False
     while tasks:
         task = tasks.popleft()
-        may_use_idle = not session.overused(queue)
-        if not may_use_idle:
-            session.queues_overused.add(queue.name)
-        if (may_use_idle and place_now_or_later(session, statement, task)) or make_room(
-            session,
-            statement,
-            task,
-            scope=EvictionScope.OTHER_JOBS,
-            may_use_idle=may_use_idle,
-        ):
+        if _place(session, statement, queue, task):
             placed = True
         else:
             session.record_failure(task)
@@ -97,8 +100,20 @@ def _take_turn(
     return placed
 
 
+def _place(session: Session, statement: Statement, queue: QueueState, task: TaskState) -> bool:
+    may_use_idle = not session.overused(queue)
+    if not may_use_idle:
+        session.queues_overused.add(queue.name)
+    return (may_use_idle and place_now_or_later(session, statement, task)) or make_room(
+        session, statement, task, scope=EvictionScope.OTHER_JOBS, may_use_idle=may_use_idle
+    )
+
+
 def _within_job(session: Session, job: JobState) -> None:
-    for task in tasks_to_place(session, job):
+    tasks = tasks_needed(session, job)
+    if job.groups is not None and len(tasks) > 1:
+        return  # parts of what starts as a whole are of no use
+    for task in tasks:
         with session.statement() as statement:
             if not make_room(
                 session,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.claim_turns import reclaim_by_claims
 from batchsched.actions.eviction.search import EvictionScope, make_room
+from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
@@ -49,6 +51,18 @@ class ReclaimAction:
             tasks = left.get(job.uid)
             if tasks is None:
                 tasks = left[job.uid] = deque(tasks_to_place(session, job))
+            if job.groups is not None:
+                if not session.overused(queue) and take_group_turn(
+                    session,
+                    job,
+                    tasks,
+                    lambda statement, task: _place(session, statement, task),
+                    partial(session.job_pipelined, job),
+                    substitutes=False,
+                ):
+                    waiting.push(job)
+                queues.push(queue)
+                continue
             with session.statement() as statement:
                 placed = _take_turn(session, statement, queue, job, tasks)
                 if session.job_pipelined(job):
@@ -68,13 +82,7 @@ def _take_turn(
     placed = False
     while tasks and not session.overused(queue):
         task = tasks.popleft()
-        if not place_now_or_later(session, statement, task) and not make_room(
-            session,
-            statement,
-            task,
-            scope=EvictionScope.OTHER_QUEUES,
-            may_use_idle=True,
-        ):
+        if not _place(session, statement, task):
             session.record_failure(task)
             break
         placed = True
@@ -83,3 +91,9 @@ def _take_turn(
     if tasks and session.overused(queue):
         session.queues_overused.add(queue.name)
     return placed
+
+
+def _place(session: Session, statement: Statement, task: TaskState) -> bool:
+    return place_now_or_later(session, statement, task) or make_room(
+        session, statement, task, scope=EvictionScope.OTHER_QUEUES, may_use_idle=True
+    )

@@ -23,6 +23,11 @@ How objects are understood:
   ``scheduling.k8s.io/group-name`` or ``scheduling.volcano.sh/group-name`` names, whatever
   scheduler they ask for. A group that names no queue draws on the default queue, and one that
   names no ``minMember`` needs 0 pods (the API writes 0 by leaving it out).
+- **Roles**: ``spec.minTaskMember`` (Volcano) and ``spec.subGroups`` with ``minMember``, ``parent``
+  and ``minSubGroup`` (KAI Scheduler) become groups of tasks with minima. A pod's role is what the
+  annotation or label ``volcano.sh/task-spec`` or ``kai.scheduler/subgroup-name`` names. Roles that
+  the group does not name, and pods without one (group ``-``), need nothing. Roles count here also
+  where ``minMember`` is less than their sum, in which case Volcano does not look at them.
 - **Priorities** of groups are those of their PriorityClass; without one, or with one that is
   not given, that of the class with ``globalDefault``, else 0. Pods have their own.
 - **Queues** of kube-batch, Volcano and KAI Scheduler and Kueue's cluster queues and cohorts form

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from attrs import frozen
 
-from batchsched.kubernetes.objects import KubernetesObject
+from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.timing import read_job_timing
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo
+from batchsched.model.groups import TaskGroup
 from batchsched.model.notice import NoticeCode
 
 __all__ = [
+    "WITHOUT_ROLE",
     "PriorityClasses",
     "read_pod_group",
     "read_priority_classes",
 ]
+
+
+WITHOUT_ROLE = "-"
+"""The group of the pods that name no role, in a PodGroup that has roles; no role's own name."""
 
 
 @frozen
@@ -74,5 +80,29 @@ def read_pod_group(
         min_available=spec.integer("minMember", default=0),
         priority=priorities.of(group, spec.text("priorityClassName"), 0),
         creation_time=group.creation_time(),
+        groups=tuple(_roles(spec)),
+        min_groups=_min_groups(spec),
     )
     return read_job_timing(group).of(job)
+
+
+def _roles(spec: Reader) -> Iterator[TaskGroup]:
+    """Yield the groups of a PodGroup: Volcano's roles, and KAI Scheduler's subgroups."""
+    for name, least in spec.integer_map("minTaskMember").items():
+        yield TaskGroup(name, min=least)
+    subgroups = list(spec.children("subGroups"))
+    parents = {subgroup.text("parent") for subgroup in subgroups}
+    for subgroup in subgroups:
+        name = subgroup.text("name", required=True)
+        if name in parents:
+            parts: int | None = None
+            if subgroup.get("minSubGroup") is not None:
+                parts = subgroup.integer("minSubGroup")
+        else:
+            parts = subgroup.integer("minMember", default=0)
+        yield TaskGroup(name, parent=subgroup.text("parent") or None, min=parts)
+
+
+def _min_groups(spec: Reader) -> int | None:
+    """Return how many of its highest groups a PodGroup needs; None: all."""
+    return None if spec.get("minSubGroup") is None else spec.integer("minSubGroup")

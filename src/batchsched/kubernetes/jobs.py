@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from batchsched.kubernetes.groups import PriorityClasses
+from batchsched.kubernetes.groups import WITHOUT_ROLE, PriorityClasses
 from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.plans import read_plan
 from batchsched.kubernetes.pods import Pod
 from batchsched.kubernetes.timing import read_job_timing
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.groups import TaskGroup
 from batchsched.model.notice import NoticeCode
 from batchsched.model.status import TaskStatus
 
@@ -39,6 +40,7 @@ class JobBuilder:
         """Return the jobs, and the tasks that belong to none. O(pods)."""
         members: dict[str, list[TaskInfo]] = {group.uid: [] for _, group in self.groups}
         waiting: dict[str, list[tuple[KubernetesObject, TaskInfo]]] = {}
+        with_roles = {group.uid for _, group in self.groups if group.groups}
         queue_of = {group.uid: group.queue for _, group in self.groups}
         single: list[JobInfo] = []
         others: list[TaskInfo] = []
@@ -46,7 +48,10 @@ class JobBuilder:
             task = pod.task
             uid = f"{task.namespace}/{pod.group}"
             if pod.group and uid in members:
-                members[uid].append(self._scheduled(pod, queue_of[uid]))
+                given = self._scheduled(pod, queue_of[uid])
+                if uid in with_roles:
+                    given = evolve(given, group=pod.role or WITHOUT_ROLE)
+                members[uid].append(given)
                 if task.status is TaskStatus.PENDING:
                     waiting.setdefault(uid, []).append((pod.object, task))
             elif self._is_single(pod, members):
@@ -58,7 +63,7 @@ class JobBuilder:
                 elif task.status.holds and task.node_name is not None:
                     self._note_missing_node(pod)
         jobs = [
-            evolve(group, tasks=tasks, plan=read_plan(waiting.get(group.uid, ())))
+            evolve(_with_tasks(group, tasks), plan=read_plan(waiting.get(group.uid, ())))
             for (_, group), tasks in zip(self.groups, members.values(), strict=True)
         ]
         return jobs + single, others
@@ -145,6 +150,18 @@ class JobBuilder:
                 "belongs to no pod group and has the name of one: not scheduled, and counts only "
                 "for what it holds",
             )
+
+
+def _with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
+    """Return a job with tasks; roles that it does not name are groups that need nothing."""
+    if not group.groups:
+        return evolve(group, tasks=tasks)
+    known = {each.name for each in group.groups}
+    others = sorted({task.group for task in tasks if task.group is not None} - known)
+    groups = (*group.groups, *(TaskGroup(name, min=0) for name in others))
+    # What needs nothing is there always, and is not what is counted.
+    least = None if group.min_groups is None else group.min_groups + len(others)
+    return evolve(group, tasks=tasks, groups=groups, min_groups=least)
 
 
 def _on_no_node(task: TaskInfo) -> TaskInfo:

@@ -190,6 +190,18 @@ class Reader:
                 self.fault(f".{key}[{shown(name)}]", message)
         return self.reading.shared(FrozenMap(sound))
 
+    def integer_map(self, key: str) -> Mapping[str, int]:
+        """Return a map of texts to integers whose keys are users' own, in order of key."""
+        below = self.child(key)
+        names: list[str] = []
+        for name, given in below.content.items():
+            if type(name) is str:
+                if given is not None:
+                    names.append(name)
+            else:
+                self.fault(f".{key}[{shown(name)}]", "expected a text as key")
+        return {name: below.integer(name) for name in sorted(names)}
+
     def child(self, key: str) -> Reader:
         """Return a reader of a mapping; of an empty one if none is given."""
         return self.optional_child(key) or Reader(_NOTHING, self.reading, f".{key}", self)

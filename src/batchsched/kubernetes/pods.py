@@ -8,7 +8,7 @@ from attrs import frozen
 
 from batchsched.kubernetes.affinity import Namespaces, read_node_affinity, read_pod_affinity
 from batchsched.kubernetes.groups import PriorityClasses
-from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE
+from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE, ROLE_NAMES
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.requests import Containers, read_containers, read_pod_request
 from batchsched.kubernetes.timing import pod_estimate, read_attained
@@ -34,6 +34,8 @@ class Pod:
     """The name of its PodGroup, which is in its namespace; empty if it names none."""
     group_key: str
     """The annotation that says so."""
+    role: str
+    """Its role in its PodGroup; empty if it names none."""
     scheduler_name: str
     own_priority: int
     """The priority that it names, or the default, or 0."""
@@ -99,6 +101,15 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         task=task,
         group=annotations[group_key] if group_key else "",
         group_key=group_key,
+        role=next(
+            (
+                texts[key]
+                for key in ROLE_NAMES
+                for texts in (annotations, task.labels)
+                if texts.get(key)
+            ),
+            "",
+        ),
         scheduler_name=spec.text("schedulerName"),
         own_priority=own_priority,
         has_priority=has_priority,

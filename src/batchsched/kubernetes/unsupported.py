@@ -94,7 +94,6 @@ UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
         ),
     ),
     "PodGroup": (
-        _field("spec.minTaskMember", "ignored: minMember alone says when the group can start"),
         _field("spec.networkTopology", "ignored: nodes are chosen whatever lies between them"),
         _field("spec.subGroupPolicy", "ignored: the group starts as one gang of minMember pods"),
         _annotation("volcano.sh/preemptable", "ignored: plugins alone say who may be evicted"),

@@ -231,6 +231,7 @@ def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:
         and one.host_ports is other.host_ports
         and one.labels is other.labels
         and one.namespace == other.namespace
+        and one.group == other.group
         and one.pod_affinity is other.pod_affinity
         and one.pod_anti_affinity is other.pod_anti_affinity
     )

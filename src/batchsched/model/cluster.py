@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
+from typing import cast
 
 from attrs import field, frozen
 
 from batchsched.model.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
+from batchsched.model.groups import TaskGroup
 from batchsched.model.immutable import EMPTY, kept_in_order, kept_text_map, kept_tuple
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
@@ -22,6 +24,7 @@ __all__ = ["JobInfo", "NodeInfo", "Queue", "ScoringRequest", "TaskInfo"]
 
 _NOTHING = Resource()
 _NO_DEPENDENCIES: tuple[Dependency, ...] = ()
+_NO_GROUPS: tuple[TaskGroup, ...] = ()
 
 DEFAULT_SCORING_MILLI_CPU = 100
 """What a container that names no cpu request counts in scores, in thousandths of a cpu."""
@@ -103,6 +106,8 @@ class TaskInfo:
     a limit, or a prediction. None: what its job says (`JobInfo.estimate`)."""
     attained_service: float = 0.0
     """For how many seconds it held resources in earlier runs; see `seconds_held`."""
+    group: str | None = None
+    """Which group of its job it is in, a leaf (`JobInfo.groups`). None: its job has no groups."""
 
     def seconds_held(self, now: float, /) -> float:
         """Return for how many seconds it has held resources until `now`, all runs together.
@@ -163,6 +168,12 @@ def _dependencies(items: Iterable[Dependency], /) -> tuple[Dependency, ...]:
     )
 
 
+def _groups(items: Iterable[TaskGroup], /) -> tuple[TaskGroup, ...]:
+    if isinstance(items, (tuple, set, frozenset)):
+        return cast("tuple[TaskGroup, ...]", items)  # a set is refused: it has no order
+    return kept_tuple(items)
+
+
 def _dependency_order(dependency: Dependency) -> str:
     return f"{dependency.job} {dependency.on.value} {dependency.satisfied_if_missing}"
 
@@ -183,7 +194,17 @@ class JobInfo:
     queue: str
     """The name of the queue that the job draws on."""
     min_available: int = 1
-    """How many of the tasks must be able to start together (gang)."""
+    """How many of the tasks must be able to start together (gang), whatever its groups ask for."""
+    max_available: int | None = None
+    """How many of the tasks are placed at most; those that have ended do not count. None: all."""
+    groups: tuple[TaskGroup, ...] = field(default=_NO_GROUPS, converter=_groups)
+    """Groups of its tasks with minima and maxima of their own; each task names one of the leaves.
+
+    What starts together is then at least `min_groups` of them. Of equals those listed first go
+    first.
+    """
+    min_groups: int | None = None
+    """How many of the groups that have no parent must be able to start together. None: all."""
     priority: int = 0
     """The higher goes first."""
     creation_time: float = 0.0

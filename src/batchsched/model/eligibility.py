@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from attrs import frozen
 
 from batchsched.model.cluster import JobInfo
+from batchsched.model.groups import can_start_with
 from batchsched.model.status import TaskStatus
 from batchsched.model.timing import Dependency, JobEvent
 
@@ -88,10 +90,20 @@ def _standing_of(job: JobInfo) -> _Standing:
     succeeded = sum(task.status is TaskStatus.SUCCEEDED for task in job.tasks)
     has_ended = bool(job.tasks) and all(task.status in _ENDED for task in job.tasks)
     return _Standing(
-        has_started=has_ended or (bool(job.tasks) and ready >= max(job.min_available, 1)),
+        has_started=has_ended
+        or (ready > 0 and _is_enough(job, ready, lambda status: bool(status.ready))),
         has_ended=has_ended,
-        has_succeeded=has_ended and succeeded >= job.min_available,
+        has_succeeded=has_ended
+        and _is_enough(job, succeeded, lambda status: status is TaskStatus.SUCCEEDED),
     )
+
+
+def _is_enough(job: JobInfo, count: int, counts: Callable[[TaskStatus], bool]) -> bool:
+    """Return whether the tasks whose statuses count, `count` of them, are what a job needs."""
+    if count < job.min_available or not job.groups:
+        return count >= job.min_available
+    there = Counter(task.group for task in job.tasks if counts(task.status))
+    return can_start_with(job.groups, job.min_groups, there)
 
 
 def _holds(dependency: Dependency, standing: _Standing | None) -> bool:

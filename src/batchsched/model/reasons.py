@@ -152,6 +152,8 @@ class WhyPending(Enum):
     """Its queue, or one above it, takes no work."""
     HELD_BY_GANG = "HeldByGang"
     """A job that is not ready holds the room, or the share of the queue, that it needs."""
+    AT_MAXIMUM = "AtMaximum"
+    """Its job, or a group of it, has as many tasks as it may have."""
     ABOVE_FAIR_SHARE = "AboveFairShare"
     """Its queue would have more than its fair share, so it may claim nothing from others."""
     JOB_INVALID = "JobInvalid"

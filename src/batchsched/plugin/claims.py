@@ -22,7 +22,7 @@ class ClaimStage(IntEnum):
     SURPLUS_BEYOND_SHARE = 1
     """Tasks that their jobs do not need and their queues have beyond their fair shares."""
     BEYOND_SHARE = 2
-    """Those, and whole jobs that their queues have beyond their fair shares."""
+    """Those, and replicas and whole jobs that their queues have beyond their fair shares."""
     ALL = 3
     """All that may be evicted."""
 

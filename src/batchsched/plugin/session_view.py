@@ -9,6 +9,7 @@ from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import SortKey
 from batchsched.state.pod_affinity_index import PodAffinityIndex
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Dimensions, Vector
 
 __all__ = ["SessionView"]
@@ -17,12 +18,14 @@ __all__ = ["SessionView"]
 class SessionView:
     """A plugin's view of the session: all of it may be read, none of it changed."""
 
-    __slots__ = ("_ledger", "_pod_affinity", "_task_key")
+    __slots__ = ("_ledger", "_pod_affinity", "_task_key", "_units")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._pod_affinity: PodAffinityIndex | None = None
         self._task_key: Callable[[TaskState], SortKey] | None = None
+        self._units: dict[str, tuple[int, dict[str, EvictionUnit]]] = {}
+        """By UID of jobs: their version, and what their tasks are evicted with."""
 
     @property
     def now(self) -> float:
@@ -96,6 +99,28 @@ class SessionView:
         if self._task_key is None:
             raise RuntimeError("task order is known only when all plugins are open")
         return sorted(tasks, key=self._task_key)
+
+    def unit_of(self, task: TaskState) -> EvictionUnit:
+        """Return what a task on a node is evicted with. O(1) unless its job has changed.
+
+        Raises:
+            RuntimeError: not all plugins are open yet; they are when an action asks.
+
+        """
+        job = task.job
+        if self._task_key is None or job is None:
+            raise RuntimeError("units are known only of jobs, and when all plugins are open")
+        version = 0 if job.groups is None else job.groups.version
+        known = self._units.get(job.uid)
+        if known is None or known[0] != version or job.groups is None:
+            units = units_of(job, self._task_key)
+            known = version, {each.uid: unit for unit in units for each in unit.tasks}
+            self._units[job.uid] = known
+        return known[1][task.uid]
+
+    def forget_units(self) -> None:
+        """Forget what tasks are evicted with: another cycle begins. The session calls this."""
+        self._units.clear()
 
     @property
     def pod_affinity(self) -> PodAffinityIndex:

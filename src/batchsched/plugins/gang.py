@@ -1,4 +1,8 @@
-"""gang: a job starts with `min_available` tasks together, or not at all."""
+"""gang: a job starts with `min_available` tasks together, or not at all.
+
+A job with groups starts with what as many of its groups need as it asks for, and grows and shrinks
+beyond that by single tasks, and by replicas as a whole.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
+from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import JobState, TaskState
 
 __all__ = ["GangPlugin"]
@@ -46,21 +51,39 @@ class _Gang:
         return True  # it keeps nothing
 
     def job_valid(self, job: JobState, /) -> JobCondition | None:
+        groups = job.groups
+        if groups is not None and not groups.is_satisfied(Counting.VALID):
+            return _not_enough_tasks(job, groups)
         if job.valid_count >= job.min_available:
             return None
         message = f"{job.valid_count} of the {job.min_available} tasks that it needs can start"
         return JobCondition(ConditionReason.NOT_ENOUGH_TASKS, message, plugin="gang")
 
     def job_order_key(self, job: JobState, /) -> int:
+        if job.groups is not None:
+            return self._growth(job, job.groups)
         return int(job.ready_count >= job.min_available)
 
+    def _growth(self, job: JobState, groups: JobGroups) -> int:
+        """Return 0 for a job that is not ready, 1 at its minimum, 2 if it has more. O(tasks)."""
+        if not groups.is_satisfied(Counting.READY):
+            return 0
+        there = (task for task in job.tasks if task.status.occupies)
+        return 1 + any(not self._view.unit_of(task).is_core for task in there)
+
     def job_ready(self, job: JobState, /) -> bool:
+        if job.groups is not None:
+            return job.groups.is_satisfied(Counting.READY)
         return job.ready_count >= job.min_available
 
     def job_pipelined(self, job: JobState, /) -> bool:
+        if job.groups is not None:
+            return job.groups.is_satisfied(Counting.PROMISED)
         return job.ready_count + job.waiting_count >= job.min_available
 
     def job_condition_ready(self, job: JobState, /) -> bool:
+        if job.groups is not None:
+            return job.groups.is_satisfied(Counting.RESERVED)
         return job.conditionally_ready_count >= job.min_available
 
     def claimant_key(self, claimant: TaskState, /) -> int | None:
@@ -70,17 +93,26 @@ class _Gang:
         mine = _job(claimant)
         return [
             job is not None
-            and job.ready_count <= job.min_available
+            and (
+                job.ready_count <= job.min_available
+                if job.groups is None
+                else self._view.unit_of(candidate).is_core
+            )
             and not (self._evicts_whole_jobs and self._may_go_for(mine, job))
-            for job in [candidate.job for candidate in candidates]
+            for job, candidate in [(candidate.job, candidate) for candidate in candidates]
         ]
 
     def only_with_job(
         self, _claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[bool]:
         return [
-            job is not None and job.ready_count <= job.min_available
-            for job in [candidate.job for candidate in candidates]
+            job is not None
+            and (
+                job.ready_count <= job.min_available
+                if job.groups is None
+                else not self._view.unit_of(candidate).is_surplus
+            )
+            for job, candidate in [(candidate.job, candidate) for candidate in candidates]
         ]
 
     @staticmethod
@@ -98,8 +130,8 @@ class _Gang:
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         mine = _job(claimant)
-        return _cumulative(
-            candidates, lambda job: self._at_minimum(mine.info.priority > job.info.priority)
+        return self._cumulative(
+            mine, candidates, lambda job: self._at_minimum(mine.info.priority > job.info.priority)
         )
 
     def preemptable_alone(
@@ -108,16 +140,18 @@ class _Gang:
         mine = _job(claimant)
         return [
             Verdict.VICTIM
-            if job.ready_count > job.min_available
-            else self._at_minimum(mine.info.priority > job.info.priority)
-            for job in map(_job, candidates)
+            if job.groups is None and job.ready_count > job.min_available
+            else self._verdict(
+                mine, candidate, self._at_minimum(mine.info.priority > job.info.priority)
+            )
+            for job, candidate in [(_job(candidate), candidate) for candidate in candidates]
         ]
 
     def reclaimable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         mine = _job(claimant)
-        return _cumulative(candidates, lambda job: self._at_minimum(job is not mine))
+        return self._cumulative(mine, candidates, lambda job: self._at_minimum(job is not mine))
 
     def reclaimable_alone(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
@@ -125,17 +159,52 @@ class _Gang:
         mine = _job(claimant)
         return [
             Verdict.VICTIM
-            if job.ready_count > job.min_available
-            else self._at_minimum(job is not mine)
-            for job in map(_job, candidates)
+            if job.groups is None and job.ready_count > job.min_available
+            else self._verdict(mine, candidate, self._at_minimum(job is not mine))
+            for job, candidate in [(_job(candidate), candidate) for candidate in candidates]
         ]
 
     def revocable(
-        self, _claimant: TaskState, candidates: Sequence[TaskState], /
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         # What is left of a gang is of no use; without whole jobs a loan is called in all the same.
         at_minimum = Verdict.WITH_JOB if self._evicts_whole_jobs else Verdict.VICTIM
-        return _cumulative(candidates, lambda _job: at_minimum)
+        return self._cumulative(_job(claimant), candidates, lambda _job: at_minimum)
+
+    def _cumulative(
+        self,
+        mine: JobState,
+        candidates: Sequence[TaskState],
+        at_minimum: Callable[[JobState], Verdict],
+    ) -> Sequence[Verdict]:
+        """Return that candidates are victims as long as their jobs have more than the minimum."""
+        left: dict[str, int] = {}
+        verdicts: list[Verdict] = []
+        for candidate in candidates:
+            job = _job(candidate)
+            if job.groups is not None:
+                verdicts.append(self._verdict(mine, candidate, at_minimum(job)))
+                continue
+            ready = left.setdefault(job.uid, job.ready_count)
+            if ready > job.min_available:
+                left[job.uid] = ready - 1
+                verdicts.append(Verdict.VICTIM)
+            else:
+                verdicts.append(at_minimum(job))
+        return verdicts
+
+    def _verdict(self, mine: JobState, candidate: TaskState, at_minimum: Verdict) -> Verdict:
+        """Return the verdict on a candidate, given that on what its job needs at least."""
+        job = candidate.job
+        if job is None or job.groups is None:
+            return at_minimum
+        unit = self._view.unit_of(candidate)
+        if unit.is_surplus:
+            return Verdict.VICTIM
+        if unit.is_core:
+            return at_minimum
+        # A replica goes as a whole, as a task that nothing depends on does; not for its own job.
+        return Verdict.PROTECTED if job is mine else Verdict.WITH_JOB
 
     def _at_minimum(self, may_go: bool) -> Verdict:
         return Verdict.WITH_JOB if may_go and self._evicts_whole_jobs else Verdict.PROTECTED
@@ -147,6 +216,12 @@ class _Gang:
                     f"{job.ready_count} of the {job.min_available} tasks that must start "
                     "together are ready"
                 )
+                missing = None if job.groups is None else job.groups.first_not_ready()
+                if missing is not None:
+                    message += (
+                        f"; group {missing.name!r} has {missing.counts[Counting.READY]} of the "
+                        f"{missing.minimum} that it needs"
+                    )
                 condition = JobCondition(
                     ConditionReason.NOT_ENOUGH_RESOURCES, message, plugin="gang"
                 )
@@ -158,18 +233,15 @@ def _job(task: TaskState) -> JobState:
     return task.job
 
 
-def _cumulative(
-    candidates: Sequence[TaskState], at_minimum: Callable[[JobState], Verdict]
-) -> Sequence[Verdict]:
-    """Return that candidates are victims as long as their jobs have more than the minimum."""
-    left: dict[str, int] = {}
-    verdicts: list[Verdict] = []
-    for candidate in candidates:
-        job = _job(candidate)
-        ready = left.setdefault(job.uid, job.ready_count)
-        if ready > job.min_available:
-            left[job.uid] = ready - 1
-            verdicts.append(Verdict.VICTIM)
-        else:
-            verdicts.append(at_minimum(job))
-    return verdicts
+def _not_enough_tasks(job: JobState, groups: JobGroups) -> JobCondition:
+    """Return that a job with groups can never start, and which group it is that cannot."""
+    missing = groups.first_out_of_reach()
+    if missing is None:
+        message = f"{job.valid_count} of the {job.min_available} tasks that it needs can start"
+    else:
+        kind = "groups" if missing.children else "tasks"
+        message = (
+            f"{missing.counts[Counting.VALID]} of the {missing.minimum} {kind} that group "
+            f"{missing.name!r} needs can start"
+        )
+    return JobCondition(ConditionReason.NOT_ENOUGH_TASKS, message, plugin="gang")

@@ -189,5 +189,8 @@ def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
         return JobPhase.UNKNOWN
     if job.tasks and job.count(TaskStatus.SUCCEEDED) == len(job.tasks):
         return JobPhase.COMPLETED
+    if job.groups is not None:
+        is_running = job.has_minimum() and job.ready_count > job.count(TaskStatus.SUCCEEDED)
+        return JobPhase.RUNNING if is_running else JobPhase.PENDING
     occupying = job.ready_count - job.count(TaskStatus.SUCCEEDED)
     return JobPhase.RUNNING if occupying >= job.min_available else JobPhase.PENDING

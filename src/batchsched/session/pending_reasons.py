@@ -20,6 +20,7 @@ from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.gang_needs import GangNeeds
 from batchsched.session.held_room import HeldRoom
 from batchsched.session.session import Session
+from batchsched.state.groups import JobGroups
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, QueueState, TaskState
 
@@ -155,6 +156,8 @@ class PendingReasons:
                 is_reached = False
             if planned is not None and not task.is_best_effort:
                 reasons[task.uid] = planned
+            elif job.groups is not None and not job.groups.may_take(task):
+                reasons[task.uid] = _at_maximum(job.groups, task)
             elif task.uid in session.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.rolled_back and session.job_ready(job):
@@ -181,7 +184,7 @@ class PendingReasons:
             return PendingReason(why, detail=refusal.text)
         tally = self._session.tally(task)
         if tally.available:
-            return self._unplaced_beside_room(job, tally)
+            return self._unplaced_beside_room(job, task, tally)
         # Tasks of one kind get the same tally, and so the same reason.
         key = (self._kind_of(task), job.uid if self._held_room.is_held_by(job) else "")
         known = self._of_kind.get(key)
@@ -200,7 +203,9 @@ class PendingReasons:
             return evolve(known, detail=claim.text)
         return known
 
-    def _unplaced_beside_room(self, job: JobState, tally: NodeTally) -> PendingReason:
+    def _unplaced_beside_room(
+        self, job: JobState, task: TaskState, tally: NodeTally
+    ) -> PendingReason:
         queue = job.queue
         assert queue is not None
         if queue.name in self._session.queues_overused and self._session.overused(queue):
@@ -208,12 +213,19 @@ class PendingReasons:
         lacks_only_this = job.min_available - job.ready_count == 1
         if not lacks_only_this and not self._session.job_ready(job):
             return self._incomplete(job, tally)
+        replica = None if job.groups is None else job.groups.incomplete_with(task)
+        if replica is not None:
+            detail = f"what group {replica.name!r} needs at least does not fit at once"
+            return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
         return PendingReason(
             WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
         )
 
     def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
         detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
+        if job.groups is not None and job.groups.groups:
+            detail = f"the groups that must start together, {job.min_available} tasks at least, "
+            detail += "do not fit at once"
         return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
@@ -223,3 +235,15 @@ class PendingReasons:
             return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)
         detail = f"queue {queue.name!r} has all that it deserves"
         return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
+
+
+def _at_maximum(groups: JobGroups, task: TaskState) -> PendingReason:
+    """Return that a job, or a group of it, has as many tasks as it may have."""
+    if groups.maximum is not None and groups.root.placed >= groups.maximum:
+        detail = f"its job has the {groups.maximum} tasks that it may have at most"
+    else:
+        full = groups.leaf_of(task).full()
+        assert full is not None
+        kind = "groups" if full.children else "tasks"
+        detail = f"group {full.name!r} has the {full.maximum} {kind} that it may have at most"
+    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)

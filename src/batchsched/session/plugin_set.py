@@ -98,6 +98,7 @@ class PluginSet:
 
     def __init__(self, plugins: Sequence[ConfiguredPlugin], view: SessionView) -> None:
         self._configured = plugins
+        self._unit_of = view.unit_of
         self._keyed: list[TaskState] = []
         """The tasks whose keys under `task_order` were made, if they are to be made anew."""
         self._opened = [_opened(configured, view) for configured in plugins]
@@ -220,7 +221,7 @@ class PluginSet:
                     getattr(opened.object, alone) if alone in opened.points else None,
                 )
                 tiers.setdefault(opened.tier, []).append(judge)
-        return Judges(point, [tiers[tier] for tier in sorted(tiers)])
+        return Judges(point, [tiers[tier] for tier in sorted(tiers)], self._unit_of)
 
     def _claimant_keys_on(self, point: str) -> _Functions[[TaskState], Hashable] | None:
         """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
@@ -355,7 +356,9 @@ class PluginSet:
         claimant = need.tasks[0]
 
         def may_go(unit: EvictionUnit) -> bool:
-            return self._reclaimable.lets_go(claimant, unit.victims, is_whole_job=unit.is_core)
+            return self._reclaimable.lets_go(
+                claimant, unit.victims, is_whole_job=not unit.is_surplus
+            )
 
         terms = ClaimTerms(self.signature, may_go)
         name, function = self._claims[0]

@@ -36,6 +36,8 @@ def keep_promises(session: Session) -> None:
         with session.statement(is_trial=True) as statement:
             for task in session.in_task_order(promised[job]):
                 node = promised[job][task]
+                if job.groups is not None and not job.groups.may_take(task):
+                    continue
                 if not session.is_out_of_service(task, node) and node.fits_later(task.init_resreq):
                     statement.pipeline(task, node)
             if session.job_pipelined(job):

@@ -103,6 +103,7 @@ class Session:
     def _begin(self, books: Books) -> None:
         self.ledger = books.ledger
         self.view = books.view
+        self.view.forget_units()
         self.plugin_set = books.plugin_set
         self.placement = books.placement
         self.action_name = ""
@@ -393,13 +394,18 @@ class Session:
         return False
 
     def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
-        """Return whether the queue of a task may take it; if not, record why for the reasons.
+        """Return whether the queue of a task may take it, and its job one more.
+
+        If the queue may not, it is recorded for the reasons.
 
         Args:
             task: the task, Pending.
             leaving: tasks that would be evicted for it.
 
         """
+        job = task.job
+        if job is not None and job.groups is not None and not job.groups.may_take(task):
+            return False
         if not self.plugin_set.limits_queues:
             return True
         assert task.job is not None
@@ -684,6 +690,11 @@ class Session:
         if not job.allocated or not self.plugin_set.job_ready(job):
             return
         tasks = list(job.allocated.values())
+        if job.groups is not None:
+            # What is of no use in part waits for the rest.
+            tasks = [task for task in tasks if job.groups.may_start(task)]
+            if not tasks:
+                return
         if len(tasks) > 1:
             tasks.sort(key=_uid)
         for task in tasks:

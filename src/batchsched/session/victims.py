@@ -10,13 +10,14 @@ from batchsched.errors import PluginError, plugin_error
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
+from batchsched.state.units import EvictionUnit
 
 __all__ = ["Judge", "Judges", "VerdictFunction", "Victims", "WholeJobs"]
 
 VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 
-WholeJobs = dict[tuple[str, int], bool]
-"""UIDs of jobs and numbers of tiers to whether a job may be evicted as a whole."""
+WholeJobs = dict[tuple[JobState | EvictionUnit, int], bool]
+"""Jobs, or replicas, and numbers of tiers to whether one may be evicted as a whole."""
 
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
 _SEVERITY = {_PROTECTED: 0, _PASS: 1, _WITH_JOB: 2, Verdict.VICTIM: 3}
@@ -35,9 +36,19 @@ class Victims:
     In the victim order of their first candidates. Such a job may have candidates that can
     go on their own as well.
     """
+    replicas: Sequence[EvictionUnit] = ()
+    """Groups that their jobs can do without and that may be evicted only as a whole.
+
+    The least valuable first.
+    """
 
     def __bool__(self) -> bool:
-        return bool(self.alone or self.whole_jobs)
+        return bool(self.alone or self.replicas or self.whole_jobs)
+
+    @property
+    def is_all_alone(self) -> bool:
+        """Whether each of them may be evicted on its own."""
+        return not (self.whole_jobs or self.replicas)
 
 
 _NOBODY = Victims()
@@ -65,11 +76,25 @@ class Judges:
     only with the job goes as a part of the whole job, if all of that may go, or not at all.
     """
 
-    __slots__ = ("_point", "_tiers")
+    __slots__ = ("_point", "_tiers", "_unit_of")
 
-    def __init__(self, point: str, tiers: Sequence[Sequence[Judge]]) -> None:
+    def __init__(
+        self,
+        point: str,
+        tiers: Sequence[Sequence[Judge]],
+        unit_of: Callable[[TaskState], EvictionUnit],
+    ) -> None:
+        """Put plugins together.
+
+        Args:
+            point: the extension point.
+            tiers: the plugins that have it, tier by tier.
+            unit_of: what a task on a node is evicted with.
+
+        """
         self._point = point
         self._tiers = tiers
+        self._unit_of = unit_of
 
     def victims(
         self,
@@ -164,6 +189,7 @@ class Judges:
         company = [group[place] for place in places]
         victims = self.victims(claimant, company)
         chosen = {task.uid for task in victims.alone}
+        chosen.update(task.uid for unit in victims.replicas for task in unit.victims)
         whole = {job.uid for job in victims.whole_jobs}
         if all(
             task.uid in chosen or (task.job is not None and task.job.uid in whole)
@@ -219,24 +245,39 @@ class Judges:
             return Victims([left[position] for position in chosen])
         known = {} if whole_jobs is None else whole_jobs
         jobs: list[JobState] = []
+        replicas: list[EvictionUnit] = []
         for position in sorted(with_job):
             job = left[position].job
             assert job is not None
-            if job in jobs:
+            whole: JobState | EvictionUnit = job
+            if job.groups is not None:
+                unit = self._unit_of(left[position])
+                if not (unit.is_core or unit.is_surplus):
+                    whole = unit
+            if whole in jobs or whole in replicas:
                 continue
-            may_go = known.get((job.uid, tier))
+            may_go = known.get((whole, tier))
             if may_go is None:
-                may_go = known[job.uid, tier] = self._may_go_whole(claimant, job, tier)
+                may_go = known[whole, tier] = self._may_go_whole(claimant, whole, tier)
             if may_go:
-                jobs.append(job)
-        return Victims([left[p] for p in chosen if p not in with_job], jobs)
+                if isinstance(whole, JobState):
+                    jobs.append(whole)
+                else:
+                    replicas.append(whole)
+        replicas.sort(key=_value, reverse=True)
+        return Victims([left[p] for p in chosen if p not in with_job], jobs, replicas)
 
-    def _may_go_whole(self, claimant: TaskState, job: JobState, tier: int) -> bool:
-        """Return whether all of a job may be evicted. O(tasks of the job)."""
-        running = job.count(TaskStatus.RUNNING)
-        if job.ready_count - job.count(TaskStatus.SUCCEEDED) != running:
-            return False
-        tasks = job.having(TaskStatus.RUNNING)
+    def _may_go_whole(self, claimant: TaskState, whole: JobState | EvictionUnit, tier: int) -> bool:
+        """Return whether all of a job, or of a replica, may be evicted. O(tasks of the job)."""
+        if isinstance(whole, EvictionUnit):
+            if not whole.is_whole:
+                return False
+            tasks = whole.victims
+        else:
+            running = whole.count(TaskStatus.RUNNING)
+            if whole.ready_count - whole.count(TaskStatus.SUCCEEDED) != running:
+                return False
+            tasks = whole.having(TaskStatus.RUNNING)
         for number, judges in enumerate(self._tiers):
             for judge in judges:
                 verdicts = self._ask_alone(judge, claimant, tasks)
@@ -272,6 +313,10 @@ class Judges:
                 problem = f"expected a Verdict, got {verdict!r}"
                 raise PluginError(judge.name, self._point, problem)
         return verdicts
+
+
+def _value(unit: EvictionUnit) -> tuple[object, ...]:
+    return unit.value
 
 
 def _severity(said: tuple[str, Verdict]) -> int:

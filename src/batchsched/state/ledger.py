@@ -19,6 +19,7 @@ from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
+from batchsched.state.groups import JobGroups
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Dimensions, Vector, plus
 
@@ -133,7 +134,7 @@ class Ledger:
         for count, having in zip(job.counts, self.jobs_having, strict=True):
             if count:
                 having[uid] = job
-        if job.ready_count < job.min_available:
+        if not job.has_minimum():
             self.jobs_short[uid] = job
 
     def _enter(self, info: TaskInfo, job: JobState | None) -> TaskState:
@@ -201,7 +202,7 @@ class Ledger:
             if is_backfill and status.holds:
                 job.backfilling += 1
             if old is not status:
-                self._recount(job, old.index, status.index)
+                self._recount(job, task, old, status)
                 if status.ready != old.ready:
                     self._add_ready(job, status.ready - old.ready)
                 job.waiting_count += status.waiting - old.waiting
@@ -241,13 +242,19 @@ class Ledger:
 
     def _add_ready(self, job: JobState, more: int) -> None:
         job.ready_count += more
-        if job.ready_count < job.min_available:
+        groups = job.groups
+        if job.ready_count < job.min_available or (groups is not None and not job.has_minimum()):
             self.jobs_short[job.uid] = job
         else:
             self.jobs_short.pop(job.uid, None)
 
-    def _recount(self, job: JobState, old: int, new: int) -> None:
+    def _recount(
+        self, job: JobState, task: TaskState, before: TaskStatus, after: TaskStatus
+    ) -> None:
         """Count a task of a job under another status."""
+        if job.groups is not None:
+            job.groups.move(task, before, after)
+        old, new = before.index, after.index
         counts, having = job.counts, self.jobs_having
         counts[old] -= 1
         if not counts[old]:
@@ -296,7 +303,7 @@ class Ledger:
         task.status = _BINDING
         job = task.job
         assert job is not None
-        self._recount(job, _ALLOCATED.index, _BINDING.index)
+        self._recount(job, task, _ALLOCATED, _BINDING)
         del job.allocated[task.uid]
         self.job_changes.append(job)
         node = task.node
@@ -480,12 +487,25 @@ class Ledger:
                 booked, real = getattr(job, name), getattr(counted, name)
                 if booked != real:
                     yield f"{job!r}.{name} is booked as {booked}, and is {real}"
+            if job.groups is not None and counted.groups is not None:
+                yield from _group_faults(job, job.groups, counted.groups)
             for status, having in zip(TaskStatus, self.jobs_having, strict=True):
                 if (having.get(job.uid) is job) != bool(counted.counts[status.index]):
                     yield f"{job!r} is not listed as it should be among those with {status.value}"
-            is_short = counted.ready_count < job.min_available
+            is_short = not counted.has_minimum()
             if (self.jobs_short.get(job.uid) is job) != is_short:
                 yield f"{job!r} is not listed as it should be among those that are short"
+
+
+def _group_faults(job: JobState, booked: JobGroups, real: JobGroups) -> Iterator[str]:
+    if booked.total != real.total:
+        yield f"the tasks of {job!r} are booked as {booked.total}, and are {real.total}"
+    pairs = zip((booked.root, *booked.groups), (real.root, *real.groups), strict=True)
+    for group, counted in pairs:
+        for name in ("counts", "placed", "succeeded"):
+            has, should = getattr(group, name), getattr(counted, name)
+            if has != should:
+                yield f"{group!r}.{name} of {job!r} is booked as {has}, and is {should}"
 
 
 def _tree_of_queues(infos: Iterable[Queue]) -> dict[str, QueueState]:
@@ -518,6 +538,8 @@ def _count(job: JobState, task: TaskState) -> None:
     job.valid_count += status.valid
     if status is _ALLOCATED:
         job.allocated[task.uid] = task
+    if job.groups is not None:
+        job.groups.enter(task)
 
 
 def _count_ports(task: TaskState, node: NodeState, sign: int) -> None:

@@ -32,10 +32,14 @@ def need_of_job(job: JobState, tasks: Collection[TaskState], /) -> Need | None:
     """Return what a job asks for next, given its tasks to place in task order.
 
     None if there is nothing to place. A job that is at its minimum asks for one task more; one
-    that is not, for as many as it lacks, as far as there are any.
+    that is not, for as many as it lacks, as far as there are any. For jobs with groups see
+    `JobGroups.needed`.
     """
     if not tasks:
         return None
+    if job.groups is not None:
+        needed = job.groups.needed(tasks)
+        return _need(job, needed) if needed else None
     lacks = job.min_available - job.ready_count - job.waiting_count
     return _need(job, tuple(islice(tasks, max(1, lacks))))
 

@@ -12,6 +12,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.constraints import HostPort
 from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
+from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.live_queue import Reorders
 from batchsched.state.vectors import Vector, fits, minus, plus
 
@@ -47,6 +48,7 @@ class JobState:
         "backfilling",
         "conditionally_ready_count",
         "counts",
+        "groups",
         "has_bind",
         "in_session",
         "info",
@@ -63,7 +65,13 @@ class JobState:
     def __init__(self, info: JobInfo, queue: QueueState | None) -> None:
         self.info = info
         self.uid = info.uid
+        self.groups: JobGroups | None = None
+        """What counts in which of its groups; None: it has neither groups nor a maximum."""
         self.min_available = info.min_available
+        """How many tasks must be able to start together at least, in whichever groups."""
+        if info.groups or info.max_available is not None:
+            self.groups = JobGroups(info)
+            self.min_available = self.groups.minimum
         self.queue = queue
         """None if the job names a queue that is not in the snapshot, or one with children."""
         self.tasks: list[TaskState] = []
@@ -88,6 +96,12 @@ class JobState:
         """Whether a task of the job was bound in this session."""
         self.waits_in: Reorders[JobState] | None = None
         """Where the job waits for its turn; kept by `LiveQueue`."""
+
+    def has_minimum(self) -> bool:
+        """Return whether its ready tasks are enough for it to start. O(1)."""
+        if self.groups is None:
+            return self.ready_count >= self.min_available
+        return self.groups.is_satisfied(Counting.READY)
 
     def count(self, status: TaskStatus, /) -> int:
         """Return how many tasks have `status`. O(1)."""

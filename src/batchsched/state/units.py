@@ -6,9 +6,10 @@ it needs at least are one unit, its core; each further task is a unit by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from batchsched.model.status import TaskStatus
+from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, plus
@@ -16,11 +17,15 @@ from batchsched.state.vectors import Vector, plus
 __all__ = ["EvictionUnit", "units_of"]
 
 
+_CORE, _REPLICA, _SURPLUS = range(3)
+
+
 class EvictionUnit:
     """Tasks of a job that are evicted together or not at all, on whichever nodes."""
 
     __slots__ = (
-        *("is_backfill", "is_core", "is_whole", "job", "size", "tasks", "value", "victims"),
+        *("is_backfill", "is_core", "is_surplus", "is_whole", "job", "size", "tasks", "value"),
+        "victims",
     )
 
     def __init__(
@@ -34,10 +39,13 @@ class EvictionUnit:
         self.tasks = tasks
         """The tasks that it consists of; all of them occupy nodes."""
         self.victims = victims
-        """The tasks that go when it does: with a core, all that the job has."""
+        """The tasks that go when it does: with a core, all that the job has; with a replica, all
+        that the replica has."""
         self.value = value
-        """The smaller, the more valuable: cores first, then its most valuable task."""
-        self.is_core = value[0] == 0
+        """The smaller, the more valuable: cores first, then replicas, then its best task."""
+        self.is_core = value[0] == _CORE
+        self.is_surplus = value[0] == _SURPLUS
+        """Whether it is a task of which nothing else depends."""
         self.is_whole = all(task.status is TaskStatus.RUNNING for task in victims)
         """Whether all that would go is Running, so that nothing is left behind."""
         self.is_backfill = any(task.is_backfill for task in tasks)
@@ -50,7 +58,7 @@ class EvictionUnit:
         """What its tasks hold together of what their queue is charged for."""
 
     def __repr__(self) -> str:
-        kind = "core" if self.is_core else "surplus"
+        kind = ("core", "replica", "surplus")[self.value[0]]
         return f"<{kind} of {self.job.uid}: {', '.join(task.uid for task in self.tasks)}>"
 
 
@@ -60,17 +68,136 @@ def units_of(
     """Return the units of a job, the most valuable first. O(tasks log tasks).
 
     Its core is the first tasks in task order that occupy nodes, as many as its minimum asks for
-    besides those that have succeeded; of a job that is not ready, all of them.
+    besides those that have succeeded; of a job that is not ready, all of them. In a job with
+    groups it is what as many of them as it needs need. Each further group that is complete is a
+    unit too, a replica; and each task that no group needs is one by itself.
     """
     there = [task for task in job.tasks if task.status.occupies]
     if not there:
         return []
     if len(there) > 1:
         there.sort(key=task_order_key)
+    if job.groups is not None:
+        return _units_by_group(job, job.groups, there, task_order_key)
     needed = job.min_available - job.count(TaskStatus.SUCCEEDED)
     units: list[EvictionUnit] = []
     core, surplus = there[: max(0, needed)], there[max(0, needed) :]
     if core:
-        units.append(EvictionUnit(job, core, there, (0, task_order_key(core[0]))))
-    units += [EvictionUnit(job, (t,), (t,), (1, task_order_key(t))) for t in surplus]
+        units.append(EvictionUnit(job, core, there, (_CORE, task_order_key(core[0]))))
+    units += [EvictionUnit(job, (t,), (t,), (_SURPLUS, task_order_key(t))) for t in surplus]
     return units
+
+
+def _units_by_group(
+    job: JobState,
+    groups: JobGroups,
+    there: Sequence[TaskState],
+    task_order_key: Callable[[TaskState], SortKey],
+) -> list[EvictionUnit]:
+    """Return the units of a job with groups, given what it has on nodes in task order."""
+
+    def unit(kind: int, tasks: Sequence[TaskState], victims: Sequence[TaskState]) -> EvictionUnit:
+        return EvictionUnit(job, tasks, victims, (kind, task_order_key(tasks[0])))
+
+    if not groups.is_satisfied(Counting.READY):
+        return [unit(_CORE, there, there)]
+    place = {task.uid: position for position, task in enumerate(there)}
+    cores = _Cores(groups, there, place)
+    core = cores.of_job(job.count(TaskStatus.SUCCEEDED))
+    units: list[EvictionUnit] = []
+    if core:
+        units.append(unit(_CORE, _ordered(core, place), there))
+    taken = {task.uid for task in core}
+    replicas: list[EvictionUnit] = []
+    for group in cores.optional():
+        tasks = cores.of_group(group)
+        if tasks and not any(task.uid in taken for task in tasks):
+            taken.update(task.uid for task in tasks)
+            leaves = set(group.leaves())
+            members = [task for task in there if groups.leaf_of(task) in leaves]
+            replicas.append(unit(_REPLICA, _ordered(tasks, place), members))
+    units += sorted(replicas, key=_value)
+    units += [unit(_SURPLUS, (task,), (task,)) for task in there if task.uid not in taken]
+    return units
+
+
+class _Cores:
+    """What groups need of what they have on nodes: the most valuable of it."""
+
+    def __init__(
+        self, groups: JobGroups, there: Sequence[TaskState], place: Mapping[str, int]
+    ) -> None:
+        self._groups = groups
+        self._there = there
+        self._place = place
+        self._of: dict[GroupState, list[TaskState]] = {}
+        self._needs: dict[GroupState, list[GroupState]] = {}
+        for task in there:
+            self._of.setdefault(groups.leaf_of(task), []).append(task)
+        self._known: dict[GroupState, list[TaskState]] = {}
+
+    def of_group(self, group: GroupState) -> list[TaskState]:
+        """Return the core of a group that is ready; nothing, if it needs nothing on nodes."""
+        known = self._known.get(group)
+        if known is None:
+            if group.children:
+                known = [task for child in self._needed(group) for task in self.of_group(child)]
+            else:
+                there = self._of.get(group, [])
+                known = there[: max(0, group.minimum - group.succeeded)]
+            self._known[group] = known
+        return known
+
+    def _needed(self, group: GroupState) -> list[GroupState]:
+        """Return the groups in a group that it needs: of those that are ready, the best."""
+        known = self._needs.get(group)
+        if known is None:
+            ready = [child for child in group.children if child.is_satisfied(Counting.READY)]
+            known = self._needs[group] = sorted(ready, key=self._worth)[: group.minimum]
+        return known
+
+    def _worth(self, group: GroupState) -> tuple[int, int]:
+        """Return the place of the most valuable task in a core; no tasks cost nothing to keep."""
+        places = [self._place[task.uid] for task in self.of_group(group)]
+        return min(places, default=-1), group.place
+
+    def of_job(self, succeeded: int) -> list[TaskState]:
+        """Return the core of the job, which is ready."""
+        core = list(self.of_group(self._groups.root))
+        more = self._groups.minimum - succeeded
+        if len(core) >= more:
+            return core
+        replica_of = {
+            task.uid: self.of_group(group)
+            for group in self.optional()
+            for task in self.of_group(group)
+        }
+        taken = {task.uid for task in core}
+        for task in self._there:
+            if len(taken) >= more:
+                break
+            # What makes up the number takes its replica along, which would be of no use without.
+            for each in [task, *replica_of.get(task.uid, ())]:
+                if each.uid not in taken:
+                    taken.add(each.uid)
+                    core.append(each)
+        return core
+
+    def optional(self) -> list[GroupState]:
+        """Return the groups that are ready and that what they are in does not need, top down."""
+        found: list[GroupState] = []
+        order = [self._groups.root]
+        for group in order:
+            needed = self._needed(group) if group.is_satisfied(Counting.READY) else ()
+            ready = [child for child in group.children if child.is_satisfied(Counting.READY)]
+            found += [child for child in ready if child not in needed]
+            order += group.children
+        return found
+
+
+def _ordered(tasks: Sequence[TaskState], place: Mapping[str, int]) -> list[TaskState]:
+    return sorted(tasks, key=lambda task: place[task.uid])
+
+
+def _value(unit: EvictionUnit) -> tuple[int, SortKey]:
+    return unit.value

@@ -223,6 +223,7 @@ class _Applied:
             priority=job.priority if event.priority is None else event.priority,
             queue=job.queue if event.queue is None else event.queue,
             min_available=job.min_available if event.min_available is None else event.min_available,
+            max_available=job.max_available if event.max_available is None else event.max_available,
         )
         self._to_check.append((self._path, "jobs", changed))
         content.put("jobs", uid, changed)

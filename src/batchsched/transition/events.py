@@ -59,12 +59,16 @@ class JobArrived:
 
 @frozen
 class JobChanged:
-    """A job has another priority, queue or minimum; None: as before. Its tasks stay as they are."""
+    """A job has another priority, queue, minimum or maximum; None: as before.
+
+    Its tasks and their groups stay as they are.
+    """
 
     uid: str
     priority: int | None = field(default=None, kw_only=True)
     queue: str | None = field(default=None, kw_only=True)
     min_available: int | None = field(default=None, kw_only=True)
+    max_available: int | None = field(default=None, kw_only=True)
 
 
 @frozen

@@ -12,6 +12,7 @@ from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.victims import FreedResources, take_until
+from batchsched.actions.group_turns import tasks_needed
 from batchsched.model.status import TaskStatus
 from batchsched.placement import Fit
 from batchsched.session.session import Session
@@ -79,8 +80,8 @@ class _Turns:
         """Give a job its turn; return whether it is to come back."""
         session = self._session
         tasks = self._left.pop(job, None)
-        if tasks is None:
-            tasks = deque(tasks_to_place(session, job))
+        if tasks is None or job.groups is not None:
+            tasks = deque(tasks_needed(session, job))
         passed_over: list[TaskState] = []
         displaced: list[TaskState] = []
         placed = False
@@ -91,10 +92,12 @@ class _Turns:
                 if victims is None:
                     session.record_failure(task)
                     passed_over.append(task)
+                    if job.groups is not None:
+                        return False  # part of what it asks for is of no use
                 else:
                     displaced += victims
                     placed = True
-                if session.job_ready(job):
+                if session.job_ready(job) and job.groups is None:
                     break
             if not session.job_ready(job):
                 return False

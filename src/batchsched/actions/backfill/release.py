@@ -6,7 +6,7 @@ Prevention".
 
 from __future__ import annotations
 
-from batchsched.actions.action import tasks_to_place
+from batchsched.actions.group_turns import tasks_needed
 from batchsched.model.status import TaskStatus
 from batchsched.placement import Fit
 from batchsched.session.session import Session
@@ -45,7 +45,7 @@ def _gives_back(session: Session, job: JobState, threshold: float | None) -> boo
 
 def _start_as_backfill(session: Session, job: JobState) -> None:
     with session.statement() as statement:
-        for task in tasks_to_place(session, job):
+        for task in tasks_needed(session, job):
             node = session.placement.best(task, Fit.NOW) if session.may_take_task(task) else None
             if node is None:
                 session.record_failure(task)

@@ -61,8 +61,9 @@ def _evict_backfill(
 
 
 def _units(session: Session, candidates: Sequence[TaskState], victims: Victims) -> list[Unit]:
-    """Return what may be evicted, in victim order: tasks on their own, and whole jobs."""
+    """Return what may be evicted, in victim order: tasks on their own, replicas, whole jobs."""
     alone = {victim.uid for victim in victims.alone}
+    replica_of = {task.uid: unit for unit in victims.replicas for task in unit.victims}
     units: list[Unit] = []
     for candidate in candidates:
         job = candidate.job
@@ -70,4 +71,6 @@ def _units(session: Session, candidates: Sequence[TaskState], victims: Victims) 
             units.append(session.whole_job(job))
         elif candidate.uid in alone:
             units.append([candidate])
+        elif candidate.uid in replica_of:
+            units.append(session.in_victim_order(replica_of[candidate.uid].victims))
     return units

@@ -294,7 +294,7 @@ class _Search:
         if victims.alone and room.is_enough_with(victims.alone):
             # All of them first: mostly not even that is enough.
             return take_until(victims.alone, room.is_enough_with)
-        if not victims.whole_jobs:
+        if victims.is_all_alone:
             self._note_in_vain([node.slot], alone=False)
         return None
 
@@ -305,10 +305,11 @@ class _Search:
             self._close(node, self._open)
             return None
         victims = self._victims_on(node)
-        if not victims.whole_jobs:
+        if victims.is_all_alone:
             return None
         units = [
             *([victim] for victim in victims.alone),
+            *(self._session.in_victim_order(unit.victims) for unit in victims.replicas),
             *map(self._session.whole_job, victims.whole_jobs),
         ]
         return choose_units(units, node, room.is_enough_with)

@@ -209,7 +209,7 @@ class Verdicts:
             for victim in victims.alone:
                 assert victim.job is not None
                 self._add_giver(victim.job)
-            for job in victims.whole_jobs:
+            for job in [*victims.whole_jobs, *(unit.job for unit in victims.replicas)]:
                 self._add_giver(job)
 
     def _add_giver(self, job: JobState) -> None:

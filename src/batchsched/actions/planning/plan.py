@@ -8,6 +8,7 @@ from math import inf
 from attrs import frozen
 
 from batchsched.actions.action import jobs_by_queue, tasks_to_place
+from batchsched.actions.group_turns import take_out
 from batchsched.actions.planning.cluster_profile import ClusterProfile, Places
 from batchsched.actions.planning.guard import PlanGuard
 from batchsched.actions.planning.profile import NOW
@@ -173,8 +174,11 @@ class _Planner:
                     session.record_refusal(task, refusal)
                 return False
         if self._start_now(job, need):
-            for _ in need.tasks:
-                tasks.popleft()
+            if job.groups is None:
+                for _ in need.tasks:
+                    tasks.popleft()
+            else:
+                take_out(tasks, need.tasks)
             return bool(tasks)
         session.record_failure(need.tasks[0])
         if len(self._planned) < self._action.depth:

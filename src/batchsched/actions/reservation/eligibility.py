@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.actions.action import tasks_to_place
+from batchsched.actions.group_turns import tasks_needed
 from batchsched.actions.placing import place_now
 from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
@@ -51,7 +51,7 @@ def _start(
             and session.may_take_task(task)
         ):
             statement.allocate(task, node)
-    for task in tasks_to_place(session, job):
+    for task in tasks_needed(session, job):
         if session.job_ready(job):
             return
         place_now(session, statement, task)

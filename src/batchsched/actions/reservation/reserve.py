@@ -11,6 +11,7 @@ from math import ceil
 from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
+from batchsched.actions.group_turns import tasks_needed
 from batchsched.actions.placing import can_still_start, place_now
 from batchsched.actions.reservation.eligibility import (
     can_hold_reservation,
@@ -22,6 +23,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
 
 __all__ = ["ReserveAction"]
@@ -180,7 +182,7 @@ class ReserveAction:
         reservable = self._of_turn(session, reservable)
         tried = _TriedInVain()
         is_enough = session.job_ready(job) or session.job_condition_ready(job)
-        for task in tasks_to_place(session, job):
+        for task in tasks_needed(session, job, Counting.RESERVED):
             if is_enough:
                 break
             kind = session.placement.kind(task)
@@ -295,6 +297,9 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
     if any(session.was_tried_in_vain(task) for task in tasks):
         return False
     with session.statement(is_trial=True) as statement:
+        if job.groups is not None:
+            goal = job.groups.needed(tasks)
+            return bool(goal) and all(place_now(session, statement, task) for task in goal)
         for left, task in zip(reversed(range(len(tasks))), tasks, strict=True):
             if place_now(session, statement, task):
                 if session.job_ready(job):

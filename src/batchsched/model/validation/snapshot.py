@@ -18,6 +18,7 @@ from batchsched.model.immutable import FrozenMap
 from batchsched.model.resources import Resource
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.constraints import constraint_problems, taint_problems
+from batchsched.model.validation.groups import group_problems
 from batchsched.model.validation.queues import queue_problems, queue_tree_faults
 from batchsched.model.validation.resources import (
     is_usual_resource,
@@ -90,7 +91,16 @@ def snapshot_faults(
     for job in jobs:
         path = f"jobs[{job.uid!r}]"
         check.report(path, _job_problems(job))
+        check.found_groups = False
         tasks += check.tasks(job.tasks, f"{path}.tasks")
+        if (
+            check.found_groups
+            or type(job.groups) is not tuple
+            or job.groups
+            or job.max_available is not None
+            or job.min_groups is not None
+        ):
+            check.report(path, group_problems(job))
     check.unique("jobs", (job.uid for job in jobs))
     check.faults.extend(dependency_cycle_faults(jobs))
     of_jobs = len(tasks)
@@ -114,6 +124,8 @@ class _Check:
         self.nodes: frozenset[str] = frozenset()
         self.may_be_too_much = False
         """Whether amounts are so large, or so strange, that their sums have to be looked at."""
+        self.found_groups = False
+        """Whether a task was seen that names a group."""
         self._place_of: dict[str, str] = {}
         self._usual_resources: set[int] = set()
         self._sound_constraints: set[tuple[int, ...]] = set()
@@ -165,6 +177,13 @@ class _Check:
         place_of = self._place_of
         for task in kept:
             uid = task.uid
+            if task.group is not None:
+                self.found_groups = True
+                if path == "other_tasks":
+                    message = "is for tasks of jobs; a task without a job is in no group"
+                    self.faults.append(
+                        Fault(f"{path}[{shown(uid)}].group", f"{shown(task.group)} {message}")
+                    )
             if not self._is_sound(task):
                 self.report(f"{path}[{shown(uid)}]", task_problems(task, self.nodes))
                 if path == "other_tasks":

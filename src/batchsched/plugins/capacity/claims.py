@@ -113,7 +113,7 @@ class QueueClaim:
             units = [
                 unit
                 for unit in self.book.on_loan(leaf, node)
-                if (unit.is_backfill or not unit.is_core or with_cores) and self._is_free(unit)
+                if (unit.is_backfill or unit.is_surplus or with_cores) and self._is_free(unit)
             ]
             if units:
                 candidates[leaf] = units

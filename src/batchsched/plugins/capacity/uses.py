@@ -32,7 +32,7 @@ def uses_of_leaves(
         if queue.jobs:
             position = tree.position[queue.name]
             held[position] = _sum((t for job in queue.jobs for t in _charged(job)), zero)
-            wanted = (t for job in queue.jobs if job.in_session for t in _wanted(job))
+            wanted = (t for job in queue.jobs if job.in_session for t in _wanted(job, view))
             requests[position] = plus(held[position], _sum(wanted, zero))
     return held, requests
 
@@ -41,8 +41,14 @@ def _charged(job: JobState) -> Iterator[TaskState]:
     return (t for t in job.tasks if t.status.charged and not t.is_backfill)
 
 
-def _wanted(job: JobState) -> Iterator[TaskState]:
-    return (t for t in job.tasks if t.status in _WANTED and not t.is_backfill)
+def _wanted(job: JobState, view: SessionView) -> Iterable[TaskState]:
+    """Return what a job waits for, as far as its maxima let it run."""
+    wanted = [t for t in job.tasks if t.status in _WANTED and not t.is_backfill]
+    if job.groups is None:
+        return wanted
+    reserved = [t for t in wanted if t.status is TaskStatus.RESERVED]
+    pending = [t for t in wanted if t.status is TaskStatus.PENDING]
+    return reserved + job.groups.within_maxima(view.in_task_order(pending))
 
 
 def _sum(tasks: Iterable[TaskState], zero: Vector) -> Vector:
@@ -72,6 +78,7 @@ class UsesOfJobs:
 
     def __init__(self, view: SessionView, tree: QueueTree) -> None:
         """Count everything. O(tasks)."""
+        self._view = view
         self._tree = tree
         self._zero = view.dimensions.zero
         self._of_job: dict[str, _Use] = {}
@@ -103,7 +110,7 @@ class UsesOfJobs:
         if job.queue is None:
             return
         leaf = self._tree.position[job.queue.name]
-        held, wanted = _sum(_charged(job), self._zero), _sum(_wanted(job), self._zero)
+        held, wanted = _sum(_charged(job), self._zero), _sum(_wanted(job, self._view), self._zero)
         use = self._of_job[job.uid] = _Use(job, leaf, held, wanted, counts=False)
         if any(wanted):
             self._waiting[job.uid] = use

@@ -2,7 +2,8 @@
 
 What a queue holds is covered as far as its share reaches, the most valuable first. It
 comes in units: of each job the first `min_available` tasks together, without which the
-rest is of no use, and every further task by itself. What is covered is not reclaimed;
+rest is of no use, and every further task by itself; of a job with groups what they need, its
+replicas, and every further task. What is covered is not reclaimed;
 so who has claimed within the share cannot be made to give it back at once.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from batchsched.model.resources import EPSILON
 from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, plus
 
 __all__ = ["Coverage"]
@@ -22,7 +24,7 @@ class Coverage:
 
     __slots__ = (
         *("_changed", "_covered", "_deserved", "_in_task_order", "_is_stale", "_jobs"),
-        *("_losses", "_queue", "_single", "_tasks_of", "_uncovered", "_zero"),
+        *("_losses", "_queue", "_single", "_tasks_of", "_uncovered", "_unit_of", "_zero"),
     )
 
     def __init__(
@@ -31,11 +33,13 @@ class Coverage:
         deserved: Sequence[float],
         zero: Vector,
         in_task_order: Callable[[Iterable[TaskState]], list[TaskState]],
+        unit_of: Callable[[TaskState], EvictionUnit],
     ) -> None:
         self._queue = queue
         self._deserved = deserved
         self._zero = zero
         self._in_task_order = in_task_order
+        self._unit_of = unit_of
         self._jobs: list[JobState] | None = None
         self._tasks_of: dict[str, list[TaskState]] = {}
         self._covered: dict[str, TaskState] | None = None
@@ -90,7 +94,7 @@ class Coverage:
         assert job is not None
         if job.uid in self._uncovered:
             self._changed[job.uid] = job
-        elif task.uid in self._covered:
+        elif task.uid in self._covered or (job.groups is not None and task.uid not in self._single):
             self._is_stale = True
 
     def _is_still_true(self) -> bool:
@@ -118,6 +122,9 @@ class Coverage:
         self._changed.clear()
         for job in self._jobs:
             held = self._held_by(job)
+            if job.groups is not None:
+                used = self._cover_groups(held, used, covered)
+                continue
             minimum = held[: job.min_available]
             together = self._sum(minimum)
             if not self._reaches(used, together):
@@ -137,6 +144,25 @@ class Coverage:
             self._losses += 1
         self._covered = covered
         self._is_stale = False
+
+    def _cover_groups(
+        self, held: list[TaskState], used: Vector, covered: dict[str, TaskState]
+    ) -> Vector:
+        """Cover what the share reaches of a job with groups; return what is used then."""
+        units: dict[EvictionUnit, list[TaskState]] = {}
+        for task in held:
+            units.setdefault(self._unit_of(task), []).append(task)
+        is_exposed = False
+        for unit, tasks in sorted(units.items(), key=_value_of_unit):
+            together = self._sum(tasks)
+            if not is_exposed and self._reaches(used, together):
+                used = plus(used, together)
+                covered.update((task.uid, task) for task in tasks)
+                continue
+            is_exposed = is_exposed or unit.is_core
+            if unit.is_surplus:
+                self._single.add(tasks[0].uid)
+        return used
 
     def _held_by(self, job: JobState) -> list[TaskState]:
         """Return what a job holds, in task order."""
@@ -158,6 +184,10 @@ class Coverage:
             if amount > EPSILON and there + amount - share >= EPSILON:
                 return False
         return True
+
+
+def _value_of_unit(item: tuple[EvictionUnit, list[TaskState]]) -> tuple[object, ...]:
+    return item[0].value
 
 
 def _value(job: JobState) -> tuple[int, float, str]:

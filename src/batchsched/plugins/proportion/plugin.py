@@ -20,7 +20,8 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.plugins.proportion.coverage import Coverage
 from batchsched.plugins.proportion.uses import Use, UsesOfJobs, use_of
 from batchsched.plugins.proportion.water_filling import Amounts, water_fill
-from batchsched.state.records import QueueState, TaskState
+from batchsched.state.groups import JobGroups
+from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus
 
 __all__ = ["ProportionPlugin"]
@@ -138,7 +139,9 @@ class _Proportion:
         if known is None:
             view = self._view
             deserved = self._accounts[name].deserved
-            known = Coverage(view.queues[name], deserved, view.dimensions.zero, view.in_task_order)
+            known = Coverage(
+                view.queues[name], deserved, view.dimensions.zero, view.in_task_order, view.unit_of
+            )
             self._coverages[name] = known
         return known
 
@@ -240,6 +243,8 @@ class _Proportion:
         """Return what a task and as many more as its job lacks to its minimum ask for together."""
         job = claimant.job
         assert job is not None
+        if job.groups is not None:
+            return self._need_of_groups(claimant, job, job.groups)
         lacking = job.min_available - job.ready_count - job.waiting_count - 1
         need = claimant.resreq
         if lacking <= 0:
@@ -255,6 +260,16 @@ class _Proportion:
                 lacking -= 1
                 if not lacking:
                     break
+        return need
+
+    def _need_of_groups(self, claimant: TaskState, job: JobState, groups: JobGroups) -> Vector:
+        """Return what a task and all else that its job asks for next would hold together."""
+        pending = [task for task in job.tasks if task.status is TaskStatus.PENDING]
+        wanted = [task for task in pending if not task.is_best_effort]
+        need = claimant.resreq
+        for task in groups.needed(self._view.in_task_order(wanted)):
+            if task is not claimant:
+                need = plus(need, task.resreq)
         return need
 
     def may_give(self, queue: QueueState, /) -> bool:

@@ -16,6 +16,8 @@ from batchsched.testing.reference.choose import (
     place_now,
 )
 from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.group_turns import group_turn
+from batchsched.testing.reference.groups import has_groups
 from batchsched.testing.reference.plugins import ready_count, waiting_count
 from batchsched.testing.reference.promises import make_promises_real
 from batchsched.testing.reference.reservations import (
@@ -65,7 +67,10 @@ def allocate(session: Session, arguments: Arguments) -> None:
         waiting[queue.name].remove(job)
         tasks_of_job = tasks.setdefault(job.uid, session.to_place(job))
         if _turn(
-            session, options, job, tasks_of_job if session.may_take(job, tasks_of_job) else []
+            session,
+            options,
+            job,
+            tasks_of_job if has_groups(job) or session.may_take(job, tasks_of_job) else [],
         ):
             waiting[queue.name].append(job)
 
@@ -74,9 +79,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
     """Give one job its turn; return whether it is to come back."""
     comes_back = False
 
-    def attempt() -> bool:
-        nonlocal comes_back
-        comes_back = _place_tasks(session, options, job, tasks)
+    def is_enough() -> bool:
         return (
             session.tiers.job_ready(job)
             or session.tiers.job_pipelined(job)
@@ -86,7 +89,22 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
             )
         )
 
-    if options.discards:
+    def attempt() -> bool:
+        nonlocal comes_back
+        comes_back = _place_tasks(session, options, job, tasks)
+        return is_enough()
+
+    if has_groups(job):
+        is_placed = group_turn(
+            session,
+            job,
+            tasks,
+            lambda task: _place_task(session, task),
+            is_enough,
+            asks_queue=True,
+        )
+        comes_back = is_placed and bool(tasks) and session.tiers.job_ready(job)
+    elif options.discards:
         by_size = _largest_first(session, tasks)
         if not session.statement(job, attempt) and options.retries and by_size != tasks:
             tasks[:] = by_size
@@ -98,6 +116,15 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
     if options.evict_backfill:
         make_promises_real(session, job)
     return comes_back
+
+
+def _place_task(session: Session, task: TaskInfo) -> bool:
+    feasible = feasible_nodes(session, task)
+    return (
+        place_now(session, task, feasible)
+        or place_later(session, task, feasible)
+        or place_conditionally(session, task, feasible)
+    )
 
 
 def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]) -> bool:

@@ -11,6 +11,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource
 from batchsched.model.status import QueueStatus, TaskStatus
 from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.plugins import Plugin, ready_count, waiting_count
 from batchsched.testing.reference.queue_shares import DemandedTree
 from batchsched.testing.reference.state import State
@@ -33,6 +34,8 @@ Amounts = dict[str, int]
 
 def needed(state: State, job: JobInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
     """Return the tasks that a job asks for next, of those that it has to place."""
+    if has_groups(job):
+        return Groups(state, job).needed(tasks)
     lacks = job.min_available - ready_count(state, job) - waiting_count(state, job)
     return list(tasks[: max(1, lacks)])
 
@@ -42,11 +45,22 @@ class Unit:
     """Tasks of a job that are evicted together or not at all."""
 
     job: JobInfo
-    is_core: bool
+    kind: int
+    """0: what the job needs at least; 1: a replica that it can do without; 2: a single task."""
     tasks: tuple[TaskInfo, ...]
     """Its own tasks, in task order."""
     victims: tuple[TaskInfo, ...]
-    """Those that go when it does: all of the job with a core."""
+    """Those that go when it does: all of the job with a core, of a replica with its core."""
+
+    @property
+    def is_core(self) -> bool:
+        """Whether it is what the job needs at least."""
+        return self.kind == 0
+
+    @property
+    def is_surplus(self) -> bool:
+        """Whether it is a single task that nothing depends on."""
+        return self.kind == 2  # noqa: PLR2004 - the last of three kinds
 
 
 class Capacity(Plugin):
@@ -75,6 +89,12 @@ class Capacity(Plugin):
         wanted: dict[str, Amounts] = {}
         for job in jobs:
             waiting = [t for t in job.tasks if self._state.status(t) in WANTED]
+            if has_groups(job):
+                reserved = [t for t in waiting if t.status is TaskStatus.RESERVED]
+                reserved = [t for t in reserved if self._state.status(t) is t.status]
+                pending = [t for t in waiting if t not in reserved and not self._is_backfill(t)]
+                in_order = self._tasks_in_order(pending)
+                waiting = reserved + Groups(self._state, job).within_maxima(in_order)
             self._add(wanted.setdefault(job.queue, {}), waiting)
         for dimension in self.dimensions:
             held = {name: self._held_by_leaf(name, dimension) for name in self._leaves()}
@@ -86,6 +106,9 @@ class Capacity(Plugin):
                 self._state.snapshot.queues, dimension, requests=requests, allocated=held
             )
             self.share[dimension] = tree.fair_shares(self._total(dimension))
+
+    def _is_backfill(self, task: TaskInfo) -> bool:
+        return self._state.is_backfill(task)
 
     def _leaves(self) -> list[str]:
         return [name for name in self._queues if name not in self._inner]
@@ -193,13 +216,18 @@ class Capacity(Plugin):
 
     def units(self, job: JobInfo) -> list[Unit]:
         """Return the units of a job."""
+        if has_groups(job):
+            return [
+                Unit(job, kind, tuple(tasks), tuple(victims))
+                for kind, tasks, victims in Groups(self._state, job).units(self._tasks_in_order)
+            ]
         there = self._tasks_in_order(t for t in job.tasks if self._state.status(t).occupies)
         succeeded = sum(self._state.status(task) is TaskStatus.SUCCEEDED for task in job.tasks)
         needed_ = max(0, job.min_available - succeeded)
         core, surplus = there[:needed_], there[needed_:]
-        units = [Unit(job, False, (task,), (task,)) for task in surplus]
+        units = [Unit(job, 2, (task,), (task,)) for task in surplus]
         if core:
-            units.insert(0, Unit(job, True, tuple(core), tuple(there)))
+            units.insert(0, Unit(job, 0, tuple(core), tuple(there)))
         return units
 
     def in_value_order(self, units: Iterable[Unit]) -> list[Unit]:
@@ -207,7 +235,7 @@ class Capacity(Plugin):
         listed = list(units)
         order = self._tasks_in_order(unit.tasks[0] for unit in listed)
         place = {task.uid: position for position, task in enumerate(order)}
-        return sorted(listed, key=lambda unit: (not unit.is_core, place[unit.tasks[0].uid]))
+        return sorted(listed, key=lambda unit: (unit.kind, place[unit.tasks[0].uid]))
 
     def units_of_leaf(self, name: str) -> list[Unit]:
         """Return all units of a leaf, the most valuable first."""
@@ -337,7 +365,7 @@ class Claim:
         ]
         if not any(size[d] for d in above):
             return False
-        if stage == 1 and unit.is_core:
+        if stage == 1 and not unit.is_surplus:
             return False
         if stage != 3 and any(  # noqa: PLR2004 - the third of three stages
             size[d] and trees[d].allocated(name) - size[d] < plugin.share[d][name]

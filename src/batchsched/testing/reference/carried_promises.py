@@ -8,6 +8,7 @@ from functools import partial
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes
+from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.session import Session
 
 __all__ = ["end_promises", "keep_promises", "places_to_keep", "start_promised_jobs"]
@@ -29,6 +30,8 @@ def keep_promises(session: Session) -> None:
 def _keep(session: Session, job: JobInfo) -> bool:
     promised = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
     for task in session.tiers.tasks_in_order(promised):
+        if has_groups(job) and not Groups(session.state, job).may_take(task):
+            continue
         for node in session.nodes:
             if (
                 node.name == task.node_name

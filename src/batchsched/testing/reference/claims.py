@@ -9,6 +9,8 @@ from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.capacity import Capacity, Claim, Unit, needed
 from batchsched.testing.reference.choose import feasible_nodes, place_later, place_now
+from batchsched.testing.reference.group_turns import group_turn
+from batchsched.testing.reference.groups import has_groups
 from batchsched.testing.reference.make_room import members
 from batchsched.testing.reference.session import Session
 
@@ -37,6 +39,15 @@ def _turn(session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskIn
     claim = capacity.claim(job, need) if need else None
     if claim is None:
         return False
+    if has_groups(job):
+        return group_turn(
+            session,
+            job,
+            tasks,
+            lambda task: _take_a_place(session, claim, task),
+            lambda: session.tiers.job_pipelined(job),
+            substitutes=False,
+        )
     placed: list[TaskInfo] = []
 
     def attempt() -> bool:
@@ -88,7 +99,7 @@ def _victims_on(
         if name != claim.leaf
         for unit in capacity.on_loan(name)
         if any(other.uid in on_node for other in unit.tasks)
-        and session.tiers.lets_go(task, list(unit.victims), is_whole_job=unit.is_core)
+        and session.tiers.lets_go(task, list(unit.victims), is_whole_job=not unit.is_surplus)
     ]
     taken: list[Unit] = []
     while short := _short(session, claim, task, node, taken):

@@ -9,6 +9,8 @@ from attrs import frozen
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import best, feasible_nodes
+from batchsched.testing.reference.group_turns import needed_tasks
+from batchsched.testing.reference.groups import has_groups
 from batchsched.testing.reference.make_room import enough_victims
 from batchsched.testing.reference.plugins import RawScore
 from batchsched.testing.reference.session import Session
@@ -49,12 +51,14 @@ def _turn(session: Session, queue: Queue, job: JobInfo) -> bool:
     placed: list[TaskInfo] = []
 
     def attempt() -> bool:
-        for task in session.to_place(job):
+        for task in needed_tasks(session, job):
             if _displace_for(session, queue, task):
                 placed.append(task)
             else:
                 session.tried_in_vain.add(task.uid)
-            if session.tiers.job_ready(job):
+                if has_groups(job):
+                    return False
+            if not has_groups(job) and session.tiers.job_ready(job):
                 break
         return session.tiers.job_ready(job)
 

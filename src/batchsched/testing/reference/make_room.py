@@ -79,6 +79,7 @@ def make_room(
             )
             for job in jobs.values()
         ]
+        whole = [*victims.replicas, *whole]
         if victims.alone or whole:
             possible.append((node, [[victim] for victim in victims.alone], whole))
 

@@ -11,6 +11,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.model.timing import Plan
 from batchsched.testing.reference.choose import best, feasible_nodes
 from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.plugins import ready_count, waiting_count
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.timeline import NOW, Take, end_of, fits_between, moments
@@ -86,6 +87,8 @@ class _Planner:
     def need_of(self, job: JobInfo) -> list[TaskInfo]:
         tasks = self.session.to_place(job)
         state = self.session.state
+        if has_groups(job):
+            return Groups(state, job).needed(tasks)
         lacks = job.min_available - ready_count(state, job) - waiting_count(state, job)
         return tasks[: max(lacks, 1)]
 

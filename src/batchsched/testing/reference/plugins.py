@@ -6,7 +6,7 @@ are those of a plugin that has no such function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
 from attrs import frozen
@@ -15,6 +15,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.reasons import ConditionReason, JobCondition
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.state import State
 
 __all__ = [
@@ -186,14 +187,20 @@ class Priority(Plugin):
 class Gang(Plugin):
     """A job starts with `min_available` tasks, and is not cut to less, unless it goes whole."""
 
-    def __init__(self, state: State, arguments: Arguments) -> None:
+    def __init__(
+        self,
+        state: State,
+        arguments: Arguments,
+        tasks_in_order: Callable[[Iterable[TaskInfo]], list[TaskInfo]],
+    ) -> None:
         self._state = state
+        self._in_order = tasks_in_order
         self._may_go_whole = arguments.word("atMinimum", ("protect", "whole-job")) == "whole-job"
 
     def job_valid(self, job: JobInfo) -> JobCondition | None:
         """Refuse a job that has too few tasks left that could ever start."""
         valid = count_of(self._state, job, VALID)
-        if valid >= job.min_available:
+        if self._can_start(job, VALID):
             return None
         return JobCondition(
             ConditionReason.NOT_ENOUGH_TASKS,
@@ -203,10 +210,22 @@ class Gang(Plugin):
 
     def job_order(self, left: JobInfo, right: JobInfo) -> int:
         """Put a job that is not ready before one that is."""
-        return compare(self._is_ready(left), self._is_ready(right))
+        return compare(self._rank(left), self._rank(right))
+
+    def _rank(self, job: JobInfo) -> int:
+        """Rank a job with groups that has more than it needs last."""
+        is_ready = self._is_ready(job)
+        if not has_groups(job) or not is_ready:
+            return int(is_ready)
+        return 1 + any(kind for kind, _, _ in Groups(self._state, job).units(self._in_order))
 
     def _is_ready(self, job: JobInfo) -> bool:
-        return ready_count(self._state, job) >= job.min_available
+        return self._can_start(job, READY)
+
+    def _can_start(self, job: JobInfo, statuses: Sequence[TaskStatus]) -> bool:
+        if has_groups(job):
+            return Groups(self._state, job).can_start(statuses)
+        return count_of(self._state, job, statuses) >= job.min_available
 
     def job_ready(self, job: JobInfo) -> bool:
         """Vote by the tasks that are ready."""
@@ -214,20 +233,31 @@ class Gang(Plugin):
 
     def job_pipelined(self, job: JobInfo) -> bool:
         """Vote by the tasks that are ready or waiting."""
-        count = ready_count(self._state, job) + waiting_count(self._state, job)
-        return count >= job.min_available
+        return self._can_start(job, (*READY, TaskStatus.PIPELINED))
 
     def job_condition_ready(self, job: JobInfo) -> bool:
         """Vote by the tasks that are ready, or have any promise."""
-        return count_of(self._state, job, CONDITIONALLY_READY) >= job.min_available
+        return self._can_start(job, CONDITIONALLY_READY)
 
     def _victims(
-        self, candidates: list[TaskInfo], at_minimum: Callable[[JobInfo], Verdict]
+        self,
+        candidates: list[TaskInfo],
+        at_minimum: Callable[[JobInfo], Verdict],
+        mine: JobInfo,
     ) -> list[Verdict]:
         counters: dict[str, int] = {}
         verdicts: list[Verdict] = []
         for candidate in candidates:
             job = self._state.job_of[candidate.uid]
+            if has_groups(job):
+                [kind] = [
+                    kind
+                    for kind, tasks, _ in Groups(self._state, job).units(self._in_order)
+                    if candidate in tasks
+                ]
+                of_replica = Verdict.PROTECTED if job is mine else Verdict.WITH_JOB
+                verdicts.append((at_minimum(job), of_replica, Verdict.VICTIM)[kind])
+                continue
             counter = counters.setdefault(job.uid, ready_count(self._state, job))
             if counter > job.min_available:
                 counters[job.uid] = counter - 1
@@ -244,7 +274,7 @@ class Gang(Plugin):
             may_go = self._may_go_whole and claimant.priority > job.priority
             return Verdict.WITH_JOB if may_go else Verdict.PROTECTED
 
-        return self._victims(candidates, at_minimum)
+        return self._victims(candidates, at_minimum, claimant)
 
     def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
         """Protect what a job needs, but from other jobs if it may go whole."""
@@ -254,12 +284,12 @@ class Gang(Plugin):
             may_go = self._may_go_whole and job is not claimant
             return Verdict.WITH_JOB if may_go else Verdict.PROTECTED
 
-        return self._victims(candidates, at_minimum)
+        return self._victims(candidates, at_minimum, claimant)
 
-    def revocable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
+    def revocable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
         """Let a job at its minimum go whole, if it may: what is left of it is of no use."""
         at_minimum = Verdict.WITH_JOB if self._may_go_whole else Verdict.VICTIM
-        return self._victims(candidates, lambda _job: at_minimum)
+        return self._victims(candidates, lambda _job: at_minimum, self._state.job_of[task.uid])
 
     def unschedulable(self, job: JobInfo) -> JobCondition | None:
         """Report a job that is not ready at close (section 9)."""

@@ -6,6 +6,8 @@ from functools import partial
 
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.testing.reference.choose import by_score, feasible_nodes, place_later, place_now
+from batchsched.testing.reference.group_turns import group_turn, needed_tasks
+from batchsched.testing.reference.groups import has_groups
 from batchsched.testing.reference.make_room import make_room
 from batchsched.testing.reference.session import Session
 
@@ -43,6 +45,14 @@ def _between_jobs(
 
 def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
     """Give one job its turn; return whether it is to come back."""
+    if has_groups(job):
+        return group_turn(
+            session,
+            job,
+            tasks,
+            lambda task: _take_a_place(session, queue, task),
+            lambda: session.tiers.job_pipelined(job),
+        )
     placed: list[TaskInfo] = []
 
     def attempt() -> bool:
@@ -83,7 +93,10 @@ def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
 def _within_jobs(session: Session, jobs: list[JobInfo]) -> None:
     """Phase 2: tasks take from other tasks of their own job."""
     for job in jobs:
-        for task in session.to_place(job):
+        tasks = needed_tasks(session, job)
+        if has_groups(job) and len(tasks) > 1:
+            continue
+        for task in tasks:
             if not session.statement(job, partial(_swap, session, task)):
                 session.tried_in_vain.add(task.uid)
                 break

@@ -47,6 +47,7 @@ def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
         for victim in candidates
         if victim in victims.alone or victim in victims.with_job
     ]
+    units += victims.replicas
     taken = enough_victims(
         units,
         lambda taken: (

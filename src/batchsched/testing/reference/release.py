@@ -7,6 +7,7 @@ from functools import partial
 from batchsched.model.cluster import JobInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import feasible_nodes, place_now
+from batchsched.testing.reference.group_turns import needed_tasks
 from batchsched.testing.reference.session import Session
 
 __all__ = ["release"]
@@ -35,7 +36,7 @@ def release(session: Session, starvation_threshold: float) -> None:
 
 
 def _start_as_backfill(session: Session, job: JobInfo) -> bool:
-    for task in session.to_place(job):
+    for task in needed_tasks(session, job):
         if place_now(session, task, feasible_nodes(session, task)):
             session.state.mark_backfill(task)
         else:

@@ -11,6 +11,8 @@ from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.allocate import can_still_start
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
 from batchsched.testing.reference.conf import Arguments
+from batchsched.testing.reference.group_turns import needed_tasks
+from batchsched.testing.reference.groups import HOPED, has_groups
 from batchsched.testing.reference.reservations import (
     can_be_kept_for_one_job,
     can_be_reserved,
@@ -99,12 +101,13 @@ def _could_be_scheduled(session: Session, job: JobInfo) -> bool:
     was_ready = session.tiers.job_ready(job)
     saved = session.state.save()
     could = False
-    left = session.to_place(job)
+    left = needed_tasks(session, job)
     while left and not could:
         task = left.pop(0)
         if place_now(session, task, feasible_nodes(session, task)):
             could = was_ready or session.tiers.job_ready(job)
-        elif not can_still_start(session, job, left):
+            could = could and not (has_groups(job) and left)
+        elif has_groups(job) or not can_still_start(session, job, left):
             break
     session.state.restore(saved)
     return could
@@ -134,7 +137,8 @@ def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: boo
         if session.reserved_on(nodes[session.state.node_name(task) or ""]):
             # Another job has been reserved its node since.
             session.state.take_off(task)
-    for task in session.to_place(job):
+    statuses = (*HOPED, TaskStatus.RESERVED)
+    for task in needed_tasks(session, job, statuses):
         if _is_satisfied(session, job):
             break
         if not _find_node(session, task, limit, in_order=in_order):

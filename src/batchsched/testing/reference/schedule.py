@@ -17,6 +17,7 @@ from batchsched.testing.reference.carried_promises import (
     start_promised_jobs,
 )
 from batchsched.testing.reference.conf import ActionConf, read_conf
+from batchsched.testing.reference.groups import READY, Groups, has_groups
 from batchsched.testing.reference.plan import plan
 from batchsched.testing.reference.preempt import preempt
 from batchsched.testing.reference.reclaim import reclaim
@@ -133,6 +134,10 @@ def _job_outcome(session: Session, job: JobInfo) -> JobOutcome:
         phase = JobPhase.UNKNOWN
     elif statuses and all(status is TaskStatus.SUCCEEDED for status in statuses):
         phase = JobPhase.COMPLETED
+    elif has_groups(job):
+        occupies = any(status in OCCUPYING for status in statuses)
+        is_running = occupies and Groups(session.state, job).can_start(READY)
+        phase = JobPhase.RUNNING if is_running else JobPhase.PENDING
     elif sum(status in OCCUPYING for status in statuses) >= job.min_available:
         phase = JobPhase.RUNNING
     else:

@@ -15,6 +15,7 @@ from batchsched.model.timing import Plan
 from batchsched.testing.reference.capacity import needed
 from batchsched.testing.reference.conf import Conf
 from batchsched.testing.reference.dependencies import waits_for
+from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.state import Accounts, State, less, total_of
 from batchsched.testing.reference.tiers import Tiers
 
@@ -175,9 +176,12 @@ class Session:
 
     def may_take_task(self, task: TaskInfo, leaving: Sequence[TaskInfo] = ()) -> bool:
         """Return whether the queue of a task may take it, once others are gone."""
+        job = self.job_of(task)
+        if has_groups(job) and not Groups(self.state, job).may_take(task):
+            return False
         if self.tiers.capacity is None:
             return True
-        queue = self.queues[self.job_of(task).queue]
+        queue = self.queues[job.queue]
         return self.tiers.capacity.allows(queue, [task], leaving)
 
     def is_open_for(self, task: TaskInfo) -> bool:
@@ -212,6 +216,8 @@ class Session:
         for task in job.tasks:
             node_name = self.state.node_name(task)
             if self.state.status(task) is not TaskStatus.ALLOCATED or node_name is None:
+                continue
+            if has_groups(job) and not Groups(self.state, job).may_start(task):
                 continue
             self.state.put(task, TaskStatus.BINDING, node_name)
             self.state.binds.append(

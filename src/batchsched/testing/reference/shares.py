@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.status import TaskStatus
+from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.plugins import (
     Plugin,
     Verdict,
@@ -183,7 +184,14 @@ class Proportion(Plugin):
         covered: set[str] = set()
         for job, held in self._held(queue_name):
             minimum, others = held[: job.min_available], held[job.min_available :]
-            for unit in [minimum, *[[task] for task in others]]:
+            units = [minimum, *[[task] for task in others]]
+            if has_groups(job):
+                units.clear()
+                for kind, tasks, _ in Groups(self._state, job).units(self._tasks_in_order):
+                    unit = [task for task in tasks if task in held]
+                    minimum = unit if kind == 0 else minimum
+                    units += [unit] if unit else []
+            for unit in units:
                 together = total_of(task.resreq for task in unit)
                 if all(
                     used.get(name) + amount - deserved.get(name) < EPSILON
@@ -209,6 +217,10 @@ class Proportion(Plugin):
             and not other.is_best_effort
             and other is not task
         ]
+        if has_groups(job):
+            pending = self._tasks_in_order([task, *others])
+            goal = Groups(self._state, job).needed(pending)
+            return total_of(one.resreq for one in [task, *(o for o in goal if o is not task)])
         return total_of(other.resreq for other in [task, *others[: max(0, lacking - 1)]])
 
     def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:

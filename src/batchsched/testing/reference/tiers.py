@@ -12,6 +12,7 @@ from batchsched.model.reasons import JobCondition
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.capacity import Capacity
 from batchsched.testing.reference.conf import Conf, PluginConf
+from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.plugins import (
     Conformance,
     Gang,
@@ -39,6 +40,8 @@ class Victims:
     """Who may be evicted on their own, in victim order."""
     with_job: list[TaskInfo]
     """Who may be evicted only together with all that their jobs have, which may be, too."""
+    replicas: list[list[TaskInfo]]
+    """Replicas that may be evicted as a whole, the least valuable first, in victim order."""
 
 
 def _open(conf: PluginConf, state: State, tasks_in_order: TasksInOrder) -> Plugin:
@@ -46,7 +49,7 @@ def _open(conf: PluginConf, state: State, tasks_in_order: TasksInOrder) -> Plugi
         case "priority":
             return Priority(state)
         case "gang":
-            return Gang(state, conf.arguments)
+            return Gang(state, conf.arguments, tasks_in_order)
         case "conformance":
             return Conformance()
         case "drf":
@@ -255,12 +258,11 @@ class Tiers:
         ]
         deciding = [number for number, chosen in enumerate(chosen_by_tier) if chosen]
         if not deciding:
-            return Victims([], [])
+            return Victims([], [], [])
         number = deciding[0]
         chosen = chosen_by_tier[number]
 
-        def may_go_whole(job: JobInfo) -> bool:
-            tasks = [task for task in job.tasks if self._state.status(task).occupies]
+        def may_go_whole(tasks: list[TaskInfo]) -> bool:
             return all(
                 self._state.status(task) is TaskStatus.RUNNING
                 and not _is_protected(ask([task]), 0)
@@ -269,14 +271,43 @@ class Tiers:
             )
 
         only_whole = [position for position in chosen if _says(answers, position, Verdict.WITH_JOB)]
+        with_job: list[TaskInfo] = []
+        replicas: list[list[TaskInfo]] = []
+        for candidate in [left[position] for position in only_whole]:
+            job = self._state.job_of[candidate.uid]
+            replica = self._replica_of(candidate, job)
+            if replica is None:
+                tasks = [task for task in job.tasks if self._state.status(task).occupies]
+                if may_go_whole(tasks):
+                    with_job.append(candidate)
+            elif replica not in replicas and may_go_whole(replica):
+                replicas.append(replica)
         return Victims(
             [left[position] for position in chosen if position not in only_whole],
-            [
-                left[position]
-                for position in only_whole
-                if may_go_whole(self._state.job_of[left[position].uid])
-            ],
+            with_job,
+            self._in_victim_order(replicas),
         )
+
+    def _replica_of(self, task: TaskInfo, job: JobInfo) -> list[TaskInfo] | None:
+        """Return all that goes with a task, in victim order, if that is not the whole job."""
+        if has_groups(job):
+            for kind, tasks, victims in Groups(self._state, job).units(self.tasks_in_order):
+                if kind == 1 and task in tasks:
+                    return victims[::-1]
+        return None
+
+    def _in_victim_order(self, replicas: list[list[TaskInfo]]) -> list[list[TaskInfo]]:
+        """Return replicas by the best of what they need, the least valuable first."""
+
+        def best(replica: list[TaskInfo]) -> TaskInfo:
+            job = self._state.job_of[replica[0].uid]
+            for _, tasks, victims in Groups(self._state, job).units(self.tasks_in_order):
+                if victims[::-1] == replica:
+                    return tasks[0]
+            raise AssertionError("it is a unit of its job")
+
+        order = self.tasks_in_order(best(replica) for replica in replicas)
+        return sorted(replicas, key=lambda replica: -order.index(best(replica)))
 
     # Queues and jobs as a whole.
 

@@ -1,0 +1,123 @@
+"""The turns of jobs with groups, or with a maximum: all that the job asks for next, or nothing.
+
+What a job asks for is said by `JobGroups.needed`. A task that finds no place is passed over, and
+another of its group takes its turn; if there is none left, the turn is undone and the job asks
+anew, without those tasks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from batchsched.actions.action import tasks_to_place
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.state.groups import Counting, GroupState, JobGroups
+from batchsched.state.records import JobState, TaskState
+
+__all__ = ["take_group_turn", "take_out", "tasks_needed"]
+
+PlaceTask = Callable[[Statement, TaskState], bool]
+"""Places a task, by a statement; returns whether there was a place."""
+
+
+def tasks_needed(
+    session: Session, job: JobState, counting: Counting = Counting.HOPED
+) -> list[TaskState]:
+    """Return what a job has to place, in task order; of one with groups what it needs next.
+
+    Args:
+        session: where this happens.
+        job: the job.
+        counting: which tasks of its groups are there already.
+
+    """
+    tasks = tasks_to_place(session, job)
+    return tasks if job.groups is None else list(job.groups.needed(tasks, counting))
+
+
+def take_group_turn(
+    session: Session,
+    job: JobState,
+    tasks: deque[TaskState],
+    place: PlaceTask,
+    is_enough: Callable[[], bool],
+    *,
+    asks_queue: bool = False,
+    substitutes: bool = True,
+) -> bool:
+    """Place all that a job with groups asks for next; return whether that was done.
+
+    Args:
+        session: where this happens.
+        job: the job.
+        tasks: what it has left to place, in task order; those that are placed, and those that
+            found no place, are taken out.
+        place: places one of them.
+        is_enough: returns whether what is placed is to be kept.
+        asks_queue: whether the queue of a job that is not ready must be able to take all of it,
+            as it stands.
+        substitutes: whether other tasks are tried in the place of those that find none.
+
+    """
+    groups = job.groups
+    assert groups is not None
+    while True:
+        goal = groups.needed(tasks)
+        if not goal or (asks_queue and not session.may_take(job, tasks)):
+            return False
+        with session.statement() as statement:
+            placed = _fill(session, statement, groups, tasks, goal, place, substitutes=substitutes)
+            if placed is not None:
+                if not is_enough():
+                    return False
+                statement.commit()
+                take_out(tasks, placed)
+                return True
+        if not substitutes:
+            return False
+
+
+def _fill(
+    session: Session,
+    statement: Statement,
+    groups: JobGroups,
+    tasks: deque[TaskState],
+    goal: tuple[TaskState, ...],
+    place: PlaceTask,
+    *,
+    substitutes: bool,
+) -> list[TaskState] | None:
+    """Place the tasks of a goal, or others of their groups; None: one of them has no place."""
+    wanted = {task.uid for task in goal}
+    others: dict[GroupState, deque[TaskState]] = {}
+    if substitutes:
+        for task in tasks:
+            if task.uid not in wanted:
+                others.setdefault(groups.leaf_of(task), deque()).append(task)
+    waiting = deque(goal)
+    placed: list[TaskState] = []
+    failed: list[TaskState] = []
+    while waiting:
+        task = waiting.popleft()
+        if place(statement, task):
+            placed.append(task)
+            continue
+        session.record_failure(task)
+        failed.append(task)
+        rest = others.get(groups.leaf_of(task))
+        if not rest:
+            take_out(tasks, failed)
+            return None
+        waiting.appendleft(rest.popleft())
+    take_out(tasks, failed)
+    return placed
+
+
+def take_out(tasks: deque[TaskState], gone: list[TaskState] | tuple[TaskState, ...]) -> None:
+    """Take some tasks out of those that are left to place. O(tasks)."""
+    uids = {task.uid for task in gone}
+    left = [task for task in tasks if task.uid not in uids]
+    tasks.clear()
+    tasks.extend(left)

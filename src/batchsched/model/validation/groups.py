@@ -1,0 +1,148 @@
+"""What is wrong with the groups of a job's tasks, and with its minima and maxima."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.groups import TaskGroup, least_tasks
+from batchsched.model.validation.values import (
+    Problems,
+    integer_problems,
+    is_integer,
+    is_of,
+    is_text,
+    is_tuple,
+    shown,
+    text_problems,
+    tuple_problems,
+    under,
+)
+
+__all__ = ["group_problems"]
+
+_TASKS = "number of tasks; use an integer, 0 or more"
+_GROUPS = "number of groups; use an integer, 0 or more"
+
+
+def group_problems(job: JobInfo) -> Problems:
+    """Yield all that is wrong with a job's groups and maxima. O(groups log groups + tasks)."""
+    if job.max_available is not None:
+        yield from integer_problems(
+            "max_available", job.max_available, f"{_TASKS}, or None", least=0
+        )
+    if not is_tuple(job.groups):
+        yield from tuple_problems("groups", job.groups, "TaskGroup")
+        return
+    named = yield from _named_groups(job.groups)
+    if job.min_groups is not None:
+        yield from integer_problems("min_groups", job.min_groups, f"{_GROUPS}, or None", least=0)
+    children: dict[str | None, list[str]] = {}
+    for group in named.values():
+        if group.parent is None or is_text(group.parent):
+            children.setdefault(group.parent, []).append(group.name)
+    is_sound = len(named) == len(job.groups)
+    for name, group in named.items():
+        for below, message in _one_group(group, named, len(children.get(name, ()))):
+            is_sound = False
+            yield f"groups[{name!r}].{below}", message
+    for cycle in _cycles(named):
+        is_sound = False
+        path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
+        message = f"is a cycle: {path}; a group cannot be in itself"
+        yield f"groups[{cycle[0]!r}].parent", message
+    tops = len(children.get(None, ()))
+    if is_integer(job.min_groups) and job.min_groups > tops and is_sound:
+        is_sound = False
+        yield "min_groups", f"{job.min_groups} is more than the {tops} groups that have no parent"
+    yield from _maximum_problems(job, is_sound=is_sound)
+    if is_tuple(job.tasks):
+        yield from _task_problems(job, named, children)
+
+
+def _named_groups(
+    groups: Sequence[object],
+) -> Generator[tuple[str, str], None, Mapping[str, TaskGroup]]:
+    """Yield what is wrong with names; return the groups whose names are sound, by name."""
+    named: dict[str, TaskGroup] = {}
+    for position, group in enumerate(groups):
+        if not is_of(group, TaskGroup):
+            yield f"groups[{position}]", f"{shown(group)} is no TaskGroup"
+            continue
+        problems = list(text_problems("name", group.name))
+        if problems:
+            yield from under(f"groups[{position}]", iter(problems))
+        elif group.name in named:
+            yield f"groups[{group.name!r}]", "this name is given twice"
+        else:
+            named[group.name] = group
+    return named
+
+
+def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> Problems:
+    """Yield what is wrong with a group that `parts` other groups are in."""
+    if group.parent is not None:
+        if not is_text(group.parent):
+            yield "parent", f"{shown(group.parent)} is no text"
+        elif group.parent not in named:
+            yield "parent", f"{group.parent!r} is no group of this job"
+    what = _GROUPS if parts else _TASKS
+    if group.min is None and not parts:
+        yield "min", "None: a group of tasks needs a number of tasks; 0 if nobody waits for them"
+    elif group.min is not None:
+        problems = list(integer_problems("min", group.min, what, least=0))
+        yield from problems
+        if parts and not problems and group.min > parts:
+            yield "min", f"{group.min} is more than the {parts} groups in it"
+    if group.max is not None:
+        yield from integer_problems("max", group.max, f"{what}, or None", least=0)
+        least = parts if group.min is None else group.min
+        if is_integer(group.max) and is_integer(least) and 0 <= group.max < least:
+            yield "max", f"{group.max} is less than its minimum, {least}"
+
+
+def _cycles(named: Mapping[str, TaskGroup]) -> Iterator[list[str]]:
+    """Yield each cycle of parents once, from its first group in order of name."""
+    done: set[str] = set()
+    for start in sorted(named):
+        path: list[str] = []
+        name: object = start
+        while is_text(name) and name in named and name not in done:
+            if name in path:
+                cycle = path[path.index(name) :]
+                first = cycle.index(min(cycle))
+                yield cycle[first:] + cycle[:first]
+                break
+            path.append(name)
+            name = named[name].parent
+        done.update(path)
+
+
+def _maximum_problems(job: JobInfo, *, is_sound: bool) -> Problems:
+    most = job.max_available
+    if not is_integer(most) or most < 0:
+        return
+    if is_integer(job.min_available) and job.min_available > most:
+        yield "max_available", f"{most} is less than its minimum, {job.min_available}"
+    elif is_sound and job.groups and (least := least_tasks(job.groups, job.min_groups)) > most:
+        yield "max_available", f"{most} is less than the {least} tasks that its groups need"
+
+
+def _task_problems(
+    job: JobInfo, named: Mapping[str, TaskGroup], children: Mapping[str | None, Sequence[str]]
+) -> Problems:
+    for task in job.tasks:
+        if not is_of(task, TaskInfo):
+            continue
+        group: object = task.group
+        path = f"tasks[{shown(task.uid)}].group"
+        if group is None:
+            if named:
+                known = ", ".join(repr(name) for name in named if name not in children)
+                yield path, f"None: the job has groups; expected one of its leaves: {known}"
+        elif not is_text(group):
+            yield path, f"{shown(group)} is no text"
+        elif group not in named:
+            yield path, f"{group!r} is no group of this job"
+        elif group in children:
+            yield path, f"{group!r} has groups in it; a task names a group that has none"

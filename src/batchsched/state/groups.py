@@ -1,0 +1,457 @@
+"""Groups of a job's tasks during a session: how many tasks count, and which the job needs next.
+
+Each group has a counter for each way of counting, and what holds of a group is told to the one
+above it; so a change of one task costs O(depth).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from batchsched.model.cluster import JobInfo
+from batchsched.model.groups import children_of, least_tasks
+from batchsched.model.status import TaskStatus
+
+if TYPE_CHECKING:
+    from batchsched.state.records import TaskState
+
+__all__ = ["Counting", "GroupState", "JobGroups"]
+
+
+class Counting(IntEnum):
+    """Which tasks count; each counts all that the one before it does, and more."""
+
+    READY = 0
+    """Those that hold resources or have succeeded."""
+    PROMISED = 1
+    """And those that were promised what is being released."""
+    HOPED = 2
+    """And those that were promised what backfill tasks hold."""
+    RESERVED = 3
+    """And those that have a node reserved."""
+    VALID = 4
+    """And those that are Pending."""
+
+
+_NEVER = len(Counting)
+
+
+def _first_counting(status: TaskStatus) -> int:
+    """Return the first way of counting by which tasks with a status count."""
+    if status.ready:
+        return Counting.READY
+    match status:
+        case TaskStatus.PIPELINED:
+            return Counting.PROMISED
+        case TaskStatus.CONDITIONAL:
+            return Counting.HOPED
+        case TaskStatus.RESERVED:
+            return Counting.RESERVED
+        case TaskStatus.PENDING:
+            return Counting.VALID
+        case _:
+            return _NEVER
+
+
+_FIRST = tuple(_first_counting(status) for status in TaskStatus)
+_IS_PLACED = tuple(
+    bool(status.conditionally_ready) and status is not TaskStatus.SUCCEEDED for status in TaskStatus
+)
+
+
+class GroupState:
+    """A group of a job's tasks, or of other groups; the whole job is one too."""
+
+    __slots__ = (
+        *("children", "counts", "maximum", "minimum", "name", "parent", "place", "placed"),
+        "succeeded",
+    )
+
+    def __init__(
+        self, name: str, parent: GroupState | None, minimum: int, maximum: int | None, place: int
+    ) -> None:
+        self.name = name
+        self.parent = parent
+        self.children: list[GroupState] = []
+        """The groups in it, in the order listed; none in a group of tasks."""
+        self.minimum = minimum
+        self.maximum = maximum
+        self.place = place
+        """Its position in the list of groups."""
+        self.counts = [0] * len(Counting)
+        """By `Counting`: how many of its tasks count, or how many groups in it are satisfied."""
+        self.placed = 0
+        """How many of its tasks have a place, a promise or a reservation."""
+        self.succeeded = 0
+        """How many of its tasks have succeeded."""
+
+    def is_satisfied(self, counting: Counting, /) -> bool:
+        """Return whether it has what must start together. O(1)."""
+        return self.counts[counting] >= self.minimum
+
+    def path(self) -> Iterator[GroupState]:
+        """Yield the group and all that it is in, up to the job."""
+        group: GroupState | None = self
+        while group is not None:
+            yield group
+            group = group.parent
+
+    def entered(self, counting: Counting, /) -> GroupState | None:
+        """Return the highest group, from here upward, that is not satisfied; None: all are."""
+        found: GroupState | None = None
+        for group in self.path():
+            if not group.is_satisfied(counting):
+                found = group
+        return found
+
+    def leaves(self) -> Iterator[GroupState]:
+        """Yield the groups of tasks in it, or itself if it is one."""
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+    def has_room(self) -> bool:
+        """Return whether one more task in it would exceed no maximum, here or above. O(groups)."""
+        return self.full() is None
+
+    def full(self) -> GroupState | None:
+        """Return the first group, from here upward, that may not have one more task in here."""
+        below: GroupState | None = None
+        for group in self.path():
+            if group.maximum is not None:
+                if below is None:
+                    if group.placed >= group.maximum:
+                        return group
+                elif not below.placed:
+                    used = sum(child.placed > 0 for child in group.children)
+                    if used >= group.maximum:
+                        return group
+            below = group
+        return None
+
+    def __repr__(self) -> str:
+        return f"<group {self.name}>"
+
+
+class JobGroups:
+    """The groups of a job, with what counts in each. A job without groups is one group itself."""
+
+    __slots__ = (
+        "_leaf_named",
+        "groups",
+        "maximum",
+        "minimum",
+        "placed",
+        "root",
+        "total",
+        "version",
+    )
+
+    def __init__(self, info: JobInfo) -> None:
+        self.groups: list[GroupState] = []
+        """In the order listed."""
+        self._leaf_named: dict[str | None, GroupState] = {}
+        self.minimum = info.min_available
+        """How many tasks must be able to start together at least."""
+        self.maximum = info.max_available
+        """How many are placed at most."""
+        self.total = [0] * len(Counting)
+        """By `Counting`: how many tasks count."""
+        self.version = 0
+        """Changes when a task does."""
+        if not info.groups:
+            self.root = self._leaf_named[None] = GroupState("", None, info.min_available, None, 0)
+            return
+        children = children_of(info.groups)
+        named = {group.name: (place, group) for place, group in enumerate(info.groups)}
+        tops = children.get(None, [])
+        least = len(tops) if info.min_groups is None else info.min_groups
+        self.root = GroupState("", None, least, None, -1)
+        to_enter = [(self.root, name) for name in tops]
+        for parent, name in to_enter:
+            place, group = named[name]
+            below = children.get(name, [])
+            minimum = len(below) if group.min is None else group.min
+            entered = GroupState(name, parent, minimum, group.max, place)
+            parent.children.append(entered)
+            self.groups.append(entered)
+            to_enter += [(entered, child) for child in below]
+            if not below:
+                self._leaf_named[name] = entered
+        self.groups.sort(key=_place)
+        self.minimum = max(self.minimum, least_tasks(info.groups, info.min_groups))
+        # What needs nothing is satisfied from the beginning.
+        for entered in reversed(self._downward()):
+            if entered.parent is not None and entered.is_satisfied(Counting.READY):
+                for counting in Counting:
+                    entered.parent.counts[counting] += 1
+
+    def _downward(self) -> list[GroupState]:
+        order = [self.root]
+        for group in order:
+            order += group.children
+        return order
+
+    def leaf_of(self, task: TaskState, /) -> GroupState:
+        """Return the group of a task. O(1)."""
+        return self._leaf_named[task.info.group]
+
+    # Counting
+
+    def enter(self, task: TaskState, /) -> None:
+        """Count a task that has come. O(depth)."""
+        self._count(self.leaf_of(task), _NEVER, _FIRST[task.status.index])
+        self._count_places(self.leaf_of(task), None, task.status)
+
+    def move(self, task: TaskState, old: TaskStatus, new: TaskStatus, /) -> None:
+        """Count a task under another status. O(depth)."""
+        leaf = self.leaf_of(task)
+        self._count(leaf, _FIRST[old.index], _FIRST[new.index])
+        self._count_places(leaf, old, new)
+
+    def _count(self, leaf: GroupState, old: int, new: int) -> None:
+        self.version += 1
+        change = 1 if new < old else -1
+        for counting in range(min(old, new), max(old, new)):
+            self.total[counting] += change
+            group: GroupState | None = leaf
+            while group is not None:
+                before = group.counts[counting]
+                group.counts[counting] = before + change
+                # Whether it is satisfied changes as it passes its minimum.
+                if max(before, before + change) != group.minimum:
+                    break
+                group = group.parent
+
+    def _count_places(self, leaf: GroupState, old: TaskStatus | None, new: TaskStatus) -> None:
+        if old is not None and old is TaskStatus.SUCCEEDED:
+            leaf.succeeded -= 1
+        if new is TaskStatus.SUCCEEDED:
+            leaf.succeeded += 1
+        more = _IS_PLACED[new.index] - (old is not None and _IS_PLACED[old.index])
+        if more:
+            for group in leaf.path():
+                group.placed += more
+
+    def is_satisfied(self, counting: Counting, /) -> bool:
+        """Return whether the tasks that count are enough for the job to start. O(1)."""
+        return self.root.is_satisfied(counting) and self.total[counting] >= self.minimum
+
+    def first_out_of_reach(self) -> GroupState | None:
+        """Return the first group, by name, that can never be satisfied and keeps the job from it.
+
+        None: what is missing is no group.
+        """
+        missing = [
+            group
+            for group in self.groups
+            if not any(above.is_satisfied(Counting.VALID) for above in group.path())
+        ]
+        return min(missing, key=_name, default=None)
+
+    def first_not_ready(self) -> GroupState | None:
+        """Return the first group, by name, of tasks that is not ready and keeps the job from it."""
+        missing = [
+            group
+            for group in self.groups
+            if not group.children
+            and not any(above.is_satisfied(Counting.READY) for above in group.path())
+        ]
+        return min(missing, key=_name, default=None)
+
+    def may_take(self, task: TaskState, /) -> bool:
+        """Return whether a place for a task would exceed no maximum. O(groups)."""
+        if _IS_PLACED[task.status.index]:
+            return True
+        if self.maximum is not None and self.root.placed >= self.maximum:
+            return False
+        return self.leaf_of(task).has_room()
+
+    def incomplete_with(self, task: TaskState, /) -> GroupState | None:
+        """Return the highest group of a task that is not ready, and is of no use in part."""
+        return self.leaf_of(task).entered(Counting.READY)
+
+    def may_start(self, task: TaskState, /) -> bool:
+        """Return whether a task of a ready job may start: all that it is in can, as a whole."""
+        if self.incomplete_with(task) is None:
+            return True
+        useful = sum(
+            leaf.counts[Counting.READY]
+            for leaf in self.root.leaves()
+            if leaf.entered(Counting.READY) is None
+        )
+        return useful < self.minimum  # then it is needed to make up the number
+
+    def within_maxima(self, tasks: Iterable[TaskState], /) -> list[TaskState]:
+        """Return those of some tasks without places that may have one together, the first first."""
+        free: dict[GroupState, int | None] = {}
+        left = None if self.maximum is None else max(0, self.maximum - self.root.placed)
+        allowed: list[TaskState] = []
+        for task in tasks:
+            leaf = self.leaf_of(task)
+            if leaf not in free:
+                free[leaf] = None if leaf.maximum is None else max(0, leaf.maximum - leaf.placed)
+            here = free[leaf]
+            if here == 0 or left == 0:
+                continue
+            allowed.append(task)
+            if here is not None:
+                free[leaf] = here - 1
+            if left is not None:
+                left -= 1
+        return allowed
+
+    # What the job asks for next
+
+    def needed(
+        self, tasks: Collection[TaskState], counting: Counting = Counting.HOPED, /
+    ) -> tuple[TaskState, ...]:
+        """Return the tasks that the job asks for next, of those that it has left to place.
+
+        A job that is not satisfied pursues, of the groups that it needs, those that miss the
+        fewest tasks. A ready one asks for a task of the group that has the least for its minimum,
+        or for all that a group misses that is of no use in part. Empty: there is nothing that it
+        could use, or not enough. O(tasks + groups log groups).
+
+        Args:
+            tasks: in task order, all Pending.
+            counting: which tasks are there already.
+
+        """
+        room = _Room(self, tasks, counting)
+        if self.is_satisfied(Counting.READY):
+            return room.next_of_ready_job()
+        if self.is_satisfied(counting):
+            return ()
+        return room.needed_to_start()
+
+
+class _Room:
+    """What may still be placed of a job, by group."""
+
+    def __init__(self, groups: JobGroups, tasks: Collection[TaskState], counting: Counting) -> None:
+        self._groups = groups
+        self._tasks = tasks
+        self._counting = counting
+        self._of: dict[GroupState, list[TaskState]] = {}
+        for task in tasks:
+            self._of.setdefault(groups.leaf_of(task), []).append(task)
+
+    def needed_to_start(self) -> tuple[TaskState, ...]:
+        groups, counting = self._groups, self._counting
+        pursued = self._pursued(groups.root)
+        if pursued is None:
+            return ()
+        chosen = self._first_of(pursued)
+        more = groups.minimum - groups.total[counting] - len(chosen)
+        if more > 0:
+            chosen += self._others(chosen, set(pursued), more)
+            if len(chosen) < groups.minimum - groups.total[counting]:
+                return ()
+        if groups.maximum is not None and groups.root.placed + len(chosen) > groups.maximum:
+            return ()
+        return self._in_order(chosen)
+
+    def next_of_ready_job(self) -> tuple[TaskState, ...]:
+        groups = self._groups
+        most = None if groups.maximum is None else groups.maximum - groups.root.placed
+        if most is not None and most <= 0:
+            return ()
+        for leaf in sorted(self._of, key=self._emptiness):
+            entered = leaf.entered(self._counting)
+            if entered is None:
+                if leaf.has_room():
+                    return (self._of[leaf][0],)
+                continue
+            pursued = self._pursued(entered)
+            if pursued is None or not all(part.has_room() for part in pursued):
+                continue
+            chosen = self._first_of(pursued)
+            if chosen and (most is None or len(chosen) <= most):
+                return self._in_order(chosen)
+        return ()
+
+    def _emptiness(self, leaf: GroupState) -> tuple[float, int]:
+        return (leaf.counts[self._counting] + 1) / max(1, leaf.minimum), leaf.place
+
+    def _pursued(self, group: GroupState) -> dict[GroupState, int] | None:
+        """Return how many tasks to place of which leaves for a group, the fewest; None: too few."""
+        lacking = group.minimum - group.counts[self._counting]
+        if lacking <= 0:
+            return {}
+        if not group.children:
+            there = len(self._of.get(group, ()))
+            is_too_much = group.maximum is not None and group.placed + lacking > group.maximum
+            return None if lacking > there or is_too_much else {group: lacking}
+        free = len(group.children)
+        if group.maximum is not None:
+            free = group.maximum - sum(child.placed > 0 for child in group.children)
+        options: list[tuple[int, int, GroupState, dict[GroupState, int]]] = []
+        for place, child in enumerate(group.children):
+            if not child.is_satisfied(self._counting):
+                pursued = self._pursued(child)
+                if pursued is not None:
+                    options.append((sum(pursued.values()), place, child, pursued))
+        chosen: dict[GroupState, int] = {}
+        for _, _, child, pursued in sorted(options, key=_fewest):
+            if not child.placed:
+                if not free:
+                    continue
+                free -= 1
+            chosen |= pursued
+            lacking -= 1
+            if not lacking:
+                return chosen
+        return None
+
+    def _first_of(self, pursued: dict[GroupState, int]) -> list[TaskState]:
+        return [task for leaf, count in pursued.items() for task in self._of[leaf][:count]]
+
+    def _others(
+        self, chosen: Sequence[TaskState], pursued: set[GroupState], more: int
+    ) -> list[TaskState]:
+        """Return further tasks to make up the number: first of what is begun, then of the rest."""
+        groups = self._groups
+        begun = {above for leaf in pursued for above in leaf.path()}
+        placed = {leaf: leaf.placed for leaf in self._of}
+        for task in chosen:
+            placed[groups.leaf_of(task)] += 1
+        taken = {task.uid for task in chosen}
+        found: list[TaskState] = []
+        for in_begun in (True, False):
+            for task in self._tasks:
+                if len(found) == more:
+                    return found
+                leaf = groups.leaf_of(task)
+                is_begun = all(
+                    group in begun or group.is_satisfied(self._counting) for group in leaf.path()
+                )
+                if (
+                    is_begun is not in_begun
+                    or task.uid in taken
+                    or (leaf.maximum is not None and placed[leaf] >= leaf.maximum)
+                    or not (placed[leaf] or leaf.has_room())
+                ):
+                    continue
+                placed[leaf] += 1
+                found.append(task)
+        return found
+
+    def _in_order(self, chosen: Collection[TaskState]) -> tuple[TaskState, ...]:
+        uids = {task.uid for task in chosen}
+        return tuple([task for task in self._tasks if task.uid in uids])
+
+
+def _place(group: GroupState) -> int:
+    return group.place
+
+
+def _name(group: GroupState) -> str:
+    return group.name
+
+
+def _fewest(option: tuple[int, int, GroupState, dict[GroupState, int]]) -> tuple[int, int]:
+    return option[:2]

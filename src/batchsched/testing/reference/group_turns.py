@@ -1,0 +1,79 @@
+"""The turns of jobs with groups: all that the job asks for next, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import Factory, define
+
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.testing.reference.groups import HOPED, Groups, Statuses, has_groups
+from batchsched.testing.reference.session import Session
+
+__all__ = ["group_turn", "needed_tasks"]
+
+
+def needed_tasks(session: Session, job: JobInfo, statuses: Statuses = HOPED) -> list[TaskInfo]:
+    """Return what a job has to place; of one with groups what it needs next."""
+    tasks = session.to_place(job)
+    return Groups(session.state, job).needed(tasks, statuses) if has_groups(job) else tasks
+
+
+def group_turn(
+    session: Session,
+    job: JobInfo,
+    tasks: list[TaskInfo],
+    place: Callable[[TaskInfo], bool],
+    is_enough: Callable[[], bool],
+    *,
+    asks_queue: bool = False,
+    substitutes: bool = True,
+) -> bool:
+    """Place all that a job asks for next, of the tasks that it has left; return whether it was.
+
+    A task that finds no place is gone for this action; another of its group is tried for it. If
+    there is none, all is undone, and the job asks anew.
+    """
+    while True:
+        goal = Groups(session.state, job).needed(tasks)
+        if not goal or (asks_queue and not session.may_take(job, tasks)):
+            return False
+        attempt = _Attempt(session, tasks, goal, place, is_enough, substitutes)
+        is_kept = session.statement(job, attempt.make)
+        gone = attempt.placed + attempt.failed if is_kept else attempt.failed
+        tasks[:] = [task for task in tasks if task not in gone]
+        if is_kept:
+            return True
+        if attempt.is_complete or not substitutes:
+            return False
+
+
+@define
+class _Attempt:
+    session: Session
+    tasks: list[TaskInfo]
+    goal: list[TaskInfo]
+    place: Callable[[TaskInfo], bool]
+    is_enough: Callable[[], bool]
+    substitutes: bool
+    placed: list[TaskInfo] = Factory(list[TaskInfo])
+    failed: list[TaskInfo] = Factory(list[TaskInfo])
+    is_complete: bool = False
+
+    def make(self) -> bool:
+        """Place the goal, or others of the same groups; return whether that is to be kept."""
+        waiting = list(self.goal)
+        while waiting:
+            task = waiting.pop(0)
+            if self.place(task):
+                self.placed.append(task)
+                continue
+            self.session.tried_in_vain.add(task.uid)
+            self.failed.append(task)
+            tried = [*self.goal, *self.placed, *self.failed]
+            others = [o for o in self.tasks if o.group == task.group and o not in tried]
+            if not others or not self.substitutes:
+                return False
+            waiting.insert(0, others[0])
+        self.is_complete = True
+        return self.is_enough()

@@ -1,0 +1,96 @@
+"""What is wrong with groups and maxima is said at once, with paths; what is right is kept."""
+
+from __future__ import annotations
+
+from tests.support.elastic import elastic, room
+
+from batchsched import Dependency, JobEvent, JobInfo, Snapshot, TaskGroup, TaskInfo
+from batchsched.errors import SnapshotError
+from batchsched.model.eligibility import unmet_dependencies
+
+
+def faults(job: JobInfo) -> list[str]:
+    try:
+        room(9, [job])
+    except SnapshotError as error:
+        start = "jobs['default/e']."
+        return [f"{fault.path.removeprefix(start)}: {fault.message}" for fault in error.faults]
+    return []
+
+
+def test_all_faults_are_told_at_once() -> None:
+    groups = [
+        TaskGroup("a", parent="nobody", min=1),
+        TaskGroup("b", parent="c"),
+        TaskGroup("c", parent="b"),
+        TaskGroup("d", min=3, max=2),
+        TaskGroup("d", min=1),
+        TaskGroup("e"),
+        TaskGroup("f", min=-1),
+        TaskGroup("g", min=2),
+        TaskGroup("g.0", parent="g", min=0),
+        "no group",
+    ]
+    job = elastic("e", {"a": "P", "g": "P", "x": "P", None: "P"}, groups=groups)
+    assert faults(job) == [
+        "groups['d']: this name is given twice",
+        "groups[9]: 'no group' is no TaskGroup",
+        "groups['a'].parent: 'nobody' is no group of this job",
+        "groups['d'].max: 2 is less than its minimum, 3",
+        (
+            "groups['e'].min: None: a group of tasks needs a number of tasks; "
+            "0 if nobody waits for them"
+        ),
+        "groups['f'].min: -1 is no number of tasks; use an integer, 0 or more",
+        "groups['g'].min: 2 is more than the 1 groups in it",
+        "groups['b'].parent: is a cycle: 'b' -> 'c' -> 'b'; a group cannot be in itself",
+        (
+            "tasks['e-0'].group: None: the job has groups; expected one of its leaves: "
+            "'a', 'd', 'e', 'f', 'g.0'"
+        ),
+        "tasks['e-g-0'].group: 'g' has groups in it; a task names a group that has none",
+        "tasks['e-x-0'].group: 'x' is no group of this job",
+    ]
+
+
+def test_a_maximum_is_no_less_than_what_must_start_together() -> None:
+    one = TaskGroup("a", min=2)
+    assert faults(elastic("e", {None: "P"}, min_available=2, max_available=1)) == [
+        "max_available: 1 is less than its minimum, 2"
+    ]
+    assert faults(elastic("e", {"a": "P"}, groups=[one], max_available=1)) == [
+        "max_available: 1 is less than the 2 tasks that its groups need"
+    ]
+    assert faults(elastic("e", {"a": "P"}, groups=[one], min_groups=2)) == [
+        "min_groups: 2 is more than the 1 groups that have no parent"
+    ]
+
+
+def test_a_group_without_groups_of_the_job_is_a_fault() -> None:
+    assert faults(elastic("e", {"a": "P"})) == ["tasks['e-a-0'].group: 'a' is no group of this job"]
+
+
+def test_a_task_of_no_job_is_in_no_group() -> None:
+    try:
+        Snapshot(other_tasks=[TaskInfo(uid="u", name="u", group="a")])
+    except SnapshotError as error:
+        (fault,) = error.faults
+    assert fault.path == "other_tasks['u'].group"
+
+
+def test_groups_are_kept_as_plain_data() -> None:
+    groups = [TaskGroup("a", min=1, max=2), TaskGroup("r"), TaskGroup("r.0", parent="r", min=0)]
+    of = {"a": "RP", "r.0": "P"}
+    snapshot = room(3, [elastic("e", of, groups=groups, min_groups=1, max_available=2)])
+    assert Snapshot.from_dict(snapshot.to_dict()) == snapshot
+
+
+def test_a_job_has_started_for_others_once_its_groups_have() -> None:
+    groups = [TaskGroup("a", min=1), TaskGroup("b", min=1)]
+    after = JobInfo(
+        name="f", queue="a", depends_on=[Dependency(job="default/e", on=JobEvent.STARTED)]
+    )
+    half = elastic("e", {"a": "RR", "b": "P"}, groups=groups)
+    whole = elastic("e", {"a": "R", "b": "R"}, groups=groups)
+    assert "default/f" in unmet_dependencies([half, after])
+    assert "default/f" not in unmet_dependencies([whole, after])

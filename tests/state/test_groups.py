@@ -1,0 +1,169 @@
+"""Groups count and choose as plain recursion, or trying everything, does."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.elastic import elastic
+from tests.support.elastic_worlds import elastic_jobs
+
+from batchsched import JobInfo, NodeInfo, Snapshot, TaskGroup, TaskStatus
+from batchsched.model.groups import can_start_with, least_tasks
+from batchsched.state.groups import Counting
+from batchsched.state.ledger import counted_job
+from batchsched.testing.reference.groups import Groups, has_groups
+from batchsched.testing.reference.state import State
+
+STATUSES = {
+    Counting.READY: ("Running", "Bound", "Succeeded"),
+    Counting.VALID: ("Running", "Bound", "Succeeded", "Pending"),
+}
+JOBS = elastic_jobs("j").filter(has_groups)
+
+
+def pending(job: JobInfo) -> list[str]:
+    return [task.uid for task in job.tasks if task.status is TaskStatus.PENDING]
+
+
+def starts_with(job: JobInfo, more: tuple[str, ...]) -> bool:
+    """Whether a job could start if these tasks ran, by plain recursion, within its maxima."""
+    counts: dict[str | None, int] = {}
+    placed: dict[str | None, int] = {}
+    for task in job.tasks:
+        if task.status.ready or task.uid in more:
+            counts[task.group] = counts.get(task.group, 0) + 1
+            if task.status is not TaskStatus.SUCCEEDED:
+                placed[task.group] = placed.get(task.group, 0) + 1
+    if job.max_available is not None and sum(placed.values()) > job.max_available:
+        return False
+    if sum(counts.values()) < job.min_available:
+        return False
+    return not job.groups or can_start_with(job.groups, job.min_groups, counts)
+
+
+def has_no_maxima(job: JobInfo) -> bool:
+    return all(group.max is None for group in job.groups)
+
+
+@settings(max_examples=60)
+@given(JOBS)
+def test_e6_what_counts_is_what_plain_recursion_counts(job: JobInfo) -> None:
+    groups = counted_job(job).groups
+    plain = Groups(State(Snapshot(jobs=[job], nodes=[NodeInfo(name=n) for n in ("n1", "n2")])), job)
+    assert groups is not None
+    assert groups.minimum == plain.least_tasks
+    for counting, names in STATUSES.items():
+        statuses = [TaskStatus(name) for name in names]
+        assert groups.is_satisfied(counting) is plain.can_start(statuses)
+
+
+@settings(max_examples=40)
+@given(JOBS.filter(has_no_maxima))
+def test_e8_a_job_asks_for_the_fewest_tasks_with_which_it_can_start(job: JobInfo) -> None:
+    state = counted_job(job)
+    assert state.groups is not None
+    if state.groups.is_satisfied(Counting.READY):
+        return
+    waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
+    needed = state.groups.needed(waiting)
+    choices = [
+        chosen
+        for count in range(len(waiting) + 1)
+        for chosen in combinations(pending(job), count)
+        if starts_with(job, chosen)
+    ]
+    fewest = min(map(len, choices), default=0)
+    assert len(needed) == fewest
+    assert not needed or starts_with(job, tuple(task.uid for task in needed))
+
+
+@settings(max_examples=40)
+@given(JOBS, st.data())
+def test_e7_names_of_groups_mean_nothing(job: JobInfo, data: st.DataObject) -> None:
+    names = [group.name for group in job.groups]
+    other = dict(
+        zip(names, data.draw(st.permutations([f"x{n}" for n in range(len(names))])), strict=True)
+    )
+    renamed = [
+        TaskGroup(
+            other[group.name],
+            parent=None if group.parent is None else other[group.parent],
+            min=group.min,
+            max=group.max,
+        )
+        for group in job.groups
+    ]
+    tasks = [(task, other.get(task.group or "")) for task in job.tasks]
+    fields = {"uid", "name", "status", "node_name", "resreq", "priority"}
+    same = JobInfo(
+        name=job.name,
+        queue=job.queue,
+        min_available=job.min_available,
+        max_available=job.max_available,
+        min_groups=job.min_groups,
+        groups=renamed,
+        tasks=[
+            type(task)(group=group, **{name: getattr(task, name) for name in fields})
+            for task, group in tasks
+        ],
+    )
+    chosen = []
+    for each in (job, same):
+        state = counted_job(each)
+        assert state.groups is not None
+        waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
+        chosen.append([task.uid for task in state.groups.needed(waiting)])
+    assert chosen[0] == chosen[1]
+
+
+@settings(max_examples=40)
+@given(JOBS, st.data())
+def test_counts_after_moves_are_what_counting_anew_gives(job: JobInfo, data: st.DataObject) -> None:
+    state = counted_job(job)
+    groups = state.groups
+    assert groups is not None
+    statuses = list(TaskStatus)
+    for task in state.tasks:
+        for status in data.draw(st.lists(st.sampled_from(statuses), max_size=3)):
+            groups.move(task, task.status, status)
+            task.status = status
+    anew = counted_job(job).groups
+    assert anew is not None
+    for task in state.tasks:
+        anew.move(task, task.info.status, task.status)
+    pairs = zip([groups.root, *groups.groups], [anew.root, *anew.groups], strict=True)
+    for group, counted in pairs:
+        assert (group.counts, group.placed, group.succeeded) == (
+            counted.counts,
+            counted.placed,
+            counted.succeeded,
+        )
+
+
+def test_the_least_that_groups_need_is_that_of_the_smallest() -> None:
+    groups = [
+        TaskGroup("a", min=5),
+        TaskGroup("b"),
+        TaskGroup("b.0", parent="b", min=1),
+        TaskGroup("b.1", parent="b", min=2),
+    ]
+    assert least_tasks(groups, None) == 8
+    assert least_tasks(groups, 1) == 3
+
+
+def test_a_task_of_a_group_at_its_maximum_is_not_asked_for() -> None:
+    groups = [TaskGroup("a", min=1, max=2), TaskGroup("b", min=0)]
+    state = counted_job(elastic("e", {"a": "RRPP", "b": "P"}, groups=groups))
+    assert state.groups is not None
+    waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
+    assert [task.uid for task in state.groups.needed(waiting)] == ["e-b-0"]
+
+
+def test_a_ready_job_fills_the_group_that_has_the_least_for_its_minimum() -> None:
+    groups = [TaskGroup("a", min=1), TaskGroup("b", min=4)]
+    state = counted_job(elastic("e", {"a": "RP", "b": "RRRRPP"}, groups=groups))
+    assert state.groups is not None
+    waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
+    assert [task.uid for task in state.groups.needed(waiting)] == ["e-b-4"]
