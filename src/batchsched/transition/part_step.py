@@ -6,7 +6,8 @@ last word on it: so both answer alike, and this one may give up at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from attrs import evolve
 
@@ -72,7 +73,9 @@ def _is_plain(tables: Content, step: Step) -> bool:
 
 
 def _are_texts(items: object) -> bool:
-    return isinstance(items, (tuple, list)) and all(type(item) is str for item in items)
+    if not isinstance(items, (tuple, list)):
+        return False
+    return all(type(item) is str for item in cast("Sequence[object]", items))
 
 
 def _is_plain_job(tables: Content, job: object) -> bool:
