@@ -84,7 +84,9 @@ predicates, priority, proportion, sjf, sla
         if is_of(used, SchedulerConfig):
             options, tiers = used.actions, used.tiers
         else:
-            message = f"{shown(config)} is no SchedulerConfig; use SchedulerConfig.from_mapping"
+            message = (
+                f"expected a SchedulerConfig, got {shown(config)}; use SchedulerConfig.from_mapping"
+            )
             faults.append(Fault("config", message))
         made = checked(options, tiers, known, names_too=True)
         faults += made.faults
@@ -191,7 +193,7 @@ predicates, priority, proportion, sjf, sla
 
         """
         if not is_of(snapshot, Snapshot):
-            message = f"{shown(snapshot)} is no Snapshot; make one of it"
+            message = f"expected a Snapshot, got {shown(snapshot)}"
             raise SnapshotError([Fault("snapshot", message)])
         if self._trace is None:
             session = Session(snapshot, self._plugins, self._placement)

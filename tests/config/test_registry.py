@@ -43,9 +43,9 @@ def test_what_is_registered_can_be_found_and_nothing_else(what: str) -> None:
 @pytest.mark.parametrize(
     ("name", "factory", "message"),
     [
-        ("", make, "'' is no name for {what}; use a text without commas"),
-        ("  ", make, "'  ' is no name for {what}; use a text without commas"),
-        ("a,b", make, "'a,b' is no name for {what}; use a text without commas"),
+        ("", make, "expected a name for {what}, got ''; use a text without commas"),
+        ("  ", make, "expected a name for {what}, got '  '; use a text without commas"),
+        ("a,b", make, "expected a name for {what}, got 'a,b'; use a text without commas"),
         ("known", make, "{what} 'known' is registered already; choose another name"),
         ("new", 5, "{what} 'new': 5 cannot be called with its arguments"),
         ("new", None, "{what} 'new': None cannot be called with its arguments"),

@@ -212,9 +212,9 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
             "actions[0].argument",
             "unknown key; did you mean 'arguments'? known: name, arguments",
         ),
-        ("actions[1].arguments['odd']", "[1] is no text, number or truth value"),
-        ("actions[2].name", "'' is no name"),
-        ("actions[3]", "5 is no mapping"),
+        ("actions[1].arguments['odd']", "expected a text, a number or a truth value, got [1]"),
+        ("actions[2].name", "expected a name, got ''"),
+        ("actions[3]", "expected a mapping, got 5"),
         ("actions[3].name", "is missing"),
         ("configurations[0].name", "'reserve' is none of the actions that are to run"),
         ("configurations[1].kind", "unknown key; known: name, arguments"),
@@ -223,11 +223,11 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
             "tiers[0].plugins[0].enableJobOder",
             "unknown key; did you mean 'enableJobOrder'? known: name, " + FLAGS + ", arguments",
         ),
-        ("tiers[0].plugins[0].enableJobReady", "'perhaps' is neither true nor false"),
+        ("tiers[0].plugins[0].enableJobReady", "expected true or false, got 'perhaps'"),
         ("tiers[1].plugin", "unknown key; did you mean 'plugins'? known: plugins"),
-        ("tiers[2].plugins", "{'name': 'drf'} is no list"),
+        ("tiers[2].plugins", "expected a list, got {'name': 'drf'}"),
         ("tiers[3].plugins[1].name", "is missing"),
-        ("tiers[3].plugins[1].arguments", "7 is no mapping"),
+        ("tiers[3].plugins[1].arguments", "expected a mapping, got 7"),
         ("actions[0].arguments['unready']", "'x' is none of hold, discard"),
         (
             "actions[0].arguments['evictBackfil']",
@@ -238,11 +238,14 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
         ),
         ("actions[1].arguments['starvationThreshold']", "'-1' is less than 0"),
         ("tiers[3].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),
-        ("tiers[4].plugins[0].arguments['leastrequested.weight']", "'much' is no number"),
+        (
+            "tiers[4].plugins[0].arguments['leastrequested.weight']",
+            ("expected a number, got 'much'"),
+        ),
         ("tiers[4].plugins[0].arguments['podaffinity.weight']", "-1 is less than 0"),
         (
             "tiers[4].plugins[1].arguments['predicate.MemoryPressureEnable']",
-            "'perhaps' is neither true nor false",
+            "expected true or false, got 'perhaps'",
         ),
     ]
 
@@ -250,36 +253,36 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
 @pytest.mark.parametrize(
     ("mapping", "expected"),
     [
-        (5, [("", "5 is no mapping")]),
-        (None, [("", "None is no mapping")]),
-        ({"actions": 5}, [("actions", "5 is no list")]),
+        (5, [("", "expected a mapping, got 5")]),
+        (None, [("", "expected a mapping, got None")]),
+        ({"actions": 5}, [("actions", "expected a list, got 5")]),
         ({"actions": ""}, [("actions", "'' names an action without a name")]),
         (
             {"actions": "allocate,, backfill"},
             [("actions", "'allocate,, backfill' names an action without a name")],
         ),
-        ({"actions": {"allocate": {}}}, [("actions", "{'allocate': {}} is no list")]),
-        ({"tiers": "gang"}, [("tiers", "'gang' is no list")]),
-        ({"tiers": [5]}, [("tiers[0]", "5 is no mapping")]),
-        ({"tiers": [{"plugins": "gang"}]}, [("tiers[0].plugins", "'gang' is no list")]),
-        ({"tiers": [{"plugins": 0}]}, [("tiers[0].plugins", "0 is no list")]),
-        ({"tiers": [{"plugins": {}}]}, [("tiers[0].plugins", "{} is no list")]),
-        ({"tiers": [{"plugins": ""}]}, [("tiers[0].plugins", "'' is no list")]),
+        ({"actions": {"allocate": {}}}, [("actions", "expected a list, got {'allocate': {}}")]),
+        ({"tiers": "gang"}, [("tiers", "expected a list, got 'gang'")]),
+        ({"tiers": [5]}, [("tiers[0]", "expected a mapping, got 5")]),
+        ({"tiers": [{"plugins": "gang"}]}, [("tiers[0].plugins", "expected a list, got 'gang'")]),
+        ({"tiers": [{"plugins": 0}]}, [("tiers[0].plugins", "expected a list, got 0")]),
+        ({"tiers": [{"plugins": {}}]}, [("tiers[0].plugins", "expected a list, got {}")]),
+        ({"tiers": [{"plugins": ""}]}, [("tiers[0].plugins", "expected a list, got ''")]),
         (
             {"tiers": [{"plugins": [5]}]},
             [
-                ("tiers[0].plugins[0]", "5 is no mapping"),
+                ("tiers[0].plugins[0]", "expected a mapping, got 5"),
                 ("tiers[0].plugins[0].name", "is missing"),
             ],
         ),
         (
             {"tiers": [{"plugins": [{"name": 5}]}]},
-            [("tiers[0].plugins[0].name", "5 is no name")],
+            [("tiers[0].plugins[0].name", "expected a name, got 5")],
         ),
-        ({"configurations": "x"}, [("configurations", "'x' is no list")]),
+        ({"configurations": "x"}, [("configurations", "expected a list, got 'x'")]),
         (
             {"configurations": [{"name": "allocate", "arguments": []}]},
-            [("configurations[0].arguments", "[] is no mapping")],
+            [("configurations[0].arguments", "expected a mapping, got []")],
         ),
     ],
 )
@@ -338,7 +341,7 @@ def test_a_flag_that_is_no_truth_value_is_a_fault(value: Any) -> None:
         Scheduler(config)
     (fault,) = caught.value.faults
     assert fault.path == "tiers[0].plugins[0].enableJobOrder"
-    assert fault.message == f"{value!r} is neither true nor false"
+    assert fault.message == f"expected true or false, got {value!r}"
 
 
 @pytest.mark.parametrize(
@@ -377,7 +380,7 @@ def test_the_weights_of_nodeorder_are_whole_and_not_negative(name: str) -> None:
     [
         (
             {"actions": "allocate"},
-            "actions: 'allocate' is no collection of ActionOption; use a tuple",
+            "actions: expected a collection of ActionOption, got 'allocate'; use a tuple",
         ),
         ({"actions": ["allocate"]}, "actions[0]: 'allocate' is not what stands here"),
         ({"tiers": [["drf"]]}, "tiers[0]: ['drf'] is not what stands here; use Tier("),
@@ -391,10 +394,10 @@ def test_options_of_a_wrong_type_are_faults(wrong: dict[str, Any], path: str) ->
     assert str(caught.value).startswith(path)
 
 
-COLLECTION = "is no collection of"
+COLLECTION = "expected a collection of"
 LIST = "use a tuple or a list"
-MAPPING = "is no mapping; use a dict"
-NAME = "is no name; a name is a text"
+MAPPING = "expected a mapping such as a dict, got"
+NAME = "expected a name (a text), got"
 
 
 def refused(*arguments: Any, **options: Any) -> list[tuple[str, str]]:
@@ -414,19 +417,19 @@ def plugin(**wrong: Any) -> SchedulerConfig:
 @pytest.mark.parametrize("wrong", [5, None, {"a": 1}, "ab", b"ab"], ids=str)
 def test_what_is_no_collection_where_one_stands_is_a_fault(wrong: Any) -> None:
     assert refused(SchedulerConfig(actions=wrong)) == [
-        ("actions", f"{wrong!r} {COLLECTION} ActionOption; {LIST}")
+        ("actions", f"{COLLECTION} ActionOption, got {wrong!r}; {LIST}")
     ]
     assert refused(SchedulerConfig(tiers=wrong)) == [
-        ("tiers", f"{wrong!r} {COLLECTION} Tier; {LIST}")
+        ("tiers", f"{COLLECTION} Tier, got {wrong!r}; {LIST}")
     ]
     assert refused(SchedulerConfig(tiers=[Tier(), Tier(plugins=wrong)])) == [
-        ("tiers[1].plugins", f"{wrong!r} {COLLECTION} PluginOption; {LIST}")
+        ("tiers[1].plugins", f"{COLLECTION} PluginOption, got {wrong!r}; {LIST}")
     ]
 
 
 @pytest.mark.parametrize("wrong", [5, None, [1], "ab"], ids=str)
 def test_what_is_no_mapping_where_one_stands_is_a_fault(wrong: Any) -> None:
-    message = f"{wrong!r} {MAPPING}"
+    message = f"{MAPPING} {wrong!r}"
     assert refused(action(arguments=wrong)) == [("actions[0].arguments", message)]
     assert refused(plugin(arguments=wrong)) == [("tiers[0].plugins[0].arguments", message)]
     assert refused(plugin(flags=wrong)) == [("tiers[0].plugins[0].flags", message)]
@@ -434,19 +437,19 @@ def test_what_is_no_mapping_where_one_stands_is_a_fault(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [5, None, ["a"], b"gang", {}], ids=str)
 def test_what_is_no_name_is_a_fault(wrong: Any) -> None:
-    message = f"{wrong!r} {NAME}"
+    message = f"{NAME} {wrong!r}"
     assert refused(action(name=wrong)) == [("actions[0].name", message)]
     assert refused(plugin(name=wrong)) == [("tiers[0].plugins[0].name", message)]
 
 
 @pytest.mark.parametrize("wrong", [5, None, ("a",)], ids=str)
 def test_flags_and_arguments_of_which_the_names_are_no_texts_are_faults(wrong: Any) -> None:
-    no_argument = "is no name of an argument; use a text"
+    no_argument = "expected a text as the name of an argument"
     assert refused(action(arguments={wrong: 1, "unready": "hold"})) == [
         (f"actions[0].arguments[{wrong!r}]", no_argument)
     ]
     assert refused(plugin(flags={wrong: True}, arguments={wrong: 1})) == [
-        (f"tiers[0].plugins[0].flags[{wrong!r}]", "is no flag; the name of one is a text"),
+        (f"tiers[0].plugins[0].flags[{wrong!r}]", "expected a text as the name of a flag"),
         (f"tiers[0].plugins[0].arguments[{wrong!r}]", no_argument),
     ]
 
@@ -480,21 +483,24 @@ def test_everything_wrong_with_options_made_in_code_is_told_at_once() -> None:
 
 def test_what_is_no_registry_is_a_fault_with_all_others() -> None:
     wrong: Any = "x"
-    registry = ("registry", "'x' is no Registry; leave it out, or extend default_registry()")
+    registry = (
+        "registry",
+        ("expected a Registry, got 'x'; leave it out, or extend default_registry()"),
+    )
     assert refused(None, wrong) == [registry]
     assert faults({}, wrong) == [registry]
     assert faults({"actions": 5, "tiers": [{"plugins": ["mine"]}]}, wrong) == [
-        ("actions", "5 is no list"),
+        ("actions", "expected a list, got 5"),
         registry,
     ]
     assert refused(wrong, wrong, placement=wrong) == [
-        ("config", "'x' is no SchedulerConfig; use SchedulerConfig.from_mapping"),
+        ("config", "expected a SchedulerConfig, got 'x'; use SchedulerConfig.from_mapping"),
         registry,
         ("placement", "'x' makes no placement engine"),
     ]
     assert refused(action(name="mine", arguments=5), wrong) == [
         registry,
-        ("actions[0].arguments", "5 is no mapping; use a dict"),
+        ("actions[0].arguments", "expected a mapping such as a dict, got 5"),
     ]
 
 
@@ -504,8 +510,8 @@ def test_what_cannot_be_shown_is_told_of_all_the_same() -> None:
             raise RuntimeError
 
     shy: Any = Shy()
-    assert refused(action(arguments={"unready": shy}))[0][1] == "<Shy> is no text"
-    assert refused(shy)[0][1].startswith("<Shy> is no SchedulerConfig")
+    assert refused(action(arguments={"unready": shy}))[0][1] == "expected a text, got <Shy>"
+    assert refused(shy)[0][1].startswith("expected a SchedulerConfig, got <Shy>")
     assert faults({"actions": shy, shy: 1})[0] == (
         "<Shy>",
         "unknown key; known: actions, tiers, configurations",
@@ -514,7 +520,7 @@ def test_what_cannot_be_shown_is_told_of_all_the_same() -> None:
 
 def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
     nothing: Any = None
-    with pytest.raises(SnapshotError, match="None is no Snapshot"):
+    with pytest.raises(SnapshotError, match="expected a Snapshot, got None"):
         Scheduler().schedule(nothing)
     with pytest.raises(ConfigError, match="None makes no placement engine"):
         Scheduler(placement=nothing)

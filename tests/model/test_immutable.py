@@ -146,7 +146,7 @@ class TestFrozenMapFunction:
     def test_anything_else_is_a_type_error_that_shows_it(self, wrong: object) -> None:
         with pytest.raises(TypeError) as caught:
             frozen_map(wrong)
-        assert str(caught.value) == f"{wrong!r} is no mapping; use a dict"
+        assert str(caught.value) == f"expected a mapping such as a dict, got {wrong!r}"
 
 
 class TestKeeping:

@@ -47,17 +47,17 @@ class TestOneQueue:
         ("changes", "fault"),
         [
             ({"parent": ""}, "queues['q'].parent: is empty"),
-            ({"parent": 5}, "queues['q'].parent: 5 is no text"),
+            ({"parent": 5}, "queues['q'].parent: expected a text, got 5"),
             (
                 {"parent": "gone"},
-                "queues['q'].parent: 'gone' is no queue of this snapshot",
+                "queues['q'].parent: there is no queue 'gone' in this snapshot",
             ),
             (
                 {"priority": 1.5},
-                "queues['q'].priority: 1.5 is no priority; a priority is an integer",
+                "queues['q'].priority: expected a priority (an integer), got 1.5",
             ),
             ({"guarantee": cpu(-1)}, "queues['q'].guarantee.milli_cpu: -1 is negative"),
-            ({"guarantee": None}, "queues['q'].guarantee: None is no Resource"),
+            ({"guarantee": None}, "queues['q'].guarantee: expected a Resource, got None"),
             ({"deserved": cpu(-1)}, "queues['q'].deserved.milli_cpu: -1 is negative"),
             (
                 {"deserved": ResourceLimit(scalars={"gpu": -2})},
@@ -65,9 +65,9 @@ class TestOneQueue:
             ),
             (
                 {"deserved": 4},
-                "queues['q'].deserved: 4 is neither a Resource nor a ResourceLimit, nor None",
+                "queues['q'].deserved: expected a Resource, a ResourceLimit or None, got 4",
             ),
-            ({"limit": 4}, "queues['q'].limit: 4 is no ResourceLimit"),
+            ({"limit": 4}, "queues['q'].limit: expected a ResourceLimit, got 4"),
             (
                 {"limit": cpu(4)},
                 (
@@ -77,7 +77,7 @@ class TestOneQueue:
             ),
             (
                 {"limit": ResourceLimit(memory=float("inf"))},
-                "queues['q'].limit.memory: inf is not a finite number",
+                "queues['q'].limit.memory: expected a finite number, got inf",
             ),
             (
                 {"guarantee": cpu(5), "limit": ResourceLimit(milli_cpu=3)},
@@ -92,7 +92,7 @@ class TestOneQueue:
             ),
             (
                 {"state": "open"},
-                "queues['q'].state: 'open' is no QueueStatus; use QueueStatus.OPEN",
+                "queues['q'].state: expected a QueueStatus, got 'open'; use QueueStatus.OPEN",
             ),
         ],
     )

@@ -184,7 +184,7 @@ class TestContent:
 
     def test_changing_a_copy_checks_it_again(self) -> None:
         snapshot = Snapshot(nodes=[N1], other_tasks=[task(status=TaskStatus.BOUND, node_name="n1")])
-        with pytest.raises(SnapshotError, match="'n1' is no node of this snapshot"):
+        with pytest.raises(SnapshotError, match="there is no node 'n1' in this snapshot"):
             attrs.evolve(snapshot, nodes=())
 
     def test_positional_arguments_are_refused(self) -> None:
@@ -277,14 +277,14 @@ class TestPlainFaults:
     @pytest.mark.parametrize(
         ("content", "fault"),
         [
-            ({"now": NAN}, "now: nan is no time; a time is a finite number of seconds"),
-            ({"now": INF}, "now: inf is no time; a time is a finite number of seconds"),
-            ({"now": None}, "now: None is no time; a time is a finite number of seconds"),
-            ({"now": True}, "now: True is no time; a time is a finite number of seconds"),
-            ({"now": "noon"}, "now: 'noon' is no time; a time is a finite number of seconds"),
+            ({"now": NAN}, "now: expected a time (a finite number of seconds), got nan"),
+            ({"now": INF}, "now: expected a time (a finite number of seconds), got inf"),
+            ({"now": None}, "now: expected a time (a finite number of seconds), got None"),
+            ({"now": True}, "now: expected a time (a finite number of seconds), got True"),
+            ({"now": "noon"}, "now: expected a time (a finite number of seconds), got 'noon'"),
             ({"nodes": [NodeInfo(name="")]}, "nodes[''].name: is empty"),
-            ({"nodes": [NodeInfo(name=5)]}, "nodes[5].name: 5 is no text"),
-            ({"nodes": [NodeInfo(name=[])]}, "nodes[[]].name: [] is no text"),
+            ({"nodes": [NodeInfo(name=5)]}, "nodes[5].name: expected a text, got 5"),
+            ({"nodes": [NodeInfo(name=[])]}, "nodes[[]].name: expected a text, got []"),
             (
                 {"nodes": [NodeInfo(name="n"), NodeInfo(name="n", max_tasks=2)]},
                 "nodes['n']: this name is given twice",
@@ -292,27 +292,27 @@ class TestPlainFaults:
             (
                 {"nodes": [NodeInfo(name="n", max_tasks=-1)]},
                 (
-                    "nodes['n'].max_tasks: -1 is no number of tasks; "
-                    "use an integer, 0 or more, or None"
+                    "nodes['n'].max_tasks: expected a number of tasks (an integer, 0 or more, "
+                    "or None), got -1"
                 ),
             ),
             (
                 {"nodes": [NodeInfo(name="n", max_tasks=1.0)]},
                 (
-                    "nodes['n'].max_tasks: 1.0 is no number of tasks; "
-                    "use an integer, 0 or more, or None"
+                    "nodes['n'].max_tasks: expected a number of tasks (an integer, 0 or more, "
+                    "or None), got 1.0"
                 ),
             ),
             (
                 {"nodes": [NodeInfo(name="n", max_tasks=True)]},
                 (
-                    "nodes['n'].max_tasks: True is no number of tasks; "
-                    "use an integer, 0 or more, or None"
+                    "nodes['n'].max_tasks: expected a number of tasks (an integer, 0 or more, "
+                    "or None), got True"
                 ),
             ),
             (
                 {"nodes": [NodeInfo(name="n", unschedulable=None)]},
-                "nodes['n'].unschedulable: None is neither True nor False",
+                "nodes['n'].unschedulable: expected True or False, got None",
             ),
             (
                 {"nodes": [NodeInfo(name="n", labels={"zone": 1})]},
@@ -320,7 +320,7 @@ class TestPlainFaults:
             ),
             (
                 {"nodes": [NodeInfo(name="n", labels=["zone"])]},
-                "nodes['n'].labels: ['zone'] is no mapping; use a dict",
+                "nodes['n'].labels: expected a mapping such as a dict, got ['zone']",
             ),
             (
                 {"nodes": [NodeInfo(name="n", conditions={"Ready": True})]},
@@ -328,36 +328,45 @@ class TestPlainFaults:
             ),
             (
                 {"nodes": [NodeInfo(name="n", conditions=None)]},
-                "nodes['n'].conditions: None is no mapping; use a dict",
+                "nodes['n'].conditions: expected a mapping such as a dict, got None",
             ),
             ({"queues": [Queue(name="")]}, "queues[''].name: is empty"),
-            ({"queues": [Queue(name=None)]}, "queues[None].name: None is no text"),
+            ({"queues": [Queue(name=None)]}, "queues[None].name: expected a text, got None"),
             (
                 {"queues": [Queue(name="q"), Queue(name="q", weight=2)]},
                 "queues['q']: this name is given twice",
             ),
             (
                 {"queues": [Queue(name="q", weight=-2)]},
-                "queues['q'].weight: -2 is no weight; a weight is an integer, 0 or more",
+                "queues['q'].weight: expected a weight (an integer, 0 or more), got -2",
             ),
             (
                 {"queues": [Queue(name="q", weight=1.5)]},
-                "queues['q'].weight: 1.5 is no weight; a weight is an integer, 0 or more",
+                "queues['q'].weight: expected a weight (an integer, 0 or more), got 1.5",
             ),
             (
                 {"queues": [Queue(name="q", weight=NAN)]},
-                "queues['q'].weight: nan is no weight; a weight is an integer, 0 or more",
+                "queues['q'].weight: expected a weight (an integer, 0 or more), got nan",
             ),
             (
                 {"queues": [Queue(name="q", creation_time=INF)]},
-                "queues['q'].creation_time: inf is no time; a time is a finite number of seconds",
+                (
+                    "queues['q'].creation_time: expected a time (a finite number of seconds), got "
+                    "inf"
+                ),
             ),
             ({"jobs": [job("")]}, "jobs['default/'].name: is empty"),
-            ({"jobs": [job(7)]}, "jobs['default/7'].name: 7 is no text"),
+            ({"jobs": [job(7)]}, "jobs['default/7'].name: expected a text, got 7"),
             ({"jobs": [job("j", namespace="")]}, "jobs['/j'].namespace: is empty"),
-            ({"jobs": [job("j", namespace=None)]}, "jobs['None/j'].namespace: None is no text"),
+            (
+                {"jobs": [job("j", namespace=None)]},
+                ("jobs['None/j'].namespace: expected a text, got None"),
+            ),
             ({"jobs": [job("j", queue="")]}, "jobs['default/j'].queue: is empty"),
-            ({"jobs": [job("j", queue=Q)]}, f"jobs['default/j'].queue: {Q!r} is no text"),
+            (
+                {"jobs": [job("j", queue=Q)]},
+                (f"jobs['default/j'].queue: expected a text, got {Q!r}"),
+            ),
             (
                 {"jobs": [job("j"), job("j", priority=2)]},
                 "jobs['default/j']: this name is given twice",
@@ -365,30 +374,30 @@ class TestPlainFaults:
             (
                 {"jobs": [job("j", min_available=-1)]},
                 (
-                    "jobs['default/j'].min_available: -1 is no number of tasks; "
-                    "use an integer, 0 or more"
+                    "jobs['default/j'].min_available: expected a number of tasks (an integer, "
+                    "0 or more), got -1"
                 ),
             ),
             (
                 {"jobs": [job("j", min_available=None)]},
                 (
-                    "jobs['default/j'].min_available: None is no number of tasks; "
-                    "use an integer, 0 or more"
+                    "jobs['default/j'].min_available: expected a number of tasks "
+                    "(an integer, 0 or more), got None"
                 ),
             ),
             (
                 {"jobs": [job("j", priority="high")]},
-                "jobs['default/j'].priority: 'high' is no priority; a priority is an integer",
+                "jobs['default/j'].priority: expected a priority (an integer), got 'high'",
             ),
             (
                 {"jobs": [job("j", priority=False)]},
-                "jobs['default/j'].priority: False is no priority; a priority is an integer",
+                "jobs['default/j'].priority: expected a priority (an integer), got False",
             ),
             (
                 {"jobs": [job("j", creation_time=NAN)]},
                 (
-                    "jobs['default/j'].creation_time: nan is no time; "
-                    "a time is a finite number of seconds"
+                    "jobs['default/j'].creation_time: expected a time (a finite number of "
+                    "seconds), got nan"
                 ),
             ),
         ],
@@ -400,38 +409,53 @@ class TestPlainFaults:
         ("content", "fault"),
         [
             ({"name": ""}, "name: is empty"),
-            ({"name": None}, "name: None is no text"),
+            ({"name": None}, "name: expected a text, got None"),
             ({"namespace": ""}, "namespace: is empty"),
-            ({"namespace": 3}, "namespace: 3 is no text"),
-            ({"priority_class_name": None}, "priority_class_name: None is no text"),
-            ({"priority": 1.0}, "priority: 1.0 is no priority; a priority is an integer"),
-            ({"priority": True}, "priority: True is no priority; a priority is an integer"),
-            ({"is_backfill": 1}, "is_backfill: 1 is neither True nor False"),
-            ({"is_backfill": None}, "is_backfill: None is neither True nor False"),
+            ({"namespace": 3}, "namespace: expected a text, got 3"),
+            ({"priority_class_name": None}, "priority_class_name: expected a text, got None"),
+            ({"priority": 1.0}, "priority: expected a priority (an integer), got 1.0"),
+            ({"priority": True}, "priority: expected a priority (an integer), got True"),
+            ({"is_backfill": 1}, "is_backfill: expected True or False, got 1"),
+            ({"is_backfill": None}, "is_backfill: expected True or False, got None"),
             (
                 {"creation_time": -INF},
-                "creation_time: -inf is no time; a time is a finite number of seconds",
+                "creation_time: expected a time (a finite number of seconds), got -inf",
             ),
             (
                 {"creation_time": None},
-                "creation_time: None is no time; a time is a finite number of seconds",
+                "creation_time: expected a time (a finite number of seconds), got None",
             ),
-            ({"scoring_request": (1, 2)}, "scoring_request: (1, 2) is no ScoringRequest"),
+            (
+                {"scoring_request": (1, 2)},
+                ("scoring_request: expected a ScoringRequest, got (1, 2)"),
+            ),
             (
                 {"scoring_request": ScoringRequest(milli_cpu=-1, memory=0)},
-                "scoring_request.milli_cpu: -1 is no scoring amount; use an integer, 0 or more",
+                (
+                    "scoring_request.milli_cpu: expected a scoring amount (an integer, 0 or "
+                    "more), got -1"
+                ),
             ),
             (
                 {"scoring_request": ScoringRequest(milli_cpu=0, memory=-1)},
-                "scoring_request.memory: -1 is no scoring amount; use an integer, 0 or more",
+                (
+                    "scoring_request.memory: expected a scoring amount (an integer, 0 or "
+                    "more), got -1"
+                ),
             ),
             (
                 {"scoring_request": ScoringRequest(milli_cpu=0, memory=0.5)},
-                "scoring_request.memory: 0.5 is no scoring amount; use an integer, 0 or more",
+                (
+                    "scoring_request.memory: expected a scoring amount (an integer, 0 or "
+                    "more), got 0.5"
+                ),
             ),
             (
                 {"scoring_request": ScoringRequest(milli_cpu=True, memory=0)},
-                "scoring_request.milli_cpu: True is no scoring amount; use an integer, 0 or more",
+                (
+                    "scoring_request.milli_cpu: expected a scoring amount (an integer, 0 or "
+                    "more), got True"
+                ),
             ),
         ],
     )
@@ -444,9 +468,9 @@ class TestPlainFaults:
         ("uid", "fault"),
         [
             ("", "jobs['default/j'].tasks[''].uid: is empty"),
-            (5, "jobs['default/j'].tasks[5].uid: 5 is no text"),
-            (None, "jobs['default/j'].tasks[None].uid: None is no text"),
-            ([], "jobs['default/j'].tasks[[]].uid: [] is no text"),
+            (5, "jobs['default/j'].tasks[5].uid: expected a text, got 5"),
+            (None, "jobs['default/j'].tasks[None].uid: expected a text, got None"),
+            ([], "jobs['default/j'].tasks[[]].uid: expected a text, got []"),
         ],
     )
     def test_of_the_uid_of_a_task(self, uid: object, fault: str) -> None:
@@ -456,40 +480,49 @@ class TestPlainFaults:
 RESOURCE_FAULTS = [
     (Resource(milli_cpu=-1), ".milli_cpu: -1 is negative"),
     (Resource(milli_cpu=-0.05), ".milli_cpu: -0.05 is negative"),
-    (Resource(milli_cpu=None), ".milli_cpu: None is no number"),
-    (Resource(milli_cpu="500m"), ".milli_cpu: '500m' is no number"),
-    (Resource(milli_cpu=True), ".milli_cpu: True is no number"),
-    (Resource(milli_cpu=Fraction(1, 2)), ".milli_cpu: Fraction(1, 2) is no number"),
-    (Resource(milli_cpu=NAN), ".milli_cpu: nan is not a finite number"),
-    (Resource(memory=INF), ".memory: inf is not a finite number"),
-    (Resource(memory=-INF), ".memory: -inf is not a finite number"),
-    (Resource(memory=HUGE), f".memory: {str(HUGE)[:397]}... is not a finite number"),
-    (Resource(memory=[]), ".memory: [] is no number"),
+    (Resource(milli_cpu=None), ".milli_cpu: expected a number, got None"),
+    (Resource(milli_cpu="500m"), ".milli_cpu: expected a number, got '500m'"),
+    (Resource(milli_cpu=True), ".milli_cpu: expected a number, got True"),
+    (Resource(milli_cpu=Fraction(1, 2)), ".milli_cpu: expected a number, got Fraction(1, 2)"),
+    (Resource(milli_cpu=NAN), ".milli_cpu: expected a finite number, got nan"),
+    (Resource(memory=INF), ".memory: expected a finite number, got inf"),
+    (Resource(memory=-INF), ".memory: expected a finite number, got -inf"),
+    (Resource(memory=HUGE), f".memory: expected a finite number, got {str(HUGE)[:397]}..."),
+    (Resource(memory=[]), ".memory: expected a number, got []"),
     (Resource(scalars={"x": -2}), ".scalars['x']: -2 is negative"),
-    (Resource(scalars={"x": NAN}), ".scalars['x']: nan is not a finite number"),
-    (Resource(scalars={"x": None}), ".scalars['x']: None is no number"),
-    (Resource(scalars={"x": False}), ".scalars['x']: False is no number"),
+    (Resource(scalars={"x": NAN}), ".scalars['x']: expected a finite number, got nan"),
+    (Resource(scalars={"x": None}), ".scalars['x']: expected a number, got None"),
+    (Resource(scalars={"x": False}), ".scalars['x']: expected a number, got False"),
     (
         Resource(scalars={"cpu": 1}),
-        ".scalars['cpu']: is no name for a scalar; cpu and memory have their own",
+        (
+            ".scalars['cpu']: expected another name of a scalar; cpu and memory have fields "
+            "of their own"
+        ),
     ),
     (
         Resource(scalars={"memory": 1}),
-        ".scalars['memory']: is no name for a scalar; cpu and memory have their own",
+        (
+            ".scalars['memory']: expected another name of a scalar; cpu and memory have "
+            "fields of their own"
+        ),
     ),
     (
         Resource(scalars={"": 1}),
-        ".scalars['']: is no name for a scalar; cpu and memory have their own",
+        (
+            ".scalars['']: expected another name of a scalar; cpu and memory have fields of "
+            "their own"
+        ),
     ),
     (
         Resource(scalars={3: 1}),
-        ".scalars[3]: is no name for a scalar; cpu and memory have their own",
+        ".scalars[3]: expected another name of a scalar; cpu and memory have fields of their own",
     ),
-    (Resource(scalars=None), ".scalars: None is no mapping; use a dict"),
-    (Resource(scalars=[("x", 1)]), ".scalars: [('x', 1)] is no mapping; use a dict"),
-    ({"cpu": 1}, ": {'cpu': 1} is no Resource"),
-    (None, ": None is no Resource"),
-    (500, ": 500 is no Resource"),
+    (Resource(scalars=None), ".scalars: expected a mapping such as a dict, got None"),
+    (Resource(scalars=[("x", 1)]), ".scalars: expected a mapping such as a dict, got [('x', 1)]"),
+    ({"cpu": 1}, ": expected a Resource, got {'cpu': 1}"),
+    (None, ": expected a Resource, got None"),
+    (500, ": expected a Resource, got 500"),
 ]
 
 
@@ -546,13 +579,16 @@ class TestPlaceFaults:
     @pytest.mark.parametrize(
         ("content", "fault"),
         [
-            ({"status": "Running"}, "status: 'Running' is no TaskStatus; use TaskStatus.RUNNING"),
+            (
+                {"status": "Running"},
+                ("status: expected a TaskStatus, got 'Running'; use TaskStatus.RUNNING"),
+            ),
             (
                 {"status": None},
                 (
-                    "status: None is no TaskStatus; it is one of Pending, Allocated, Pipelined, "
-                    "Conditional, Reserved, Binding, Bound, Running, Releasing, Succeeded, Failed, "
-                    "Unknown"
+                    "status: expected a TaskStatus, got None; it is one of Pending, "
+                    "Allocated, Pipelined, Conditional, Reserved, Binding, Bound, Running, "
+                    "Releasing, Succeeded, Failed, Unknown"
                 ),
             ),
             (
@@ -580,32 +616,38 @@ class TestPlaceFaults:
             ({"status": TaskStatus.PIPELINED}, "node_name: a task that is Pipelined needs a node"),
             (
                 {"status": TaskStatus.RUNNING, "node_name": "n2"},
-                "node_name: 'n2' is no node of this snapshot",
+                "node_name: there is no node 'n2' in this snapshot",
             ),
             (
                 {"status": TaskStatus.BOUND, "node_name": "n2"},
-                "node_name: 'n2' is no node of this snapshot",
+                "node_name: there is no node 'n2' in this snapshot",
             ),
             (
                 {"status": TaskStatus.BINDING, "node_name": "n2"},
-                "node_name: 'n2' is no node of this snapshot",
+                "node_name: there is no node 'n2' in this snapshot",
             ),
             (
                 {"status": TaskStatus.RELEASING, "node_name": "n2"},
-                "node_name: 'n2' is no node of this snapshot",
+                "node_name: there is no node 'n2' in this snapshot",
             ),
             (
                 {"status": TaskStatus.UNKNOWN, "node_name": "n2"},
-                "node_name: 'n2' is no node of this snapshot",
+                "node_name: there is no node 'n2' in this snapshot",
             ),
             (
                 {"status": TaskStatus.RUNNING, "node_name": ""},
-                "node_name: '' is no node of this snapshot",
+                "node_name: there is no node '' in this snapshot",
             ),
             ({"status": TaskStatus.RESERVED, "node_name": ""}, "node_name: is empty"),
-            ({"status": TaskStatus.RESERVED, "node_name": 1}, "node_name: 1 is no text"),
-            ({"status": TaskStatus.RUNNING, "node_name": []}, "node_name: [] is no text"),
-            ({"status": TaskStatus.RUNNING, "node_name": N1}, f"node_name: {N1!r} is no text"),
+            ({"status": TaskStatus.RESERVED, "node_name": 1}, "node_name: expected a text, got 1"),
+            (
+                {"status": TaskStatus.RUNNING, "node_name": []},
+                ("node_name: expected a text, got []"),
+            ),
+            (
+                {"status": TaskStatus.RUNNING, "node_name": N1},
+                (f"node_name: expected a text, got {N1!r}"),
+            ),
         ],
     )
     def test_of_a_task(self, content: dict[str, object], fault: str) -> None:
@@ -701,7 +743,7 @@ class TestNodeUse:
     def test_only_sound_amounts_are_summed_up(self) -> None:
         held = {"status": TaskStatus.RUNNING, "node_name": "n1", "resreq": Resource(milli_cpu=nan)}
         assert faults_of(with_task(**held)) == [
-            "jobs['default/j'].tasks['t'].resreq.milli_cpu: nan is not a finite number"
+            "jobs['default/j'].tasks['t'].resreq.milli_cpu: expected a finite number, got nan"
         ]
 
 
@@ -723,15 +765,18 @@ REQUIREMENT_FAULTS = [
     ),
     (
         Requirement(key=None, operator=Operator.EXISTS),
-        ".key: None is no text",
+        ".key: expected a text, got None",
     ),
     (
         Requirement(key="a", operator="In", values=["b"]),
-        ".operator: 'In' is no Operator; use Operator.IN",
+        ".operator: expected an Operator, got 'In'; use Operator.IN",
     ),
     (
         Requirement(key="a", operator="=", values=["b"]),
-        ".operator: '=' is no Operator; it is one of In, NotIn, Exists, DoesNotExist, Gt, Lt",
+        (
+            ".operator: expected an Operator, got '='; it is one of In, NotIn, Exists, "
+            "DoesNotExist, Gt, Lt"
+        ),
     ),
     (
         Requirement(key="a", operator=Operator.IN),
@@ -751,18 +796,18 @@ REQUIREMENT_FAULTS = [
     ),
     (
         Requirement(key="a", operator=Operator.IN, values=["b", 3]),
-        ".values[1]: 3 is no text",
+        ".values[1]: expected a text, got 3",
     ),
     (
         Requirement(key="a", operator=Operator.IN, values="ssd"),
-        ".values: 'ssd' is no collection of texts; use a tuple or a list",
+        ".values: expected a collection of texts, got 'ssd'; use a tuple or a list",
     ),
     (
         Requirement(key="a", operator=Operator.IN, values=None),
-        ".values: None is no collection of texts; use a tuple or a list",
+        ".values: expected a collection of texts, got None; use a tuple or a list",
     ),
-    ({"key": "a"}, ": {'key': 'a'} is no Requirement"),
-    (None, ": None is no Requirement"),
+    ({"key": "a"}, ": expected a Requirement, got {'key': 'a'}"),
+    (None, ": expected a Requirement, got None"),
 ]
 
 
@@ -806,24 +851,36 @@ class TestConstraintFaults:
         [
             ({"labels": {"a": None}}, "labels['a']: None for 'a': keys and values are texts"),
             ({"labels": {1: "b"}}, "labels[1]: 'b' for 1: keys and values are texts"),
-            ({"labels": [("a", "b")]}, "labels: [('a', 'b')] is no mapping; use a dict"),
-            ({"labels": []}, "labels: [] is no mapping; use a dict"),
-            ({"labels": None}, "labels: None is no mapping; use a dict"),
-            ({"labels": ""}, "labels: '' is no mapping; use a dict"),
+            (
+                {"labels": [("a", "b")]},
+                ("labels: expected a mapping such as a dict, got [('a', 'b')]"),
+            ),
+            ({"labels": []}, "labels: expected a mapping such as a dict, got []"),
+            ({"labels": None}, "labels: expected a mapping such as a dict, got None"),
+            ({"labels": ""}, "labels: expected a mapping such as a dict, got ''"),
             (
                 {"node_selector": {"a": True}},
                 "node_selector['a']: True for 'a': keys and values are texts",
             ),
-            ({"node_selector": "a=b"}, "node_selector: 'a=b' is no mapping; use a dict"),
+            (
+                {"node_selector": "a=b"},
+                ("node_selector: expected a mapping such as a dict, got 'a=b'"),
+            ),
             (
                 {"tolerations": None},
-                "tolerations: None is no collection of Toleration; use a tuple or a list",
+                (
+                    "tolerations: expected a collection of Toleration, got None; use a tuple or a "
+                    "list"
+                ),
             ),
             (
                 {"tolerations": {"key": "a"}},
-                "tolerations: {'key': 'a'} is no collection of Toleration; use a tuple or a list",
+                (
+                    "tolerations: expected a collection of Toleration, got {'key': 'a'}; use a "
+                    "tuple or a list"
+                ),
             ),
-            ({"tolerations": ["a"]}, "tolerations[0]: 'a' is no Toleration"),
+            ({"tolerations": ["a"]}, "tolerations[0]: expected a Toleration, got 'a'"),
             (
                 {"tolerations": [Toleration(key="a"), Toleration()]},
                 (
@@ -831,23 +888,26 @@ class TestConstraintFaults:
                     "use operator Exists without a key to tolerate everything"
                 ),
             ),
-            ({"tolerations": [Toleration(key=None)]}, "tolerations[0].key: None is no text"),
+            (
+                {"tolerations": [Toleration(key=None)]},
+                ("tolerations[0].key: expected a text, got None"),
+            ),
             (
                 {"tolerations": [Toleration(key="a", value=None)]},
-                "tolerations[0].value: None is no text",
+                "tolerations[0].value: expected a text, got None",
             ),
             (
                 {"tolerations": [Toleration(key="a", operator="Exists")]},
                 (
-                    "tolerations[0].operator: 'Exists' is no TolerationOperator; "
+                    "tolerations[0].operator: expected a TolerationOperator, got 'Exists'; "
                     "use TolerationOperator.EXISTS"
                 ),
             ),
             (
                 {"tolerations": [Toleration(key="a", operator="In", value="b")]},
                 (
-                    "tolerations[0].operator: 'In' is no TolerationOperator; "
-                    "it is one of Equal, Exists"
+                    "tolerations[0].operator: expected a TolerationOperator, got 'In'; it is "
+                    "one of Equal, Exists"
                 ),
             ),
             (
@@ -861,61 +921,64 @@ class TestConstraintFaults:
             (
                 {"tolerations": [Toleration(key="a", effect="NoSchedule")]},
                 (
-                    "tolerations[0].effect: 'NoSchedule' is no TaintEffect; "
-                    "use TaintEffect.NO_SCHEDULE"
+                    "tolerations[0].effect: expected a TaintEffect, got 'NoSchedule'; use "
+                    "TaintEffect.NO_SCHEDULE"
                 ),
             ),
             (
                 {"tolerations": [Toleration(key="a", effect="")]},
                 (
-                    "tolerations[0].effect: '' is no TaintEffect; "
-                    "it is one of NoSchedule, PreferNoSchedule, NoExecute"
+                    "tolerations[0].effect: expected a TaintEffect, got ''; it is one of "
+                    "NoSchedule, PreferNoSchedule, NoExecute"
                 ),
             ),
             (
                 {"host_ports": 80},
-                "host_ports: 80 is no collection of HostPort; use a tuple or a list",
+                "host_ports: expected a collection of HostPort, got 80; use a tuple or a list",
             ),
-            ({"host_ports": [80]}, "host_ports[0]: 80 is no HostPort"),
+            ({"host_ports": [80]}, "host_ports[0]: expected a HostPort, got 80"),
             (
                 {"host_ports": [HostPort(port=0)]},
-                "host_ports[0].port: 0 is no port; a port is an integer in 1..65535",
+                "host_ports[0].port: expected a port (an integer in 1..65535), got 0",
             ),
             (
                 {"host_ports": [HostPort(port=1), HostPort(port=65536)]},
-                "host_ports[1].port: 65536 is no port; a port is an integer in 1..65535",
+                "host_ports[1].port: expected a port (an integer in 1..65535), got 65536",
             ),
             (
                 {"host_ports": [HostPort(port="80")]},
-                "host_ports[0].port: '80' is no port; a port is an integer in 1..65535",
+                "host_ports[0].port: expected a port (an integer in 1..65535), got '80'",
             ),
             (
                 {"host_ports": [HostPort(port=True)]},
-                "host_ports[0].port: True is no port; a port is an integer in 1..65535",
+                "host_ports[0].port: expected a port (an integer in 1..65535), got True",
             ),
             (
                 {"host_ports": [HostPort(port=80, protocol="tcp")]},
-                "host_ports[0].protocol: 'tcp' is no protocol; it is one of TCP, UDP, SCTP",
+                (
+                    "host_ports[0].protocol: expected a protocol, got 'tcp'; it is one of TCP, "
+                    "UDP, SCTP"
+                ),
             ),
             (
                 {"host_ports": [HostPort(port=80, address="")]},
-                "host_ports[0].address: '' is no address; 0.0.0.0 is every address",
+                "host_ports[0].address: expected an address, got ''; 0.0.0.0 is every address",
             ),
             (
                 {"host_ports": [HostPort(port=80, address=None)]},
-                "host_ports[0].address: None is no address; 0.0.0.0 is every address",
+                "host_ports[0].address: expected an address, got None; 0.0.0.0 is every address",
             ),
-            ({"node_affinity": {}}, "node_affinity: {} is no NodeAffinity"),
+            ({"node_affinity": {}}, "node_affinity: expected a NodeAffinity, got {}"),
             (
                 {"node_affinity": NodeAffinity(required=5)},
                 (
-                    "node_affinity.required: 5 is no collection of NodeSelectorTerm; "
-                    "use a tuple or a list"
+                    "node_affinity.required: expected a collection of NodeSelectorTerm, got "
+                    "5; use a tuple or a list"
                 ),
             ),
             (
                 {"node_affinity": NodeAffinity(required=[None])},
-                "node_affinity.required[0]: None is no NodeSelectorTerm",
+                "node_affinity.required[0]: expected a NodeSelectorTerm, got None",
             ),
             (
                 {
@@ -924,8 +987,8 @@ class TestConstraintFaults:
                     )
                 },
                 (
-                    "node_affinity.required[1].match_expressions: None is no collection of "
-                    "Requirement; use a tuple or a list"
+                    "node_affinity.required[1].match_expressions: expected a collection of "
+                    "Requirement, got None; use a tuple or a list"
                 ),
             ),
             (
@@ -941,8 +1004,8 @@ class TestConstraintFaults:
                     )
                 },
                 (
-                    "node_affinity.required[0].match_fields[0].key: 'spec.unschedulable' is no "
-                    "field of a node; metadata.name is"
+                    "node_affinity.required[0].match_fields[0].key: expected metadata.name, "
+                    "the only field of nodes that is known, got 'spec.unschedulable'"
                 ),
             ),
             (
@@ -960,15 +1023,15 @@ class TestConstraintFaults:
             (
                 {"node_affinity": NodeAffinity(preferred=None)},
                 (
-                    "node_affinity.preferred: None is no collection of PreferredNodeTerm; "
-                    "use a tuple or a list"
+                    "node_affinity.preferred: expected a collection of PreferredNodeTerm, got "
+                    "None; use a tuple or a list"
                 ),
             ),
             (
                 {"node_affinity": NodeAffinity(preferred=[NodeSelectorTerm()])},
                 (
-                    "node_affinity.preferred[0]: NodeSelectorTerm(match_expressions=(), "
-                    "match_fields=()) is no PreferredNodeTerm"
+                    "node_affinity.preferred[0]: expected a PreferredNodeTerm, got "
+                    "NodeSelectorTerm(match_expressions=(), match_fields=())"
                 ),
             ),
             *(
@@ -979,15 +1042,15 @@ class TestConstraintFaults:
                         )
                     },
                     (
-                        f"node_affinity.preferred[0].weight: {weight!r} is no weight; "
-                        "a weight is an integer in 1..100"
+                        "node_affinity.preferred[0].weight: expected a weight (an integer in "
+                        f"1..100), got {weight!r}"
                     ),
                 )
                 for weight in (0, 101, -1, 1.0, NAN, None, True, "1")
             ),
             (
                 {"node_affinity": NodeAffinity(preferred=[PreferredNodeTerm(weight=1, term=None)])},
-                "node_affinity.preferred[0].term: None is no NodeSelectorTerm",
+                "node_affinity.preferred[0].term: expected a NodeSelectorTerm, got None",
             ),
             (
                 {
@@ -999,40 +1062,43 @@ class TestConstraintFaults:
                         ]
                     )
                 },
-                "node_affinity.preferred[0].term.match_expressions[0]: 'a' is no Requirement",
+                (
+                    "node_affinity.preferred[0].term.match_expressions[0]: expected a "
+                    "Requirement, got 'a'"
+                ),
             ),
-            ({"pod_affinity": []}, "pod_affinity: [] is no PodAffinity"),
-            ({"pod_anti_affinity": "x"}, "pod_anti_affinity: 'x' is no PodAffinity"),
+            ({"pod_affinity": []}, "pod_affinity: expected a PodAffinity, got []"),
+            ({"pod_anti_affinity": "x"}, "pod_anti_affinity: expected a PodAffinity, got 'x'"),
             (
                 {"pod_affinity": PodAffinity(required=None)},
                 (
-                    "pod_affinity.required: None is no collection of PodAffinityTerm; "
-                    "use a tuple or a list"
+                    "pod_affinity.required: expected a collection of PodAffinityTerm, got "
+                    "None; use a tuple or a list"
                 ),
             ),
             (
                 {"pod_anti_affinity": PodAffinity(required=[1])},
-                "pod_anti_affinity.required[0]: 1 is no PodAffinityTerm",
+                "pod_anti_affinity.required[0]: expected a PodAffinityTerm, got 1",
             ),
             (
                 {"pod_affinity": near(topology_key="")},
                 (
-                    "pod_affinity.required[0].topology_key: '' is no topology key; "
+                    "pod_affinity.required[0].topology_key: expected a topology key, got ''; "
                     "it is a node label such as zone"
                 ),
             ),
             (
                 {"pod_affinity": near(topology_key=None)},
                 (
-                    "pod_affinity.required[0].topology_key: None is no topology key; "
-                    "it is a node label such as zone"
+                    "pod_affinity.required[0].topology_key: expected a topology key, got "
+                    "None; it is a node label such as zone"
                 ),
             ),
             (
                 {"pod_affinity": near(namespaces="default")},
                 (
-                    "pod_affinity.required[0].namespaces: 'default' is no collection of texts; "
-                    "use a tuple or a list"
+                    "pod_affinity.required[0].namespaces: expected a collection of texts, got "
+                    "'default'; use a tuple or a list"
                 ),
             ),
             (
@@ -1041,11 +1107,11 @@ class TestConstraintFaults:
             ),
             (
                 {"pod_affinity": near(namespaces=[None])},
-                "pod_affinity.required[0].namespaces[0]: None is no text",
+                "pod_affinity.required[0].namespaces[0]: expected a text, got None",
             ),
             (
                 {"pod_affinity": near(selector={"app": "db"})},
-                "pod_affinity.required[0].selector: {'app': 'db'} is no LabelSelector",
+                "pod_affinity.required[0].selector: expected a LabelSelector, got {'app': 'db'}",
             ),
             (
                 {"pod_affinity": near(selector=LabelSelector(match_labels={"app": 1}))},
@@ -1056,20 +1122,23 @@ class TestConstraintFaults:
             ),
             (
                 {"pod_affinity": near(selector=LabelSelector(match_labels=None))},
-                "pod_affinity.required[0].selector.match_labels: None is no mapping; use a dict",
+                (
+                    "pod_affinity.required[0].selector.match_labels: expected a mapping such as a "
+                    "dict, got None"
+                ),
             ),
             (
                 {"pod_affinity": near(selector=LabelSelector(match_expressions=5))},
                 (
-                    "pod_affinity.required[0].selector.match_expressions: 5 is no collection of "
-                    "Requirement; use a tuple or a list"
+                    "pod_affinity.required[0].selector.match_expressions: expected a "
+                    "collection of Requirement, got 5; use a tuple or a list"
                 ),
             ),
             (
                 {"pod_anti_affinity": PodAffinity(preferred=[PodAffinityTerm(topology_key="z")])},
                 (
-                    "pod_anti_affinity.preferred[0]: PodAffinityTerm(selector=None, "
-                    "topology_key='z', namespaces=()) is no WeightedPodTerm"
+                    "pod_anti_affinity.preferred[0]: expected a WeightedPodTerm, got "
+                    "PodAffinityTerm(selector=None, topology_key='z', namespaces=())"
                 ),
             ),
             (
@@ -1081,13 +1150,13 @@ class TestConstraintFaults:
                     )
                 },
                 (
-                    "pod_affinity.preferred[0].weight: 0 is no weight; "
-                    "a weight is an integer in 1..100"
+                    "pod_affinity.preferred[0].weight: expected a weight (an integer in "
+                    "1..100), got 0"
                 ),
             ),
             (
                 {"pod_affinity": PodAffinity(preferred=[WeightedPodTerm(weight=1, term=None)])},
-                "pod_affinity.preferred[0].term: None is no PodAffinityTerm",
+                "pod_affinity.preferred[0].term: expected a PodAffinityTerm, got None",
             ),
             (
                 {
@@ -1096,8 +1165,8 @@ class TestConstraintFaults:
                     )
                 },
                 (
-                    "pod_affinity.preferred[0].term.topology_key: '' is no topology key; "
-                    "it is a node label such as zone"
+                    "pod_affinity.preferred[0].term.topology_key: expected a topology key, "
+                    "got ''; it is a node label such as zone"
                 ),
             ),
         ],
@@ -1108,24 +1177,27 @@ class TestConstraintFaults:
     @pytest.mark.parametrize(
         ("taints", "fault"),
         [
-            (None, ": None is no collection of Taint; use a tuple or a list"),
-            (["a"], "[0]: 'a' is no Taint"),
+            (None, ": expected a collection of Taint, got None; use a tuple or a list"),
+            (["a"], "[0]: expected a Taint, got 'a'"),
             ([Taint(key="", effect=TaintEffect.NO_EXECUTE)], "[0].key: is empty"),
-            ([Taint(key=None, effect=TaintEffect.NO_EXECUTE)], "[0].key: None is no text"),
+            (
+                [Taint(key=None, effect=TaintEffect.NO_EXECUTE)],
+                ("[0].key: expected a text, got None"),
+            ),
             (
                 [Taint(key="a", effect=TaintEffect.NO_EXECUTE), Taint(key="a", effect="NoExecute")],
-                "[1].effect: 'NoExecute' is no TaintEffect; use TaintEffect.NO_EXECUTE",
+                "[1].effect: expected a TaintEffect, got 'NoExecute'; use TaintEffect.NO_EXECUTE",
             ),
             (
                 [Taint(key="a", effect=None)],
                 (
-                    "[0].effect: None is no TaintEffect; "
-                    "it is one of NoSchedule, PreferNoSchedule, NoExecute"
+                    "[0].effect: expected a TaintEffect, got None; it is one of NoSchedule, "
+                    "PreferNoSchedule, NoExecute"
                 ),
             ),
             (
                 [Taint(key="a", value=1, effect=TaintEffect.NO_EXECUTE)],
-                "[0].value: 1 is no text",
+                "[0].value: expected a text, got 1",
             ),
         ],
     )
@@ -1148,30 +1220,39 @@ class TestWrongCollections:
         [
             (
                 {"nodes": None},
-                "nodes: None is no collection of NodeInfo; use a tuple or a list",
+                "nodes: expected a collection of NodeInfo, got None; use a tuple or a list",
             ),
             (
                 {"nodes": {"n1": 1}},
-                "nodes: {'n1': 1} is no collection of NodeInfo; use a tuple or a list",
+                "nodes: expected a collection of NodeInfo, got {'n1': 1}; use a tuple or a list",
             ),
-            ({"queues": 5}, "queues: 5 is no collection of Queue; use a tuple or a list"),
-            ({"jobs": "jobs"}, "jobs: 'jobs' is no collection of JobInfo; use a tuple or a list"),
+            (
+                {"queues": 5},
+                ("queues: expected a collection of Queue, got 5; use a tuple or a list"),
+            ),
+            (
+                {"jobs": "jobs"},
+                ("jobs: expected a collection of JobInfo, got 'jobs'; use a tuple or a list"),
+            ),
             (
                 {"other_tasks": None},
-                "other_tasks: None is no collection of TaskInfo; use a tuple or a list",
+                "other_tasks: expected a collection of TaskInfo, got None; use a tuple or a list",
             ),
             (
                 {"jobs": [job("j", tasks=None)]},
-                "jobs['default/j'].tasks: None is no collection of TaskInfo; use a tuple or a list",
+                (
+                    "jobs['default/j'].tasks: expected a collection of TaskInfo, got None; use a "
+                    "tuple or a list"
+                ),
             ),
-            ({"nodes": ["n1"]}, "nodes[0]: 'n1' is no NodeInfo"),
-            ({"queues": [Q, None]}, "queues[1]: None is no Queue"),
-            ({"queues": [N1]}, f"queues[0]: {N1!r} is no Queue"),
-            ({"jobs": [{}, job()]}, "jobs[0]: {} is no JobInfo"),
-            ({"other_tasks": [None]}, "other_tasks[0]: None is no TaskInfo"),
+            ({"nodes": ["n1"]}, "nodes[0]: expected a NodeInfo, got 'n1'"),
+            ({"queues": [Q, None]}, "queues[1]: expected a Queue, got None"),
+            ({"queues": [N1]}, f"queues[0]: expected a Queue, got {N1!r}"),
+            ({"jobs": [{}, job()]}, "jobs[0]: expected a JobInfo, got {}"),
+            ({"other_tasks": [None]}, "other_tasks[0]: expected a TaskInfo, got None"),
             (
                 {"jobs": [job("j", task("t"), "u")]},
-                "jobs['default/j'].tasks[1]: 'u' is no TaskInfo",
+                "jobs['default/j'].tasks[1]: expected a TaskInfo, got 'u'",
             ),
         ],
     )
@@ -1213,17 +1294,17 @@ TEN_FAULTS = {
     ],
 }
 TEN_LINES = [
-    "now: nan is no time; a time is a finite number of seconds",
-    "nodes['n1'].max_tasks: -1 is no number of tasks; use an integer, 0 or more, or None",
+    "now: expected a time (a finite number of seconds), got nan",
+    ("nodes['n1'].max_tasks: expected a number of tasks (an integer, 0 or more, or None), got -1"),
     "nodes['n2'].allocatable.milli_cpu: -1 is negative",
-    "queues['q'].weight: -1 is no weight; a weight is an integer, 0 or more",
+    "queues['q'].weight: expected a weight (an integer, 0 or more), got -1",
     "jobs['default/j'].queue: is empty",
-    "jobs['default/j'].min_available: -1 is no number of tasks; use an integer, 0 or more",
+    ("jobs['default/j'].min_available: expected a number of tasks (an integer, 0 or more), got -1"),
     (
-        "jobs['default/j'].tasks['a'].host_ports[0].port: 0 is no port; "
-        "a port is an integer in 1..65535"
+        "jobs['default/j'].tasks['a'].host_ports[0].port: expected a port (an integer in "
+        "1..65535), got 0"
     ),
-    "jobs['default/j'].tasks['b'].node_name: 'gone' is no node of this snapshot",
+    "jobs['default/j'].tasks['b'].node_name: there is no node 'gone' in this snapshot",
     "jobs['default/k'].tasks['d'].node_name: a task that is Running needs a node",
     "other_tasks['a'].uid: 'a' is the UID of a task of jobs['default/j'] too",
     "other_tasks['z'].status: Reserved is for tasks of jobs; a task without a job is never placed",
@@ -1250,7 +1331,7 @@ class TestTheError:
     def test_it_carries_the_faults_as_data(self) -> None:
         with pytest.raises(SnapshotError) as caught:
             Snapshot(queues=[Queue(name="q", weight=-1)])
-        message = "-1 is no weight; a weight is an integer, 0 or more"
+        message = "expected a weight (an integer, 0 or more), got -1"
         assert caught.value.faults == (Fault("queues['q'].weight", message),)
 
     def test_it_is_a_value_error_of_this_library(self) -> None:
@@ -1278,7 +1359,9 @@ class TestTheError:
         (fault,) = faults_of({"nodes": [Table()]})
         assert len(fault.splitlines()) == 1
         assert len(fault) < 500
-        assert faults_of({"nodes": [Unspeakable()]}) == ["nodes[0]: <Unspeakable> is no NodeInfo"]
+        assert faults_of({"nodes": [Unspeakable()]}) == [
+            ("nodes[0]: expected a NodeInfo, got <Unspeakable>")
+        ]
 
 
 def test_a_number_of_tasks_that_nobody_can_print_is_a_fault() -> None:

@@ -92,7 +92,7 @@ def test_all_faults_are_told_at_once_with_their_paths() -> None:
     assert faults_of(wrong) == [
         "jobs['default/j'].estimate: expected a finite number of seconds, 0 or more, got -1",
         "jobs['default/j'].depends_on[0]: expected a Dependency, got 'x'",
-        "jobs['default/j'].plan.start: nan is no time; a time is a finite number of seconds",
+        "jobs['default/j'].plan.start: expected a time (a finite number of seconds), got nan",
         (
             "jobs['default/j'].tasks['t'].estimate: "
             "expected a finite number of seconds, 0 or more, got '1h'"

@@ -41,17 +41,17 @@ def test_a_huge_integer_is_read_or_is_a_fault_and_no_error(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("x", "'x' is no number"),
-        ("", "'' is no number"),
-        ("1.5", "'1.5' is no integer"),
-        (1.5, "1.5 is no integer"),
-        (True, "True is no number"),
-        ("nan", "'nan' is no number"),
-        (float("inf"), "inf is no number"),
+        ("x", "expected a number, got 'x'"),
+        ("", "expected a number, got ''"),
+        ("1.5", "expected an integer, got '1.5'"),
+        (1.5, "expected an integer, got 1.5"),
+        (True, "expected a number, got True"),
+        ("nan", "expected a number, got 'nan'"),
+        (float("inf"), "expected a number, got inf"),
         ("-1", "'-1' is less than 0"),
         (11, "11 is more than 10"),
-        (None, "None is no number"),
-        ([1], "[1] is no number"),
+        (None, "expected a number, got None"),
+        ([1], "expected a number, got [1]"),
     ],
 )
 def test_what_is_no_integer_is_a_fault_and_the_default_counts(value: Any, message: str) -> None:
@@ -94,7 +94,7 @@ def test_truth_values_have_many_spellings(values: tuple[Any, ...], expected: boo
 def test_what_is_no_truth_value_is_a_fault(value: Any) -> None:
     arguments = Arguments({"b": value})
     assert arguments.boolean("b", default=True) is True
-    assert faults(arguments) == [f"arguments['b']: {value!r} is neither true nor false"]
+    assert faults(arguments) == [f"arguments['b']: expected true or false, got {value!r}"]
 
 
 def test_texts_and_choices() -> None:
@@ -107,7 +107,7 @@ def test_texts_and_choices() -> None:
     assert arguments.text("no", default="d") == "d"
     assert faults(arguments) == [
         "arguments['wrong']: 'z' is none of a, b",
-        "arguments['no']: 5 is no text",
+        "arguments['no']: expected a text, got 5",
     ]
 
 

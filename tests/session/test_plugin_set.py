@@ -98,7 +98,7 @@ def test_after_a_permit_later_tiers_are_not_asked() -> None:
 @pytest.mark.parametrize("answer", [None, 1, 0, "permit"])
 def test_what_is_no_vote_is_an_error(answer: object) -> None:
     tiers, ledger = tiers_of([("odd", saying(job_ready=answer))])
-    with pytest.raises(PluginError, match="is no Vote; answer a Vote or a bool") as caught:
+    with pytest.raises(PluginError, match="; answer a Vote or a bool") as caught:
         tiers.job_ready(ledger.jobs["default/j"])
     assert (caught.value.plugin, caught.value.extension_point) == ("odd", "job_ready")
 
@@ -480,8 +480,8 @@ def test_an_error_without_words_is_told_by_its_type() -> None:
 @pytest.mark.parametrize(
     ("point", "answer", "problem"),
     [
-        ("predicates", [lambda task, node: None], "is no Predicate"),
-        ("node_scores", [NodeScore(score=_fails), 5], "5 is no NodeScore"),
+        ("predicates", [lambda task, node: None], "expected a Predicate, got"),
+        ("node_scores", [NodeScore(score=_fails), 5], "expected a NodeScore, got 5"),
         ("predicates", None, "TypeError"),
     ],
 )

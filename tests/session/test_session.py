@@ -138,7 +138,7 @@ def test_unknown_names_are_lookup_errors() -> None:
     of = session()
     with pytest.raises(UnknownNameError, match="'x' is the UID of no task of this snapshot"):
         of.task("x")
-    with pytest.raises(UnknownNameError, match="'x' is no node of this snapshot"):
+    with pytest.raises(UnknownNameError, match="there is no node 'x' in this snapshot"):
         of.node("x")
     with pytest.raises(LookupError):
         of.node("")

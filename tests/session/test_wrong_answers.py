@@ -147,9 +147,13 @@ def test_a_job_condition_that_is_none_is_refused_and_its_plugin_named(answer: ob
         def close(self) -> list[tuple[object, object]]:
             return [(self.job, answer)]
 
-    with pytest.raises(PluginError, match=f"'mine', job_valid: {answer!r} is no JobCondition$"):
+    with pytest.raises(
+        PluginError, match=(f"'mine', job_valid: expected a JobCondition, got {answer!r}$")
+    ):
         schedule(Refusing)
-    with pytest.raises(PluginError, match=f"'mine', close: {answer!r} is no JobCondition$"):
+    with pytest.raises(
+        PluginError, match=(f"'mine', close: expected a JobCondition, got {answer!r}$")
+    ):
         schedule(Closing)
 
 

@@ -119,9 +119,9 @@ def test_what_is_no_configuration() -> None:
     late = {"starvationThreshold": "soon"}
     refused = SchedulerConfig(actions=[ActionOption(name="allocate", arguments=late)])
     for law in (check_cycle, check_gangs):
-        with pytest.raises(ConfigError, match="is no SchedulerConfig; use"):
+        with pytest.raises(ConfigError, match="expected a SchedulerConfig, got"):
             law(ONE_WAITS, result, wrong)
-        with pytest.raises(ConfigError, match="is no collection of ActionOption"):
+        with pytest.raises(ConfigError, match="expected a collection of ActionOption"):
             law(ONE_WAITS, result, broken)
         with pytest.raises(ConfigError, match="starvationThreshold"):
             law(ONE_WAITS, result, refused)
@@ -131,11 +131,15 @@ def test_what_is_no_snapshot_result_or_registry() -> None:
     result = Scheduler().schedule(ONE_WAITS)
     nothing: Any = None
     for law in (check_cycle, check_gangs):
-        with pytest.raises(SnapshotError, match="None is no Snapshot; give the one that was"):
+        with pytest.raises(
+            SnapshotError, match=("expected a Snapshot, got None; give the one that was")
+        ):
             law(nothing, result)
-        with pytest.raises(TypeError, match="None is no CycleResult; give what schedule"):
+        with pytest.raises(
+            TypeError, match=("expected a CycleResult, got None; give what schedule")
+        ):
             law(ONE_WAITS, nothing)
-        with pytest.raises(TypeError, match="is no Registry; give the one"):
+        with pytest.raises(TypeError, match="expected a Registry, got"):
             law(ONE_WAITS, result, registry=default_registry)  # type: ignore[arg-type]
 
 
@@ -145,5 +149,7 @@ def test_a_law_of_ones_own_that_was_not_made_an_invariant() -> None:
 
     result = Scheduler().schedule(ONE_WAITS)
     laws: Any = [*INVARIANTS, nothing_waits]
-    with pytest.raises(TypeError, match="nothing_waits is no invariant; write @invariant above"):
+    with pytest.raises(
+        TypeError, match=("expected an invariant, got nothing_waits; write @invariant above")
+    ):
         check_cycle(ONE_WAITS, result, invariants=laws)

@@ -315,7 +315,10 @@ class TestBounds:
                 lambda: resources(scalars=["cpu", ""]),
                 [
                     "scalars[1]: is empty",
-                    "scalars['cpu']: is no name for a scalar; cpu and memory have their own",
+                    (
+                        "scalars['cpu']: expected another name of a scalar; cpu and memory have "
+                        "fields of their own"
+                    ),
                 ],
             ),
             (
@@ -325,13 +328,13 @@ class TestBounds:
                 ),
                 [
                     "actions: 'allocate' is one text; use a list: ['allocate']",
-                    "extra_plugins[0]: 'gang' is no PluginOption",
+                    "extra_plugins[0]: expected a PluginOption, got 'gang'",
                 ],
             ),
             (lambda: configs(actions=[]), ["actions: is empty; there must be one at least"]),
             (
                 lambda: configs(actions=["allocate", 3]),  # type: ignore[list-item]
-                ["actions[1]: 3 is no text"],
+                ["actions[1]: expected a text, got 3"],
             ),
         ],
     )

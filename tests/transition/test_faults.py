@@ -133,25 +133,28 @@ def test_two_reservations_of_one_task_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        ({"keep_reservations": "no"}, "keep_reservations: 'no' is neither True nor False"),
+        ({"keep_reservations": "no"}, "keep_reservations: expected True or False, got 'no'"),
         ({"succeeded": "ab"}, "succeeded: 'ab' is one text; use ['ab']"),
         ({"removed_jobs": "ab"}, "removed_jobs: 'ab' is one text; use ['ab']"),
-        ({"gone": 5}, "gone: 5 is no collection; use a list"),
-        ({"failed": [["a"]]}, "failed[0]: ['a'] is no UID; a UID is a text"),
-        ({"removed_tasks": [None]}, "removed_tasks[0]: None is no UID; a UID is a text"),
-        ({"new_jobs": [None]}, "new_jobs[0]: None is no JobInfo"),
-        ({"nodes": [None]}, "nodes[0]: None is no NodeInfo"),
-        ({"nodes": "n1"}, "nodes: 'n1' is no collection of NodeInfo; use a list"),
-        ({"new_jobs": {"a": 1}}, "new_jobs: {'a': 1} is no collection of JobInfo; use a list"),
-        ({"queues": 5}, "queues: 5 is no collection of Queue; use a list"),
-        ({"queues": [1]}, "queues[0]: 1 is no Queue"),
-        ({"other_tasks": [{}]}, "other_tasks[0]: {} is no TaskInfo"),
-        ({"now": None}, "now: None is no time; a time is a finite number of seconds"),
-        ({"result": "bound"}, "result: 'bound' is no CycleResult"),
-        ({"snapshot": None}, "snapshot: None is no Snapshot"),
+        ({"gone": 5}, "gone: expected a collection, got 5; use a list"),
+        ({"failed": [["a"]]}, "failed[0]: expected a UID (a text), got ['a']"),
+        ({"removed_tasks": [None]}, "removed_tasks[0]: expected a UID (a text), got None"),
+        ({"new_jobs": [None]}, "new_jobs[0]: expected a JobInfo, got None"),
+        ({"nodes": [None]}, "nodes[0]: expected a NodeInfo, got None"),
+        ({"nodes": "n1"}, "nodes: expected a collection of NodeInfo, got 'n1'; use a list"),
+        (
+            {"new_jobs": {"a": 1}},
+            ("new_jobs: expected a collection of JobInfo, got {'a': 1}; use a list"),
+        ),
+        ({"queues": 5}, "queues: expected a collection of Queue, got 5; use a list"),
+        ({"queues": [1]}, "queues[0]: expected a Queue, got 1"),
+        ({"other_tasks": [{}]}, "other_tasks[0]: expected a TaskInfo, got {}"),
+        ({"now": None}, "now: expected a time (a finite number of seconds), got None"),
+        ({"result": "bound"}, "result: expected a CycleResult, got 'bound'"),
+        ({"snapshot": None}, "snapshot: expected a Snapshot, got None"),
         (
             {"replacement": lambda _task: 5, "gone": ["r"]},
-            "replacement['r']: 5 is no TaskInfo, which comes in the place of the task",
+            "replacement['r']: expected a TaskInfo, which comes in the place of the task, got 5",
         ),
     ],
 )
@@ -265,9 +268,9 @@ PROMISE = Promise(task_uid="a", node_name="n1")
 @pytest.mark.parametrize("wrong", [None, 5, "ab", b"ab", {"a": "n1"}, {}], ids=str)
 def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong: Any) -> None:
     result = CycleResult(**{part: wrong})
-    message = f"result.{part}: {wrong!r} is no collection of {kind}; use a list"
+    message = f"result.{part}: expected a collection of {kind}, got {wrong!r}; use a list"
     if isinstance(wrong, bytes):
-        assert faults_of(result)[0] == f"result.{part}[0]: 97 is no {kind}"
+        assert faults_of(result)[0] == f"result.{part}[0]: expected a {kind}, got 97"
         return
     assert faults_of(result) == [message]
     with pytest.raises(EventError) as caught:
@@ -278,16 +281,16 @@ def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        ({"binds": (("a", "n1"),)}, ["binds[0]: ('a', 'n1') is no Bind"]),
+        ({"binds": (("a", "n1"),)}, ["binds[0]: expected a Bind, got ('a', 'n1')"]),
         (
             {"binds": [Bind(task_uid="a", node_name="n1"), Bind(task_uid=["a"], node_name="n1")]},  # type: ignore[arg-type]
-            ["binds[1].task_uid: ['a'] is no text"],
+            ["binds[1].task_uid: expected a text, got ['a']"],
         ),
         (
             {"binds": [Bind(task_uid="a", node_name=["n1"], is_backfill=1)]},  # type: ignore[arg-type]
             [
-                "binds[0].node_name: ['n1'] is no text",
-                "binds[0].is_backfill: 1 is neither True nor False",
+                "binds[0].node_name: expected a text, got ['n1']",
+                "binds[0].is_backfill: expected True or False, got 1",
             ],
         ),
         (
@@ -297,30 +300,39 @@ def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong
                 ]
             },
             [
-                "evictions[0].task_uid: 5 is no text",
-                "evictions[0].node_name: None is no text",
-                "evictions[0].action: 5 is no text",
-                "evictions[0].for_task_uid: [] is no text",
+                "evictions[0].task_uid: expected a text, got 5",
+                "evictions[0].node_name: expected a text, got None",
+                "evictions[0].action: expected a text, got 5",
+                "evictions[0].for_task_uid: expected a text, got []",
             ],
         ),
         (
             {"reserved": [evolve(PROMISE, task_uid=["a"]), evolve(PROMISE, node_name={})]},
-            ["reserved[0].task_uid: ['a'] is no text", "reserved[1].node_name: {} is no text"],
+            [
+                "reserved[0].task_uid: expected a text, got ['a']",
+                ("reserved[1].node_name: expected a text, got {}"),
+            ],
         ),
-        ({"reserved": [PROMISE], "tasks": None}, ["tasks: None is no mapping; use a dict"]),
+        (
+            {"reserved": [PROMISE], "tasks": None},
+            [("tasks: expected a mapping such as a dict, got None")],
+        ),
         (
             {"reserved": [PROMISE], "tasks": {"a": "Allocated", 5: "x"}},
             [
-                "tasks['a']: 'Allocated' is no TaskOutcome",
-                "tasks[5]: 5 is no UID; a UID is a text",
-                "tasks[5]: 'x' is no TaskOutcome",
+                "tasks['a']: expected a TaskOutcome, got 'Allocated'",
+                "tasks[5]: expected a UID (a text), got 5",
+                "tasks[5]: expected a TaskOutcome, got 'x'",
             ],
         ),
         (
             {"tasks": {"a": TaskOutcome(status="Allocated", node_name=["n1"])}},  # type: ignore[arg-type]
             [
-                "tasks['a'].status: 'Allocated' is no TaskStatus; use TaskStatus.ALLOCATED",
-                "tasks['a'].node_name: ['n1'] is no text",
+                (
+                    "tasks['a'].status: expected a TaskStatus, got 'Allocated'; use "
+                    "TaskStatus.ALLOCATED"
+                ),
+                "tasks['a'].node_name: expected a text, got ['n1']",
             ],
         ),
     ],
@@ -340,7 +352,7 @@ def test_what_depends_on_decisions_that_cannot_be_read_is_not_told() -> None:
     result = CycleResult(binds=[unreadable])
     said = faults_of(result, not_started=["a"], succeeded=["ghost"], nodes=[])
     assert said == [
-        "result.binds[0]: ('a', 'n1') is no Bind",
+        "result.binds[0]: expected a Bind, got ('a', 'n1')",
         "succeeded['ghost']: there is no such task",
     ]
 
@@ -369,8 +381,8 @@ def test_an_eviction_for_a_task_that_is_not_there_is_of_another_snapshot() -> No
     tasks = task("a"), task("b", RUNNING, "n1"), task("c", RUNNING, "n1")
     assert faults_of(result, *tasks) == [
         (
-            "result.evictions['c'].for_task_uid: 'ghost' is no task of a job; "
-            "the result is of another snapshot"
+            "result.evictions['c'].for_task_uid: expected a task of a job, got 'ghost'; the "
+            "result is of another snapshot"
         )
     ]
 
@@ -434,12 +446,18 @@ def test_what_reservations_to_keep_is_given_is_checked_all_at_once() -> None:
     with pytest.raises(EventError) as caught:
         reservations_to_keep(wrong, wrong, nodes=[wrong])
     assert [str(fault) for fault in caught.value.faults] == [
-        "snapshot: None is no Snapshot",
-        "result: None is no CycleResult",
-        "nodes[0]: None is no NodeInfo",
+        "snapshot: expected a Snapshot, got None",
+        "result: expected a CycleResult, got None",
+        "nodes[0]: expected a NodeInfo, got None",
     ]
     broken = NodeInfo(name="n1", labels=wrong)
-    with pytest.raises(SnapshotError, match=r"^nodes\['n1'\].labels: None is no mapping"):
+    with pytest.raises(
+        SnapshotError,
+        match=(
+            r"^nodes\['n1'\].labels: expected a mapping such as a dict, got "
+            r"None"
+        ),
+    ):
         reservations_to_keep(
             CycleResult(reserved=[PROMISE]), snapshot_of(task("a")), nodes=[broken]
         )

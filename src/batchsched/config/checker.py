@@ -109,7 +109,8 @@ class _Check:
             self._registry, self._names_too = registry, names_too
         else:
             message = (
-                f"{shown(registry)} is no Registry; leave it out, or extend default_registry()"
+                f"expected a Registry, got {shown(registry)}; leave it out, or extend "
+                "default_registry()"
             )
             self.refuse("registry", message)
             # What is wrong whatever may be named can be told all the same.
@@ -165,20 +166,20 @@ class _Check:
 
     def _is_name(self, path: str, name: object) -> bool:
         if not is_text(name):
-            self.refuse(f"{path}.name", f"{shown(name)} is no name; a name is a text")
+            self.refuse(f"{path}.name", f"expected a name (a text), got {shown(name)}")
         return is_text(name)
 
     def _flags(self, path: str, flags: object) -> None:
         if not is_mapping(flags):
-            self.refuse(f"{path}.flags", f"{shown(flags)} is no mapping; use a dict")
+            self.refuse(f"{path}.flags", f"expected a mapping such as a dict, got {shown(flags)}")
             return
         for flag, is_on in flags.items():
             if not is_text(flag):
-                self.refuse(f"{path}.flags[{shown(flag)}]", "is no flag; the name of one is a text")
+                self.refuse(f"{path}.flags[{shown(flag)}]", "expected a text as the name of a flag")
             elif flag not in ENABLE_FLAGS:
                 self.refuse(f"{path}.{flag}", unknown_flag(flag, ENABLE_FLAGS))
             elif not isinstance(is_on, bool):
-                self.refuse(f"{path}.{flag}", f"{shown(is_on)} is neither true nor false")
+                self.refuse(f"{path}.{flag}", f"expected true or false, got {shown(is_on)}")
 
     def _arguments(
         self,
@@ -190,7 +191,7 @@ class _Check:
         below = f"{path}.arguments"
         given = option.arguments
         if not is_mapping(option.arguments):
-            self.refuse(below, f"{shown(given)} is no mapping; use a dict")
+            self.refuse(below, f"expected a mapping such as a dict, got {shown(given)}")
             return
         if factory is None:
             return

@@ -146,7 +146,7 @@ class ConfigReader:
                 continue
             truth = as_boolean(value)
             if truth is None:
-                self._fault(f"{path}.{key}", f"{shown(value)} is neither true nor false")
+                self._fault(f"{path}.{key}", f"expected true or false, got {shown(value)}")
             else:
                 flags[key] = truth
         name = self._name(path, content)
@@ -158,7 +158,8 @@ class ConfigReader:
         if isinstance(name, str) and name.strip():
             return name.strip()
         self._fault(
-            f"{path}.name", f"{shown(name)} is no name" if "name" in content else "is missing"
+            f"{path}.name",
+            f"expected a name, got {shown(name)}" if "name" in content else "is missing",
         )
         return None
 
@@ -171,7 +172,7 @@ class ConfigReader:
                 # It may be an argument that is left out anyway; if not, who asks for it tells.
                 arguments[name] = cast("ArgumentValue", value)
             else:
-                message = f"{shown(value)} is no text, number or truth value"
+                message = f"expected a text, a number or a truth value, got {shown(value)}"
                 self._fault(f"{path}[{shown(name)}]", message)
         return arguments
 
@@ -179,13 +180,13 @@ class ConfigReader:
         if isinstance(given, Mapping):
             content = cast("Mapping[object, object]", given)
             return {key if is_text(key) else shown(key): item for key, item in content.items()}
-        self._fault(path, f"{shown(given)} is no mapping")
+        self._fault(path, f"expected a mapping, got {shown(given)}")
         return {}
 
     def _list(self, path: str, given: object) -> Sequence[object]:
         if isinstance(given, Sequence) and not isinstance(given, str | bytes):
             return list(cast("Sequence[object]", given))
-        self._fault(path, f"{shown(given)} is no list")
+        self._fault(path, f"expected a list, got {shown(given)}")
         return []
 
     def _check_keys(self, path: str, content: Mapping[str, object], known: tuple[str, ...]) -> None:

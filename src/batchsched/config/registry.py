@@ -91,7 +91,9 @@ class Registry:
     @staticmethod
     def _check(what: str, name: str, factory: FactoryT, taken: dict[str, FactoryT]) -> None:
         if not _is_name(name):
-            raise RegistryError(f"{shown(name)} is no name for {what}; use a text without commas")
+            raise RegistryError(
+                f"expected a name for {what}, got {shown(name)}; use a text without commas"
+            )
         if name in taken:
             raise RegistryError(f"{what} {name!r} is registered already; choose another name")
         if not callable(factory):

@@ -137,12 +137,12 @@ def frozen_map(content: Mapping[K, V], /) -> FrozenMap[K, V]:
     >>> frozen_map(None)
     Traceback (most recent call last):
     ...
-    TypeError: None is no mapping; use a dict
+    TypeError: expected a mapping such as a dict, got None
 
     """
     kept = kept_map(content)
     if not isinstance(kept, FrozenMap):
-        raise TypeError(f"{content!r} is no mapping; use a dict")
+        raise TypeError(f"expected a mapping such as a dict, got {content!r}")
     return kept
 
 

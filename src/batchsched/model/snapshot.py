@@ -61,7 +61,7 @@ class Snapshot:
     Traceback (most recent call last):
     ...
     batchsched.errors.SnapshotError: nodes['n1'].allocatable.milli_cpu: -1 is negative
-    queues['q'].weight: -1 is no weight; a weight is an integer, 0 or more
+    queues['q'].weight: expected a weight (an integer, 0 or more), got -1
 
     """
 

@@ -90,7 +90,7 @@ class Evaluator:
         try:
             normalised = score.weight * score.normalise(raw, lowest, highest)
             if not isfinite(normalised):
-                raise ValueError(f"{normalised!r} is no finite number")
+                raise ValueError(f"expected a finite number, got {normalised!r}")
             return normalised
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error

@@ -53,7 +53,7 @@ known: strategy, weight"]
         number = self.number(name, default=default, minimum=minimum, maximum=maximum)
         if number == int(number):
             return int(number)
-        self._fault(name, f"{shown(self._given[name])} is no integer")
+        self._fault(name, f"expected an integer, got {shown(self._given[name])}")
         return default
 
     def number(
@@ -71,7 +71,7 @@ known: strategy, weight"]
         value = self._given[name]
         number = _number(value)
         if number is None:
-            self._fault(name, f"{shown(value)} is no number")
+            self._fault(name, f"expected a number, got {shown(value)}")
         elif minimum is not None and number < minimum:
             self._fault(name, f"{shown(value)} is less than {minimum}")
         elif maximum is not None and number > maximum:
@@ -97,7 +97,7 @@ known: strategy, weight"]
         value = self._given[name]
         truth = as_boolean(value)
         if truth is None:
-            self._fault(name, f"{shown(value)} is neither true nor false")
+            self._fault(name, f"expected true or false, got {shown(value)}")
             return default
         return truth
 
@@ -106,7 +106,7 @@ known: strategy, weight"]
         self._asked.add(name)
         value = self._given.get(name, default)
         if not isinstance(value, str):
-            self._fault(name, f"{shown(value)} is no text")
+            self._fault(name, f"expected a text, got {shown(value)}")
             return default
         return value
 
@@ -152,7 +152,7 @@ known: strategy, weight"]
             if name in self._asked:
                 continue
             if not is_text(name):
-                unknown.append(Fault(self._at(name), "is no name of an argument; use a text"))
+                unknown.append(Fault(self._at(name), "expected a text as the name of an argument"))
                 continue
             close = get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ";"

@@ -41,7 +41,7 @@ def listed(
     items: list[ItemT] = []
     for item in given:
         if not isinstance(item, kind):
-            raise PluginError(name, point, f"{item!r} is no {kind.__name__}")
+            raise PluginError(name, point, f"expected a {kind.__name__}, got {item!r}")
         items.append(item)
     return items
 
@@ -72,7 +72,9 @@ def combine_votes(
             elif vote is False or vote is Vote.REJECT:
                 return False
             elif vote is not Vote.ABSTAIN:
-                raise PluginError(name, point, f"{vote!r} is no Vote; answer a Vote or a bool")
+                raise PluginError(
+                    name, point, (f"expected a Vote, got {vote!r}; answer a Vote or a bool")
+                )
         if permitted:
             return True
     return True
@@ -113,4 +115,6 @@ def without_need(
 def expect_unfit(name: str, refusal: object) -> None:
     """Raise unless a refusal is what it should be."""
     if not isinstance(refusal, Unfit):
-        raise PluginError(name, "allocatable", f"{refusal!r} is no Unfit; answer one, or None")
+        raise PluginError(
+            name, "allocatable", (f"expected an Unfit, got {refusal!r}; answer one, or None")
+        )

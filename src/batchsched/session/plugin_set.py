@@ -556,7 +556,7 @@ class PluginSet:
             try:
                 answer = function(task, node)
                 if not isfinite(0.0 + answer):
-                    raise ValueError(f"{answer!r} is no finite number")
+                    raise ValueError(f"expected a finite number, got {answer!r}")
                 total += answer
             except Exception as error:
                 raise plugin_error(name, "node_order_on_resource", error) from error
@@ -592,7 +592,7 @@ class PluginSet:
 
 def _expect_condition(name: str, point: str, condition: object) -> None:
     if not isinstance(condition, JobCondition):
-        raise PluginError(name, point, f"{condition!r} is no JobCondition")
+        raise PluginError(name, point, f"expected a JobCondition, got {condition!r}")
 
 
 def _sound_weight(name: str, score: NodeScore) -> float:

@@ -342,7 +342,7 @@ class Session:
         try:
             return self.ledger.node_named[name]
         except KeyError:
-            raise UnknownNameError(f"{name!r} is no node of this snapshot") from None
+            raise UnknownNameError(f"there is no node {name!r} in this snapshot") from None
 
     # What plugins say
 

@@ -189,7 +189,9 @@ def configs(
     each: Iterable[object] = [given] if is_text(given) else extra_plugins
     for position, plugin in enumerate(each):
         if not isinstance(plugin, PluginOption):
-            asked.refuse(f"extra_plugins[{position}]", f"{shown(plugin)} is no PluginOption")
+            asked.refuse(
+                f"extra_plugins[{position}]", (f"expected a PluginOption, got {shown(plugin)}")
+            )
     asked.check()
     sequences = _sequences(tuple(dict.fromkeys(allowed)))
 

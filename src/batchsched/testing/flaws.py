@@ -52,12 +52,12 @@ class Flaw:
 
 _RESOURCE_FLAWS: tuple[tuple[Resource, str, str], ...] = (
     (Resource(milli_cpu=-1), "milli_cpu", "-1 is negative"),
-    (Resource(memory=inf), "memory", "inf is not a finite number"),
+    (Resource(memory=inf), "memory", "expected a finite number, got inf"),
     (Resource(scalars={"example.com/gpu": -2}), "scalars['example.com/gpu']", "-2 is negative"),
     (
         Resource(scalars={"cpu": 1}),
         "scalars['cpu']",
-        "is no name for a scalar; cpu and memory have their own",
+        "expected another name of a scalar; cpu and memory have fields of their own",
     ),
 )
 
@@ -69,18 +69,18 @@ NODE_FLAWS = (
     Flaw(
         {"max_tasks": -1},
         "max_tasks",
-        "-1 is no number of tasks; use an integer, 0 or more, or None",
+        "expected a number of tasks (an integer, 0 or more, or None), got -1",
     ),
     Flaw({"taints": (Taint(key="", effect=TaintEffect.NO_SCHEDULE),)}, "taints[0].key", "is empty"),
     Flaw({"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"),
-    Flaw({"unschedulable": 1}, "unschedulable", "1 is neither True nor False"),
+    Flaw({"unschedulable": 1}, "unschedulable", "expected True or False, got 1"),
 )
 
 QUEUE_FLAWS = (
-    Flaw({"weight": -1}, "weight", "-1 is no weight; a weight is an integer, 0 or more"),
-    Flaw({"weight": 1.5}, "weight", "1.5 is no weight; a weight is an integer, 0 or more"),
-    Flaw({"priority": "high"}, "priority", "'high' is no priority; a priority is an integer"),
-    Flaw({"parent": "nobody"}, "parent", "'nobody' is no queue of this snapshot"),
+    Flaw({"weight": -1}, "weight", "expected a weight (an integer, 0 or more), got -1"),
+    Flaw({"weight": 1.5}, "weight", "expected a weight (an integer, 0 or more), got 1.5"),
+    Flaw({"priority": "high"}, "priority", "expected a priority (an integer), got 'high'"),
+    Flaw({"parent": "nobody"}, "parent", "there is no queue 'nobody' in this snapshot"),
     *(
         Flaw({"guarantee": resource}, f"guarantee.{below}", message)
         for resource, below, message in _RESOURCE_FLAWS
@@ -94,7 +94,7 @@ QUEUE_FLAWS = (
     Flaw(
         {"creation_time": inf},
         "creation_time",
-        "inf is no time; a time is a finite number of seconds",
+        "expected a time (a finite number of seconds), got inf",
     ),
 )
 
@@ -104,20 +104,20 @@ JOB_FLAWS = (
     Flaw(
         {"min_available": -1},
         "min_available",
-        "-1 is no number of tasks; use an integer, 0 or more",
+        "expected a number of tasks (an integer, 0 or more), got -1",
     ),
     Flaw({"queue": ""}, "queue", "is empty"),
-    Flaw({"priority": 0.5}, "priority", "0.5 is no priority; a priority is an integer"),
+    Flaw({"priority": 0.5}, "priority", "expected a priority (an integer), got 0.5"),
     Flaw(
         {"creation_time": "now"},
         "creation_time",
-        "'now' is no time; a time is a finite number of seconds",
+        "expected a time (a finite number of seconds), got 'now'",
     ),
     Flaw({"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"),
-    Flaw({"user": None}, "user", "None is no text"),
+    Flaw({"user": None}, "user", "expected a text, got None"),
     Flaw({"estimate": -1}, "estimate", f"{_A_DURATION}, got -1"),
     Flaw({"max_wait": "1h"}, "max_wait", f"{_A_DURATION}, got '1h'"),
-    Flaw({"deadline": inf}, "deadline", "inf is no time; a time is a finite number of seconds"),
+    Flaw({"deadline": inf}, "deadline", "expected a time (a finite number of seconds), got inf"),
     Flaw(
         {"depends_on": ("default/j9",)},
         "depends_on[0]",
@@ -148,14 +148,14 @@ TASK_FLAWS = (
         "Resource(milli_cpu=1, memory=0) is less than resreq, Resource(milli_cpu=2, memory=0)",
     ),
     Flaw({"name": ""}, "name", "is empty"),
-    Flaw({"priority": "high"}, "priority", "'high' is no priority; a priority is an integer"),
-    Flaw({"is_backfill": None}, "is_backfill", "None is neither True nor False"),
+    Flaw({"priority": "high"}, "priority", "expected a priority (an integer), got 'high'"),
+    Flaw({"is_backfill": None}, "is_backfill", "expected True or False, got None"),
     Flaw({"estimate": inf}, "estimate", f"{_A_DURATION}, got inf"),
     Flaw({"attained_service": -5}, "attained_service", f"{_A_DURATION}, got -5"),
     Flaw(
         {"start_time": "noon"},
         "start_time",
-        "'noon' is no time; a time is a finite number of seconds",
+        "expected a time (a finite number of seconds), got 'noon'",
     ),
     Flaw(
         {"status": TaskStatus.RUNNING, "node_name": None},
@@ -165,7 +165,7 @@ TASK_FLAWS = (
     Flaw(
         {"status": TaskStatus.RUNNING, "node_name": "nowhere"},
         "node_name",
-        "'nowhere' is no node of this snapshot",
+        "there is no node 'nowhere' in this snapshot",
     ),
     Flaw(
         {**_PENDING, "node_name": "n1"},
@@ -195,17 +195,17 @@ TASK_FLAWS = (
     Flaw(
         {**_PENDING, "status": "Pending"},
         "status",
-        "'Pending' is no TaskStatus; use TaskStatus.PENDING",
+        "expected a TaskStatus, got 'Pending'; use TaskStatus.PENDING",
     ),
     Flaw(
         {"host_ports": (HostPort(port=0),)},
         "host_ports[0].port",
-        "0 is no port; a port is an integer in 1..65535",
+        "expected a port (an integer in 1..65535), got 0",
     ),
     Flaw(
         {"host_ports": (HostPort(port=80, protocol="HTTP"),)},
         "host_ports[0].protocol",
-        "'HTTP' is no protocol; it is one of TCP, UDP, SCTP",
+        "expected a protocol, got 'HTTP'; it is one of TCP, UDP, SCTP",
     ),
     Flaw(
         {"tolerations": (Toleration(value="red"),)},
@@ -235,7 +235,7 @@ TASK_FLAWS = (
     Flaw(
         {"node_affinity": _field(_ONE)},
         "node_affinity.required[0].match_fields[0].key",
-        "'zone' is no field of a node; metadata.name is",
+        "expected metadata.name, the only field of nodes that is known, got 'zone'",
     ),
     Flaw(
         {
@@ -244,11 +244,11 @@ TASK_FLAWS = (
             )
         },
         "node_affinity.preferred[0].weight",
-        "101 is no weight; a weight is an integer in 1..100",
+        "expected a weight (an integer in 1..100), got 101",
     ),
     Flaw(
         {"pod_affinity": PodAffinity(required=(PodAffinityTerm(topology_key=""),))},
         "pod_affinity.required[0].topology_key",
-        "'' is no topology key; it is a node label such as zone",
+        "expected a topology key, got ''; it is a node label such as zone",
     ),
 )

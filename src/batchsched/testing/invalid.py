@@ -46,12 +46,12 @@ class InvalidSnapshot:
     """What a snapshot cannot be made of, and the one fault that must be found.
 
     >>> from batchsched import Queue, Fault
-    >>> fault = Fault("queues['q'].weight", "-1 is no weight; a weight is an integer, 0 or more")
+    >>> fault = Fault("queues['q'].weight", "expected a weight (an integer, 0 or more), got -1")
     >>> InvalidSnapshot(queues=[Queue(name="q", weight=-1)], fault=fault).build()
     Traceback (most recent call last):
     ...
-    batchsched.errors.SnapshotError: queues['q'].weight: -1 is no weight; a weight is an integer, \
-0 or more
+    batchsched.errors.SnapshotError: queues['q'].weight: expected a weight (an integer, 0 or \
+more), got -1
     """
 
     nodes: tuple[NodeInfo, ...] = field(default=(), converter=_nodes)
@@ -185,7 +185,7 @@ def _reserved_without_a_job(snapshot: Snapshot, _pick: int) -> InvalidSnapshot:
 
 
 def _no_time(snapshot: Snapshot, _pick: int) -> InvalidSnapshot:
-    fault = Fault("now", "inf is no time; a time is a finite number of seconds")
+    fault = Fault("now", "expected a time (a finite number of seconds), got inf")
     return evolve(_parts(snapshot, fault), now=inf)
 
 

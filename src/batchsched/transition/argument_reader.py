@@ -46,10 +46,10 @@ class ArgumentReader:
             self.refuse(name, f"{shown(given)} is one text; use [{shown(given)}]")
             return ()
         if not isinstance(given, Iterable):
-            self.refuse(name, f"{shown(given)} is no collection; use a list")
+            self.refuse(name, f"expected a collection, got {shown(given)}; use a list")
             return ()
         items = cast("Iterable[object]", given)
-        return self._sound(name, items, str, "UID; a UID is a text", lambda _uid: ())
+        return self._sound(name, items, str, "UID (a text)", lambda _uid: ())
 
     def each(
         self,
@@ -60,7 +60,9 @@ class ArgumentReader:
     ) -> tuple[T, ...]:
         """Return those of the items that are of a kind and have no problems."""
         if is_text(given) or is_mapping(given) or not isinstance(given, Iterable):
-            self.refuse(name, f"{shown(given)} is no collection of {kind.__name__}; use a list")
+            self.refuse(
+                name, (f"expected a collection of {kind.__name__}, got {shown(given)}; use a list")
+            )
             return ()
         return self._sound(name, cast("Iterable[object]", given), kind, kind.__name__, problems)
 
@@ -77,7 +79,7 @@ class ArgumentReader:
         """Return the snapshot, or None if it is none."""
         if is_of(snapshot, Snapshot):
             return snapshot
-        self.refuse("snapshot", f"{shown(snapshot)} is no Snapshot")
+        self.refuse("snapshot", f"expected a Snapshot, got {shown(snapshot)}")
         return None
 
     def check_now(self, now: float, *, before: float | None) -> None:
@@ -103,7 +105,7 @@ class ArgumentReader:
         sound: list[T] = []
         for position, item in enumerate(given):
             if not is_of(item, kind):
-                self.refuse(f"{name}[{position}]", f"{shown(item)} is no {what}")
+                self.refuse(f"{name}[{position}]", f"expected a {what}, got {shown(item)}")
                 continue
             is_sound = True
             for path, message in problems(item):

@@ -33,7 +33,7 @@ def read_result(given: ArgumentReader, result: object) -> CycleResult | None:
     What no snapshot follows from, such as reasons, is left out and may be anything.
     """
     if not is_of(result, CycleResult):
-        given.refuse("result", f"{shown(result)} is no CycleResult")
+        given.refuse("result", f"expected a CycleResult, got {shown(result)}")
         return None
     return CycleResult(
         binds=given.each("result.binds", result.binds, Bind, _bind_problems),
@@ -76,7 +76,7 @@ def check_claimants(given: ArgumentReader, result: CycleResult, snapshot: Snapsh
     for eviction in result.evictions:
         if eviction.for_task_uid in unknown:
             path = f"result.evictions[{eviction.task_uid!r}].for_task_uid"
-            message = f"{eviction.for_task_uid!r} is no task of a job"
+            message = f"expected a task of a job, got {eviction.for_task_uid!r}"
             given.refuse(path, f"{message}; the result is of another snapshot")
 
 
@@ -102,12 +102,14 @@ def _sound_outcomes(given: ArgumentReader, result: CycleResult) -> Mapping[str, 
     """Return what became of tasks, or nothing if any of it cannot be read."""
     outcomes: object = result.tasks
     if not is_mapping(outcomes):
-        given.refuse("result.tasks", f"{shown(outcomes)} is no mapping; use a dict")
+        given.refuse("result.tasks", f"expected a mapping such as a dict, got {shown(outcomes)}")
         return {}
     before = len(given.faults)
     for uid, outcome in outcomes.items():
         if not is_text(uid):
-            given.refuse(f"result.tasks[{shown(uid)}]", f"{shown(uid)} is no UID; a UID is a text")
+            given.refuse(
+                f"result.tasks[{shown(uid)}]", (f"expected a UID (a text), got {shown(uid)}")
+            )
         for path, message in _outcome_problems(outcome):
             given.refuse(join_path(f"result.tasks[{shown(uid)}]", path), message)
     return result.tasks if len(given.faults) == before else {}
@@ -124,7 +126,7 @@ def _outcome_problems(outcome: object) -> Iterable[tuple[str, str]]:
 
 def _all_outcome_problems(outcome: object) -> Problems:
     if not is_of(outcome, TaskOutcome):
-        yield "", f"{shown(outcome)} is no TaskOutcome"
+        yield "", f"expected a TaskOutcome, got {shown(outcome)}"
         return
     yield from member_problems("status", outcome.status, TaskStatus)
     if outcome.node_name is not None:

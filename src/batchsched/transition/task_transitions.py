@@ -261,7 +261,9 @@ class TaskTransitions:
         if after is None:
             return None
         if not is_of(after, TaskInfo):
-            message = f"{shown(after)} is no TaskInfo, which comes in the place of the task"
+            message = (
+                f"expected a TaskInfo, which comes in the place of the task, got {shown(after)}"
+            )
         elif after.node_name is not None:
             message = f"it is on {shown(after.node_name)}; what comes new is on no node, see as_new"
         elif after.status in _ON_A_NODE:

@@ -225,11 +225,11 @@ def test_jobs_beyond_their_minimum_start_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"depth": "some"}, "'some' is no number"),
+        ({"depth": "some"}, "expected a number, got 'some'"),
         ({"depth": -1}, "-1 is less than 0"),
         ({"window": -1}, "-1 is less than 0"),
         ({"maxJobs": 0}, "0 is less than 1"),
-        ({"keep": 3}, "3 is neither true nor false"),
+        ({"keep": 3}, "expected true or false, got 3"),
     ],
 )
 def test_wrong_arguments_are_told(arguments: dict[str, Any], message: str) -> None:

@@ -285,7 +285,11 @@ class TestFaults:
                 [],
                 "jobs['team/j'].tasks['t1'].node_affinity: expected an object, got []",
             ),
-            ("queues.0.weight", -1, "queues['q'].weight: -1 is no weight"),
+            (
+                "queues.0.weight",
+                -1,
+                "queues['q'].weight: expected a weight (an integer, 0 or more), got -1",
+            ),
             ("jobs.0.tasks.1.node_name", "n9", "jobs['team/j'].tasks['t2'].node_name: "),
             ("queues.0.colour", "red", "queues['q'].colour: unknown field of Queue; "),
         ],

@@ -56,7 +56,7 @@ def constraint_problems(task: TaskInfo, /) -> Problems:
 def taint_problems(taint: object, /) -> Problems:
     """Yield what is wrong with a taint: path below the taint, message."""
     if not isinstance(taint, Taint):
-        yield "", f"{shown(taint)} is no Taint"
+        yield "", f"expected a Taint, got {shown(taint)}"
         return
     yield from text_problems("key", taint.key)
     yield from text_problems("value", taint.value, may_be_empty=True)
@@ -65,7 +65,7 @@ def taint_problems(taint: object, /) -> Problems:
 
 def _toleration_problems(toleration: object) -> Problems:
     if not isinstance(toleration, Toleration):
-        yield "", f"{shown(toleration)} is no Toleration"
+        yield "", f"expected a Toleration, got {shown(toleration)}"
         return
     yield from text_problems("key", toleration.key, may_be_empty=True)
     yield from member_problems("operator", toleration.operator, TolerationOperator)
@@ -82,26 +82,34 @@ def _toleration_problems(toleration: object) -> Problems:
 
 def _port_problems(port: object) -> Problems:
     if not isinstance(port, HostPort):
-        yield "", f"{shown(port)} is no HostPort"
+        yield "", f"expected a HostPort, got {shown(port)}"
         return
     if not is_integer(port.port) or not 1 <= port.port <= _LARGEST_PORT:
-        yield "port", f"{shown(port.port)} is no port; a port is an integer in 1..{_LARGEST_PORT}"
+        yield (
+            "port",
+            (f"expected a port (an integer in 1..{_LARGEST_PORT}), got {shown(port.port)}"),
+        )
     if not is_text(port.protocol) or port.protocol not in _PROTOCOLS:
-        message = f"{shown(port.protocol)} is no protocol; it is one of {', '.join(_PROTOCOLS)}"
+        message = (
+            f"expected a protocol, got {shown(port.protocol)}; it is one of {', '.join(_PROTOCOLS)}"
+        )
         yield "protocol", message
     if not is_text(port.address) or not port.address:
-        yield "address", f"{shown(port.address)} is no address; 0.0.0.0 is every address"
+        yield (
+            "address",
+            (f"expected an address, got {shown(port.address)}; 0.0.0.0 is every address"),
+        )
 
 
 def _weight_problems(weight: object) -> Problems:
     if not is_integer(weight) or not 1 <= weight <= _LARGEST_WEIGHT:
-        message = f"{shown(weight)} is no weight; a weight is an integer in 1..{_LARGEST_WEIGHT}"
+        message = f"expected a weight (an integer in 1..{_LARGEST_WEIGHT}), got {shown(weight)}"
         yield "weight", message
 
 
 def _requirement_problems(requirement: object) -> Problems:
     if not isinstance(requirement, Requirement):
-        yield "", f"{shown(requirement)} is no Requirement"
+        yield "", f"expected a Requirement, got {shown(requirement)}"
         return
     yield from text_problems("key", requirement.key)
     problems = [
@@ -138,7 +146,13 @@ def _on_field_problems(requirement: object) -> Problems:
     if not isinstance(requirement, Requirement) or not is_text(requirement.key):
         return
     if requirement.key and requirement.key != "metadata.name":
-        yield "key", f"{shown(requirement.key)} is no field of a node; metadata.name is"
+        yield (
+            "key",
+            (
+                "expected metadata.name, the only field of nodes that is known, got "
+                f"{shown(requirement.key)}"
+            ),
+        )
 
 
 def _on_task_problems(requirement: object) -> Problems:
@@ -152,7 +166,7 @@ def _on_task_problems(requirement: object) -> Problems:
 
 def _node_term_problems(term: object) -> Problems:
     if not isinstance(term, NodeSelectorTerm):
-        yield "", f"{shown(term)} is no NodeSelectorTerm"
+        yield "", f"expected a NodeSelectorTerm, got {shown(term)}"
         return
     yield from each_problems(
         "match_expressions", term.match_expressions, "Requirement", _requirement_problems
@@ -162,7 +176,7 @@ def _node_term_problems(term: object) -> Problems:
 
 def _preferred_node_problems(preferred: object) -> Problems:
     if not isinstance(preferred, PreferredNodeTerm):
-        yield "", f"{shown(preferred)} is no PreferredNodeTerm"
+        yield "", f"expected a PreferredNodeTerm, got {shown(preferred)}"
         return
     yield from _weight_problems(preferred.weight)
     yield from under("term", _node_term_problems(preferred.term))
@@ -170,7 +184,7 @@ def _preferred_node_problems(preferred: object) -> Problems:
 
 def _node_affinity_problems(affinity: object) -> Problems:
     if not isinstance(affinity, NodeAffinity):
-        yield "", f"{shown(affinity)} is no NodeAffinity"
+        yield "", f"expected a NodeAffinity, got {shown(affinity)}"
         return
     if affinity.required is not None:
         yield from each_problems(
@@ -183,7 +197,7 @@ def _node_affinity_problems(affinity: object) -> Problems:
 
 def _selector_problems(selector: object) -> Problems:
     if not isinstance(selector, LabelSelector):
-        yield "", f"{shown(selector)} is no LabelSelector"
+        yield "", f"expected a LabelSelector, got {shown(selector)}"
         return
     yield from text_map_problems("match_labels", selector.match_labels)
     yield from each_problems(
@@ -197,10 +211,13 @@ def _namespace_problems(namespace: object) -> Problems:
 
 def _pod_term_problems(term: object) -> Problems:
     if not isinstance(term, PodAffinityTerm):
-        yield "", f"{shown(term)} is no PodAffinityTerm"
+        yield "", f"expected a PodAffinityTerm, got {shown(term)}"
         return
     if not is_text(term.topology_key) or not term.topology_key:
-        message = f"{shown(term.topology_key)} is no topology key; it is a node label such as zone"
+        message = (
+            f"expected a topology key, got {shown(term.topology_key)}; it is a node "
+            "label such as zone"
+        )
         yield "topology_key", message
     yield from each_problems("namespaces", term.namespaces, "texts", _namespace_problems)
     if term.selector is not None:
@@ -209,7 +226,7 @@ def _pod_term_problems(term: object) -> Problems:
 
 def _preferred_pod_problems(preferred: object) -> Problems:
     if not isinstance(preferred, WeightedPodTerm):
-        yield "", f"{shown(preferred)} is no WeightedPodTerm"
+        yield "", f"expected a WeightedPodTerm, got {shown(preferred)}"
         return
     yield from _weight_problems(preferred.weight)
     yield from under("term", _pod_term_problems(preferred.term))
@@ -217,7 +234,7 @@ def _preferred_pod_problems(preferred: object) -> Problems:
 
 def _pod_affinity_problems(affinity: object) -> Problems:
     if not isinstance(affinity, PodAffinity):
-        yield "", f"{shown(affinity)} is no PodAffinity"
+        yield "", f"expected a PodAffinity, got {shown(affinity)}"
         return
     yield from each_problems("required", affinity.required, "PodAffinityTerm", _pod_term_problems)
     yield from each_problems(

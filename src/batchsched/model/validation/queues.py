@@ -35,14 +35,12 @@ _CPU, _MEMORY = "milli_cpu", "memory"
 def queue_problems(queue: Queue, /) -> Problems:
     """Yield all that is wrong with a queue by itself."""
     yield from text_problems("name", queue.name)
-    what = "weight; a weight is an integer, 0 or more"
+    what = "a weight (an integer, 0 or more)"
     yield from integer_problems("weight", queue.weight, what, least=0)
     yield from time_problems("creation_time", queue.creation_time)
     if queue.parent is not None:
         yield from text_problems("parent", queue.parent)
-    yield from integer_problems(
-        "priority", queue.priority, "priority; a priority is an integer", least=None
-    )
+    yield from integer_problems("priority", queue.priority, "a priority (an integer)", least=None)
     guarantee = list(resource_problems(queue.guarantee))
     yield from under("guarantee", iter(guarantee))
     deserved: object = queue.deserved
@@ -51,8 +49,7 @@ def queue_problems(queue: Queue, /) -> Problems:
     elif isinstance(deserved, Resource):
         yield from under("deserved", resource_problems(deserved))
     elif deserved is not None:
-        message = "is neither a Resource nor a ResourceLimit, nor None"
-        yield "deserved", f"{shown(deserved)} {message}"
+        yield "deserved", f"expected a Resource, a ResourceLimit or None, got {shown(deserved)}"
     limit = list(_limit_problems(queue.limit))
     yield from under("limit", iter(limit))
     if not guarantee and not limit and queue.limit is not None:
@@ -72,7 +69,7 @@ def _limit_problems(limit: object) -> Problems:
         yield "", f"{shown(limit)} {message}"
         return
     if not isinstance(limit, ResourceLimit):
-        yield "", f"{shown(limit)} is no ResourceLimit"
+        yield "", f"expected a ResourceLimit, got {shown(limit)}"
         return
     if limit.milli_cpu is not None:
         yield from amount_problems(_CPU, limit.milli_cpu)
@@ -96,7 +93,7 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
     named = {queue.name: queue for queue in queues if is_text(queue.name)}
     for name, queue in named.items():
         if is_text(queue.parent) and queue.parent and queue.parent not in named:
-            message = f"{queue.parent!r} is no queue of this snapshot"
+            message = f"there is no queue {queue.parent!r} in this snapshot"
             yield Fault(f"queues[{name!r}].parent", message)
     in_cycles: set[str] = set()
     for cycle in _cycles(named):

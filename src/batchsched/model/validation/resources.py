@@ -69,7 +69,7 @@ def is_sound_resource(resource: object, /) -> bool:
 def resource_problems(resource: object, /) -> Problems:
     """Yield what is wrong with a resource by itself."""
     if not isinstance(resource, Resource):
-        yield "", f"{shown(resource)} is no Resource"
+        yield "", f"expected a Resource, got {shown(resource)}"
         return
     yield from amount_problems("milli_cpu", resource.milli_cpu)
     yield from amount_problems("memory", resource.memory)
@@ -90,9 +90,9 @@ def request_problems(resreq: Resource, init_resreq: Resource | None, /) -> Probl
 def scoring_problems(scoring: object, /) -> Problems:
     """Yield what is wrong with what a task counts in scores."""
     if not isinstance(scoring, ScoringRequest):
-        yield "", f"{shown(scoring)} is no ScoringRequest"
+        yield "", f"expected a ScoringRequest, got {shown(scoring)}"
         return
-    what = "scoring amount; use an integer, 0 or more"
+    what = "a scoring amount (an integer, 0 or more)"
     yield from integer_problems("milli_cpu", scoring.milli_cpu, what, least=0)
     yield from integer_problems("memory", scoring.memory, what, least=0)
 

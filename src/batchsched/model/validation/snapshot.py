@@ -145,7 +145,10 @@ class _Check:
             for position, item in enumerate(items):
                 if not isinstance(item, kind):
                     self.faults.append(
-                        Fault(f"{path}[{position}]", f"{shown(item)} is no {kind.__name__}")
+                        Fault(
+                            f"{path}[{position}]",
+                            (f"expected a {kind.__name__}, got {shown(item)}"),
+                        )
                     )
         return sound
 
@@ -163,7 +166,7 @@ class _Check:
         if not self._is_usual(node.allocatable):
             yield from under("allocatable", resource_problems(node.allocatable))
         if node.max_tasks is not None:
-            what = "number of tasks; use an integer, 0 or more, or None"
+            what = "a number of tasks (an integer, 0 or more, or None)"
             yield from integer_problems("max_tasks", node.max_tasks, what, least=0)
         for name, texts in (("labels", node.labels), ("conditions", node.conditions)):
             if not _are_sound_labels(texts):
@@ -330,7 +333,7 @@ def _job_problems(job: JobInfo) -> Problems:
     yield from text_problems("name", job.name)
     yield from text_problems("namespace", job.namespace)
     yield from text_problems("queue", job.queue)
-    what = "number of tasks; use an integer, 0 or more"
+    what = "a number of tasks (an integer, 0 or more)"
     yield from integer_problems("min_available", job.min_available, what, least=0)
     yield from _priority_problems(job.priority)
     yield from time_problems("creation_time", job.creation_time)
@@ -338,7 +341,7 @@ def _job_problems(job: JobInfo) -> Problems:
 
 
 def _priority_problems(priority: object) -> Problems:
-    what = "priority; a priority is an integer"
+    what = "a priority (an integer)"
     return integer_problems("priority", priority, what, least=None)
 
 
@@ -369,7 +372,7 @@ def _place_problems(status: object, node_name: object, nodes: Collection[str]) -
         if status in _NODE_NEEDED or status in _WAITING_FOR_A_NODE:
             yield "node_name", f"a task that is {status.value} needs a node"
     elif not is_text(node_name):
-        yield "node_name", f"{shown(node_name)} is no text"
+        yield "node_name", f"expected a text, got {shown(node_name)}"
     elif status is TaskStatus.PENDING:
         yield "node_name", f"{node_name!r}: a task that is Pending is on no node"
     elif status in _ENDED:
@@ -377,7 +380,7 @@ def _place_problems(status: object, node_name: object, nodes: Collection[str]) -
     elif status in _WAITING_FOR_A_NODE:
         yield from text_problems("node_name", node_name)
     elif node_name not in nodes:
-        yield "node_name", f"{node_name!r} is no node of this snapshot"
+        yield "node_name", f"there is no node {node_name!r} in this snapshot"
 
 
 def _other_task_problems(task: TaskInfo) -> Problems:

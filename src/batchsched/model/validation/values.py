@@ -105,9 +105,9 @@ def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
 
     >>> from batchsched.model.status import JobPhase
     >>> list(member_problems("phase", "Running", JobPhase))
-    [('phase', "'Running' is no JobPhase; use JobPhase.RUNNING")]
+    [('phase', "expected a JobPhase, got 'Running'; use JobPhase.RUNNING")]
     >>> list(member_problems("phase", 1, JobPhase))
-    [('phase', '1 is no JobPhase; it is one of Pending, Running, Unknown, Completed')]
+    [('phase', 'expected a JobPhase, got 1; it is one of Pending, Running, Unknown, Completed')]
     """
     if isinstance(value, kind):
         return
@@ -116,13 +116,14 @@ def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
         what_works = f"use {known[value]}"
     else:
         what_works = f"it is one of {', '.join(known)}"
-    yield path, f"{shown(value)} is no {kind.__name__}; {what_works}"
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    yield path, f"expected {article} {kind.__name__}, got {shown(value)}; {what_works}"
 
 
 def text_problems(path: str, value: object, /, *, may_be_empty: bool = False) -> Problems:
     """Yield what is wrong with a text."""
     if not is_text(value):
-        yield path, f"{shown(value)} is no text"
+        yield path, f"expected a text, got {shown(value)}"
     elif not value and not may_be_empty:
         yield path, "is empty"
 
@@ -130,23 +131,23 @@ def text_problems(path: str, value: object, /, *, may_be_empty: bool = False) ->
 def truth_problems(path: str, value: object, /) -> Problems:
     """Yield what is wrong with a truth value."""
     if not isinstance(value, bool):
-        yield path, f"{shown(value)} is neither True nor False"
+        yield path, f"expected True or False, got {shown(value)}"
 
 
 def integer_problems(path: str, value: object, what: str, /, *, least: int | None) -> Problems:
-    """Yield what is wrong with an integer, saying that it "is no `what`"."""
+    """Yield what is wrong with an integer, saying that `what` was expected."""
     if not is_integer(value) or (least is not None and value < least):
-        yield path, f"{shown(value)} is no {what}"
+        yield path, f"expected {what}, got {shown(value)}"
     elif not -LARGEST <= value <= LARGEST:
-        yield path, f"{shown(value)} is no {what}, of 300 digits at most"
+        yield path, f"expected {what} of 300 digits at most, got {shown(value)}"
 
 
 def amount_problems(path: str, amount: object, /) -> Problems:
     """Yield what is wrong with an amount of a resource: a finite number, 0 or more."""
     if not _is_number(amount):
-        yield path, f"{shown(amount)} is no number"
+        yield path, f"expected a number, got {shown(amount)}"
     elif not -LARGEST <= amount <= LARGEST:
-        yield path, f"{shown(amount)} is not a finite number"
+        yield path, f"expected a finite number, got {shown(amount)}"
     elif amount < 0:
         yield path, f"{shown(amount)} is negative"
 
@@ -154,13 +155,13 @@ def amount_problems(path: str, amount: object, /) -> Problems:
 def time_problems(path: str, time: object, /) -> Problems:
     """Yield what is wrong with a time: a finite number."""
     if not (_is_number(time) and -LARGEST <= time <= LARGEST):
-        yield path, f"{shown(time)} is no time; a time is a finite number of seconds"
+        yield path, f"expected a time (a finite number of seconds), got {shown(time)}"
 
 
 def text_map_problems(path: str, texts: object, /) -> Problems:
     """Yield what is wrong with labels and the like: a mapping of texts to texts."""
     if not is_mapping(texts):
-        yield path, f"{shown(texts)} is no mapping; use a dict"
+        yield path, f"expected a mapping such as a dict, got {shown(texts)}"
         return
     for key, value in texts.items():
         if not is_text(key) or not is_text(value):
@@ -171,20 +172,20 @@ def text_map_problems(path: str, texts: object, /) -> Problems:
 def amount_map_problems(path: str, amounts: object, /) -> Problems:
     """Yield what is wrong with the amounts of named scalars."""
     if not is_mapping(amounts):
-        yield path, f"{shown(amounts)} is no mapping; use a dict"
+        yield path, f"expected a mapping such as a dict, got {shown(amounts)}"
         return
     for name, amount in amounts.items():
         yield from amount_problems(f"{path}[{shown(name)}]", amount)
     for name in amounts:
         if not is_text(name) or name in ("", "cpu", "memory"):
-            message = "is no name for a scalar; cpu and memory have their own"
+            message = "expected another name of a scalar; cpu and memory have fields of their own"
             yield f"{path}[{shown(name)}]", message
 
 
 def tuple_problems(path: str, items: object, kind: str, /) -> Problems:
     """Yield what is wrong with a tuple as such: that it is none."""
     if not is_tuple(items):
-        yield path, f"{shown(items)} is no collection of {kind}; use a tuple or a list"
+        yield path, f"expected a collection of {kind}, got {shown(items)}; use a tuple or a list"
 
 
 def each_problems(

@@ -92,4 +92,4 @@ def expect_invariant(law: object) -> None:
     """
     if not isinstance(law, Invariant):
         name = getattr(law, "__name__", repr(law))
-        raise TypeError(f"{name} is no invariant; write @invariant above its definition")
+        raise TypeError(f"expected an invariant, got {name}; write @invariant above its definition")

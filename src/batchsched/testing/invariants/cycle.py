@@ -302,15 +302,17 @@ class Cycle:
 def _expect(snapshot: object, result: object, config: object, registry: object) -> None:
     """Raise if something is not what it should be, as a scheduler does."""
     if not isinstance(snapshot, Snapshot):
-        message = f"{snapshot!r} is no Snapshot; give the one that was scheduled"
+        message = f"expected a Snapshot, got {snapshot!r}; give the one that was scheduled"
         raise SnapshotError([Fault("snapshot", message)])
     if not isinstance(result, CycleResult):
-        raise TypeError(f"{result!r} is no CycleResult; give what schedule() returned")
+        raise TypeError(f"expected a CycleResult, got {result!r}; give what schedule() returned")
     if not isinstance(config, SchedulerConfig):
-        message = f"{config!r} is no SchedulerConfig; use SchedulerConfig.from_mapping"
+        message = f"expected a SchedulerConfig, got {config!r}; use SchedulerConfig.from_mapping"
         raise ConfigError([Fault("config", message)])
     if registry is not None and not isinstance(registry, Registry):
-        raise TypeError(f"{registry!r} is no Registry; give the one that the scheduler was given")
+        raise TypeError(
+            f"expected a Registry, got {registry!r}; give the one that the scheduler was given"
+        )
     known = default_registry() if registry is None else registry
     # Names that the registry does not have are those of plugins and actions of one's own.
     faults = config_faults(config.actions, config.tiers, known, names_too=False)
