@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Mapping
+from math import inf
 
 from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.claiming import make_room_by_claim
+from batchsched.actions.eviction.most import is_within_most
 from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.reasons import Unfit
@@ -20,12 +22,15 @@ from batchsched.state.records import JobState, QueueState, TaskState
 __all__ = ["reclaim_by_claims"]
 
 
-def reclaim_by_claims(session: Session, jobs: Mapping[QueueState, LiveQueue[JobState]]) -> None:
+def reclaim_by_claims(
+    session: Session, jobs: Mapping[QueueState, LiveQueue[JobState]], most: float = inf
+) -> None:
     """Serve job after job, that of the next queue first; all that a job needs, or nothing.
 
     Args:
         session: where this happens.
         jobs: the jobs of each queue that have something to place.
+        most: how many tasks the cycle may evict in all.
 
     """
     left: dict[str, deque[TaskState]] = {}
@@ -42,7 +47,7 @@ def reclaim_by_claims(session: Session, jobs: Mapping[QueueState, LiveQueue[JobS
         if not jobs[queue]:
             continue
         job = jobs[queue].pop()
-        if _take_turn(session, job, tasks_of(job), in_vain):
+        if _take_turn(session, job, tasks_of(job), in_vain, most):
             jobs[queue].push(job)
         queues.push(queue)
 
@@ -77,7 +82,9 @@ class _InVain:
         self._turns.clear()
 
 
-def _take_turn(session: Session, job: JobState, tasks: deque[TaskState], in_vain: _InVain) -> bool:
+def _take_turn(
+    session: Session, job: JobState, tasks: deque[TaskState], in_vain: _InVain, most: float
+) -> bool:
     """Give a job its turn; return whether it is to come back."""
     need = need_of_job(job, tasks)
     if need is None:
@@ -98,13 +105,14 @@ def _take_turn(session: Session, job: JobState, tasks: deque[TaskState], in_vain
             lambda statement, task: _place_task(session, statement, task, claim),
             lambda: session.job_pipelined(job),
             substitutes=False,
+            most=most,
         )
         if placed:
             in_vain.clear()
         return placed
     with session.statement() as statement:
         placed = _place(session, statement, job, tasks, claim)
-        if session.job_pipelined(job):
+        if session.job_pipelined(job) and is_within_most(session, statement, most):
             statement.commit()
             if placed:
                 in_vain.clear()

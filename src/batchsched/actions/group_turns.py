@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 from batchsched.actions.action import tasks_to_place
+from batchsched.actions.eviction.most import is_within_most
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.groups import Counting, GroupState, JobGroups
@@ -46,6 +48,7 @@ def take_group_turn(
     *,
     asks_queue: bool = False,
     substitutes: bool = True,
+    most: float = inf,
 ) -> bool:
     """Place all that a job with groups asks for next; return whether that was done.
 
@@ -59,6 +62,7 @@ def take_group_turn(
         asks_queue: whether the queue of a job that is not ready must be able to take all of it,
             as it stands.
         substitutes: whether other tasks are tried in the place of those that find none.
+        most: how many tasks the cycle may evict in all.
 
     """
     groups = job.groups
@@ -70,7 +74,7 @@ def take_group_turn(
         with session.statement() as statement:
             placed = _fill(session, statement, groups, tasks, goal, place, substitutes=substitutes)
             if placed is not None:
-                if not is_enough():
+                if not is_enough() or not is_within_most(session, statement, most):
                     return False
                 statement.commit()
                 take_out(tasks, placed)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.eviction.most import is_within_most, read_most
 from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.group_turns import take_group_turn, tasks_needed
 from batchsched.actions.placing import place_now_or_later
@@ -22,14 +24,17 @@ from batchsched.state.records import JobState, QueueState, TaskState
 __all__ = ["PreemptAction"]
 
 
-@frozen
+@frozen(kw_only=True)
 class PreemptAction:
     """Evicts Running tasks for Pending ones of the same queue, and then of the same job."""
 
+    max_evictions: float = inf
+    """How many tasks a cycle may evict in all; a turn that would exceed it is undone."""
+
     @classmethod
-    def from_arguments(cls, _arguments: Arguments) -> PreemptAction:
-        """Take no arguments."""
-        return cls()
+    def from_arguments(cls, arguments: Arguments) -> PreemptAction:
+        """Read ``maxEvictions``."""
+        return cls(max_evictions=read_most(arguments))
 
     def execute(self, session: Session, /) -> None:
         """Serve each queue that has something to place, the next queue first."""
@@ -49,9 +54,9 @@ class PreemptAction:
         queues = session.queue_turns(waiting, tasks_of)
         while queues:
             queue = queues.pop()
-            _between_jobs(session, queue, waiting[queue], tasks_of)
+            _between_jobs(session, queue, waiting[queue], tasks_of, self.max_evictions)
             for job in jobs[queue]:
-                _within_job(session, job)
+                _within_job(session, job, self.max_evictions)
 
 
 def _between_jobs(
@@ -59,6 +64,7 @@ def _between_jobs(
     queue: QueueState,
     waiting: LiveQueue[JobState],
     tasks_of: Callable[[JobState], deque[TaskState]],
+    most: float,
 ) -> None:
     while waiting:
         job = waiting.pop()
@@ -69,12 +75,13 @@ def _between_jobs(
                 tasks_of(job),
                 lambda statement, task: _place(session, statement, queue, task),
                 partial(session.job_pipelined, job),
+                most=most,
             ):
                 waiting.push(job)
             continue
         with session.statement() as statement:
             placed = _take_turn(session, statement, queue, job, tasks_of(job))
-            if not session.job_pipelined(job):
+            if not session.job_pipelined(job) or not is_within_most(session, statement, most):
                 continue
             statement.commit()
         if placed:
@@ -109,7 +116,7 @@ def _place(session: Session, statement: Statement, queue: QueueState, task: Task
     )
 
 
-def _within_job(session: Session, job: JobState) -> None:
+def _within_job(session: Session, job: JobState, most: float) -> None:
     tasks = tasks_needed(session, job)
     if job.groups is not None and len(tasks) > 1:
         return  # parts of what starts as a whole are of no use
@@ -121,7 +128,7 @@ def _within_job(session: Session, job: JobState) -> None:
                 task,
                 scope=EvictionScope.SAME_JOB,
                 may_use_idle=False,
-            ):
+            ) or not is_within_most(session, statement, most):
                 session.record_failure(task)
                 return
             statement.commit()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from math import inf
 
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.claim_turns import reclaim_by_claims
+from batchsched.actions.eviction.most import is_within_most, read_most
 from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
@@ -21,21 +23,24 @@ from batchsched.state.records import JobState, QueueState, TaskState
 __all__ = ["ReclaimAction"]
 
 
-@frozen
+@frozen(kw_only=True)
 class ReclaimAction:
     """Evicts Running tasks of other queues; all that a gang needs, or nothing."""
 
+    max_evictions: float = inf
+    """How many tasks a cycle may evict in all; a turn that would exceed it is undone."""
+
     @classmethod
-    def from_arguments(cls, _arguments: Arguments) -> ReclaimAction:
-        """Take no arguments."""
-        return cls()
+    def from_arguments(cls, arguments: Arguments) -> ReclaimAction:
+        """Read ``maxEvictions``."""
+        return cls(max_evictions=read_most(arguments))
 
     def execute(self, session: Session, /) -> None:
         """Serve queue after queue, the next queue and its next job first."""
         collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
         jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
         if session.plugin_set.has_claims:
-            reclaim_by_claims(session, jobs)
+            reclaim_by_claims(session, jobs, self.max_evictions)
             return
         left: dict[str, deque[TaskState]] = {}
         queues = session.live_queues(jobs)
@@ -59,13 +64,16 @@ class ReclaimAction:
                     lambda statement, task: _place(session, statement, task),
                     partial(session.job_pipelined, job),
                     substitutes=False,
+                    most=self.max_evictions,
                 ):
                     waiting.push(job)
                 queues.push(queue)
                 continue
             with session.statement() as statement:
                 placed = _take_turn(session, statement, queue, job, tasks)
-                if session.job_pipelined(job):
+                if session.job_pipelined(job) and is_within_most(
+                    session, statement, self.max_evictions
+                ):
                     statement.commit()
                     if placed:
                         waiting.push(job)

@@ -120,6 +120,11 @@ class Statement:
         # A mark of this session's own making goes with the place that it was made for.
         self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
 
+    @property
+    def evictions(self) -> int:
+        """How many tasks it evicts. O(1)."""
+        return len(self._claims)
+
     def placed(self) -> list[TaskState]:
         """Return the tasks that have a place or a promise by this statement."""
         return [

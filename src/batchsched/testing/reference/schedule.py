@@ -23,7 +23,7 @@ from batchsched.testing.reference.preempt import preempt
 from batchsched.testing.reference.reclaim import reclaim
 from batchsched.testing.reference.reservations import drop_useless_reservations
 from batchsched.testing.reference.reserve import reserve
-from batchsched.testing.reference.session import Session
+from batchsched.testing.reference.session import NO_BOUND, Session
 
 __all__ = ["reference_schedule"]
 
@@ -52,6 +52,7 @@ def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleR
 
 
 def _run(session: Session, action: ActionConf) -> None:
+    session.most_evictions = NO_BOUND
     match action.name:
         case "allocate":
             allocate(session, action.arguments)
@@ -60,8 +61,10 @@ def _run(session: Session, action: ActionConf) -> None:
         case "plan":
             plan(session, action.arguments)
         case "preempt":
+            session.most_evictions = action.arguments.integer("maxEvictions", NO_BOUND)
             preempt(session)
         case "reclaim":
+            session.most_evictions = action.arguments.integer("maxEvictions", NO_BOUND)
             reclaim(session)
         case "reserve":
             reserve(session, action.arguments)

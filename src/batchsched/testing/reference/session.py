@@ -22,7 +22,10 @@ from batchsched.testing.reference.tiers import Tiers
 if TYPE_CHECKING:
     from batchsched.testing.reference.timeline import Take
 
-__all__ = ["Session"]
+__all__ = ["NO_BOUND", "Session"]
+
+NO_BOUND = 1 << 60
+"""More tasks than there are."""
 
 
 class Session:
@@ -37,6 +40,8 @@ class Session:
         self.tiers = Tiers(conf, self.state)
         self.tried_in_vain: set[str] = set()
         """UIDs of the tasks for which an action found no place; statements do not undo this."""
+        self.most_evictions = NO_BOUND
+        """How many tasks the cycle may evict, as the action that runs says."""
         self.planned: list[Take] = []
         """What the action plan has taken of the future."""
         self.plans: dict[str, Plan] = {}
@@ -235,7 +240,10 @@ class Session:
         it is discarded, and the session is exactly as before.
         """
         saved = self.state.save()
-        if attempt():
+        before = len(self.state.evictions)
+        succeeds = attempt()
+        evictions = len(self.state.evictions)
+        if succeeds and (evictions == before or evictions <= self.most_evictions):
             self.bind_if_ready(job)
             return True
         self.state.restore(saved)
