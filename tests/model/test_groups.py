@@ -34,14 +34,14 @@ def test_all_faults_are_told_at_once() -> None:
     job = elastic("e", {"a": "P", "g": "P", "x": "P", None: "P"}, groups=groups)
     assert faults(job) == [
         "groups['d']: this name is given twice",
-        "groups[9]: 'no group' is no TaskGroup",
-        "groups['a'].parent: 'nobody' is no group of this job",
+        "groups[9]: expected a TaskGroup, got 'no group'",
+        "groups['a'].parent: there is no group 'nobody' in this job",
         "groups['d'].max: 2 is less than its minimum, 3",
         (
             "groups['e'].min: None: a group of tasks needs a number of tasks; "
             "0 if nobody waits for them"
         ),
-        "groups['f'].min: -1 is no number of tasks; use an integer, 0 or more",
+        "groups['f'].min: expected a number of tasks (an integer, 0 or more), got -1",
         "groups['g'].min: 2 is more than the 1 groups in it",
         "groups['b'].parent: is a cycle: 'b' -> 'c' -> 'b'; a group cannot be in itself",
         (
@@ -49,7 +49,7 @@ def test_all_faults_are_told_at_once() -> None:
             "'a', 'd', 'e', 'f', 'g.0'"
         ),
         "tasks['e-g-0'].group: 'g' has groups in it; a task names a group that has none",
-        "tasks['e-x-0'].group: 'x' is no group of this job",
+        "tasks['e-x-0'].group: there is no group 'x' in this job",
     ]
 
 
@@ -67,7 +67,9 @@ def test_a_maximum_is_no_less_than_what_must_start_together() -> None:
 
 
 def test_a_group_without_groups_of_the_job_is_a_fault() -> None:
-    assert faults(elastic("e", {"a": "P"})) == ["tasks['e-a-0'].group: 'a' is no group of this job"]
+    assert faults(elastic("e", {"a": "P"})) == [
+        "tasks['e-a-0'].group: there is no group 'a' in this job"
+    ]
 
 
 def test_a_task_of_no_job_is_in_no_group() -> None:

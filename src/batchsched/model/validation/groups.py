@@ -21,22 +21,22 @@ from batchsched.model.validation.values import (
 
 __all__ = ["group_problems"]
 
-_TASKS = "number of tasks; use an integer, 0 or more"
-_GROUPS = "number of groups; use an integer, 0 or more"
+_TASKS = "a number of tasks (an integer, 0 or more)"
+_GROUPS = "a number of groups (an integer, 0 or more)"
 
 
 def group_problems(job: JobInfo) -> Problems:
     """Yield all that is wrong with a job's groups and maxima. O(groups log groups + tasks)."""
     if job.max_available is not None:
         yield from integer_problems(
-            "max_available", job.max_available, f"{_TASKS}, or None", least=0
+            "max_available", job.max_available, f"{_TASKS} or None", least=0
         )
     if not is_tuple(job.groups):
         yield from tuple_problems("groups", job.groups, "TaskGroup")
         return
     named = yield from _named_groups(job.groups)
     if job.min_groups is not None:
-        yield from integer_problems("min_groups", job.min_groups, f"{_GROUPS}, or None", least=0)
+        yield from integer_problems("min_groups", job.min_groups, f"{_GROUPS} or None", least=0)
     children: dict[str | None, list[str]] = {}
     for group in named.values():
         if group.parent is None or is_text(group.parent):
@@ -67,7 +67,7 @@ def _named_groups(
     named: dict[str, TaskGroup] = {}
     for position, group in enumerate(groups):
         if not is_of(group, TaskGroup):
-            yield f"groups[{position}]", f"{shown(group)} is no TaskGroup"
+            yield f"groups[{position}]", f"expected a TaskGroup, got {shown(group)}"
             continue
         problems = list(text_problems("name", group.name))
         if problems:
@@ -83,9 +83,9 @@ def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> 
     """Yield what is wrong with a group that `parts` other groups are in."""
     if group.parent is not None:
         if not is_text(group.parent):
-            yield "parent", f"{shown(group.parent)} is no text"
+            yield "parent", f"expected a text, got {shown(group.parent)}"
         elif group.parent not in named:
-            yield "parent", f"{group.parent!r} is no group of this job"
+            yield "parent", f"there is no group {group.parent!r} in this job"
     what = _GROUPS if parts else _TASKS
     if group.min is None and not parts:
         yield "min", "None: a group of tasks needs a number of tasks; 0 if nobody waits for them"
@@ -95,7 +95,7 @@ def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> 
         if parts and not problems and group.min > parts:
             yield "min", f"{group.min} is more than the {parts} groups in it"
     if group.max is not None:
-        yield from integer_problems("max", group.max, f"{what}, or None", least=0)
+        yield from integer_problems("max", group.max, f"{what} or None", least=0)
         least = parts if group.min is None else group.min
         if is_integer(group.max) and is_integer(least) and 0 <= group.max < least:
             yield "max", f"{group.max} is less than its minimum, {least}"
@@ -141,8 +141,8 @@ def _task_problems(
                 known = ", ".join(repr(name) for name in named if name not in children)
                 yield path, f"None: the job has groups; expected one of its leaves: {known}"
         elif not is_text(group):
-            yield path, f"{shown(group)} is no text"
+            yield path, f"expected a text, got {shown(group)}"
         elif group not in named:
-            yield path, f"{group!r} is no group of this job"
+            yield path, f"there is no group {group!r} in this job"
         elif group in children:
             yield path, f"{group!r} has groups in it; a task names a group that has none"
