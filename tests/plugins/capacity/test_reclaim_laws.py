@@ -210,7 +210,7 @@ def reaches_the_root(snapshot: Snapshot, one: JobInfo) -> bool:
 
 
 @pytest.mark.parametrize(
-    "order", ["reclaim allocate", "allocate reclaim", "preempt reclaim allocate"]
+    "order", ["reclaim allocate", "allocate reclaim", "preempt reclaim allocate backfill"]
 )
 @settings(max_examples=20)
 @given(snapshot=crowded(), level=st.booleans())
