@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from batchsched import Queue, SchedulerConfig
 from batchsched.simulation import (
+    Conservative,
     DecidingPolicy,
     Easy,
     Job,
@@ -114,6 +115,24 @@ def test_plan_with_one_plan_starts_what_easy_starts(workload: Workload, one_node
         planned = simulate(nodes, PLANNING, ties=ties)
         listed = simulate(workload, Easy(), ties=ties)
         assert planned.starts_by_id() == listed.starts_by_id()
+
+
+@few
+@given(workload=workloads())
+def test_plans_for_all_that_are_kept_start_what_conservative_backfilling_starts(
+    workload: Workload,
+) -> None:
+    """As long as jobs run for as long as they requested.
+
+    When one ends early, the list policy looks for earlier starts then, and the action every time.
+    """
+    workload = one_queue(workload).with_requests(lambda job: max(1, job.run))
+    assert workload.machine is not None
+    plan = {"name": "plan", "arguments": {"depth": "all"}}
+    config = {"actions": [plan], "tiers": [{"plugins": [{"name": "gang"}]}]}
+    one_node = workload.on(nodes=1, per_node=workload.machine.processors)
+    planned = simulate(one_node, SchedulerConfig.from_mapping(config))
+    assert planned.starts_by_id() == simulate(workload, Conservative()).starts_by_id()
 
 
 def test_plan_starts_what_easy_starts_when_two_jobs_end_as_expected_at_one_instant() -> None:
