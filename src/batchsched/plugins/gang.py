@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import frozen
 
 from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
@@ -65,9 +66,15 @@ class _Gang:
         return int(job.ready_count >= job.min_available)
 
     def _growth(self, job: JobState, groups: JobGroups) -> int:
-        """Return 0 for a job that is not ready, 1 at its minimum, 2 if it has more. O(tasks)."""
+        """Return 0 for a job that is not ready, 1 at its minimum, 2 if it has more.
+
+        O(tasks) for jobs with groups, else O(1).
+        """
         if not groups.is_satisfied(Counting.READY):
             return 0
+        if not groups.groups:
+            occupying = job.ready_count - job.count(TaskStatus.SUCCEEDED)
+            return 1 + (occupying > 0 and job.ready_count > job.min_available)
         there = (task for task in job.tasks if task.status.occupies)
         return 1 + any(not self._view.unit_of(task).is_core for task in there)
 
