@@ -30,6 +30,7 @@ from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.session.tracing import Trace, TracedSession
+from batchsched.session.unordered_keys import unordered_keys
 from batchsched.transition.content import Content
 
 __all__ = ["Scheduler", "schedule"]
@@ -174,10 +175,18 @@ predicates, priority, proportion, sjf, sla
                 error.add_note(f"raised by action {name!r}")
                 raise
             except Exception as error:
-                raise ActionError(name, problem_of(error)) from error
+                # What waits is put in order by the action, but by keys that are a plugin's.
+                blamed = unordered_keys(session)
+                raise (blamed or ActionError(name, problem_of(error))) from error
             if session.has_open_statement:
                 raise ActionError(name, "it left a statement open; commit or discard it")
-        result = close(session, reasons=reasons, unchanged=unchanged)
+        try:
+            result = close(session, reasons=reasons, unchanged=unchanged)
+        except TypeError as error:
+            blamed = unordered_keys(session)
+            if blamed is None:
+                raise
+            raise blamed from error
         if isinstance(session, TracedSession):
             session.flush()
         return result

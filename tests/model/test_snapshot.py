@@ -46,6 +46,12 @@ N1 = NodeInfo(name="n1", allocatable=Resource(milli_cpu=4000, memory=1000, scala
 Q = Queue(name="q")
 
 
+def cut(value: object) -> str:
+    """Return what a message shows of a value: 80 characters at most."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def task(uid: str = "t", **content: object) -> TaskInfo:
     return TaskInfo(**{"uid": uid, "name": "worker", **content})
 
@@ -365,7 +371,7 @@ class TestPlainFaults:
             ({"jobs": [job("j", queue="")]}, "jobs['default/j'].queue: is empty"),
             (
                 {"jobs": [job("j", queue=Q)]},
-                (f"jobs['default/j'].queue: expected a text, got {Q!r}"),
+                (f"jobs['default/j'].queue: expected a text, got {cut(Q)}"),
             ),
             (
                 {"jobs": [job("j"), job("j", priority=2)]},
@@ -487,7 +493,7 @@ RESOURCE_FAULTS = [
     (Resource(milli_cpu=NAN), ".milli_cpu: expected a finite number, got nan"),
     (Resource(memory=INF), ".memory: expected a finite number, got inf"),
     (Resource(memory=-INF), ".memory: expected a finite number, got -inf"),
-    (Resource(memory=HUGE), f".memory: expected a finite number, got {str(HUGE)[:397]}..."),
+    (Resource(memory=HUGE), f".memory: expected a finite number, got {cut(HUGE)}"),
     (Resource(memory=[]), ".memory: expected a number, got []"),
     (Resource(scalars={"x": -2}), ".scalars['x']: -2 is negative"),
     (Resource(scalars={"x": NAN}), ".scalars['x']: expected a finite number, got nan"),
@@ -646,7 +652,7 @@ class TestPlaceFaults:
             ),
             (
                 {"status": TaskStatus.RUNNING, "node_name": N1},
-                (f"node_name: expected a text, got {N1!r}"),
+                (f"node_name: expected a text, got {cut(N1)}"),
             ),
         ],
     )
@@ -1247,7 +1253,7 @@ class TestWrongCollections:
             ),
             ({"nodes": ["n1"]}, "nodes[0]: expected a NodeInfo, got 'n1'"),
             ({"queues": [Q, None]}, "queues[1]: expected a Queue, got None"),
-            ({"queues": [N1]}, f"queues[0]: expected a Queue, got {N1!r}"),
+            ({"queues": [N1]}, f"queues[0]: expected a Queue, got {cut(N1)}"),
             ({"jobs": [{}, job()]}, "jobs[0]: expected a JobInfo, got {}"),
             ({"other_tasks": [None]}, "other_tasks[0]: expected a TaskInfo, got None"),
             (

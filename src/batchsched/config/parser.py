@@ -17,7 +17,7 @@ from batchsched.config.options import (
 from batchsched.config.volcano import consequence_of_flag, consequence_of_key
 from batchsched.errors import Fault
 from batchsched.model.notice import NoticeCode, NoticeCollector
-from batchsched.model.validation.values import is_text, join_path, shown
+from batchsched.model.validation.values import is_mapping, is_of, is_text, join_path, shown
 from batchsched.plugin.arguments import ArgumentValue, as_boolean
 
 __all__ = ["ConfigReader"]
@@ -61,7 +61,7 @@ class ConfigReader:
         return actions, tiers
 
     def _actions(self, given: object) -> tuple[ActionOption, ...]:
-        if isinstance(given, str):
+        if is_text(given):
             names = [name.strip() for name in given.split(",")]
             if not all(names):
                 self._fault("actions", f"{shown(given)} names an action without a name")
@@ -71,7 +71,7 @@ class ConfigReader:
         self.action_paths = []
         for position, item in enumerate(self._list("actions", given)):
             path = f"actions[{position}]"
-            if isinstance(item, str):
+            if is_text(item):
                 self.action_paths.append(path)
                 options.append(ActionOption(name=item.strip()))
                 continue
@@ -128,7 +128,7 @@ class ConfigReader:
         return Tier(plugins=plugins)
 
     def _plugin(self, path: str, given: object) -> PluginOption | None:
-        if isinstance(given, str):
+        if is_text(given):
             given = {"name": given}
         content = self._mapping(path, given)
         flags: dict[str, bool] = {}
@@ -155,7 +155,7 @@ class ConfigReader:
 
     def _name(self, path: str, content: Mapping[str, object]) -> str | None:
         name = content.get("name")
-        if isinstance(name, str) and name.strip():
+        if is_text(name) and name.strip():
             return name.strip()
         self._fault(
             f"{path}.name",
@@ -166,7 +166,7 @@ class ConfigReader:
     def _arguments(self, path: str, given: object) -> Mapping[str, ArgumentValue]:
         arguments: dict[str, ArgumentValue] = {}
         for name, value in self._mapping(path, {} if given is None else given).items():
-            if isinstance(value, str | int | float):
+            if is_text(value) or is_of(value, int) or is_of(value, float):
                 arguments[name] = value
             elif self._notices is not None:
                 # It may be an argument that is left out anyway; if not, who asks for it tells.
@@ -177,14 +177,13 @@ class ConfigReader:
         return arguments
 
     def _mapping(self, path: str, given: object) -> Mapping[str, object]:
-        if isinstance(given, Mapping):
-            content = cast("Mapping[object, object]", given)
-            return {key if is_text(key) else shown(key): item for key, item in content.items()}
+        if is_mapping(given):
+            return {key if is_text(key) else shown(key): item for key, item in given.items()}
         self._fault(path, f"expected a mapping, got {shown(given)}")
         return {}
 
     def _list(self, path: str, given: object) -> Sequence[object]:
-        if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        if is_of(given, Sequence) and not isinstance(given, str | bytes):  # type: ignore[type-abstract]
             return list(cast("Sequence[object]", given))
         self._fault(path, f"expected a list, got {shown(given)}")
         return []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NoReturn, TypeVar, cast
+from typing import NoReturn, TypeGuard, TypeVar, cast
 
 __all__ = [
     "EMPTY",
     "FrozenMap",
     "LazyMap",
     "frozen_map",
+    "is_frozen_map",
     "kept_in_order",
     "kept_map",
     "kept_text_map",
@@ -146,8 +147,21 @@ def frozen_map(content: Mapping[K, V], /) -> FrozenMap[K, V]:
     return kept
 
 
+def is_frozen_map(value: object, /) -> TypeGuard[FrozenMap[object, object]]:
+    """Return whether a value is a `FrozenMap`, by its type: it may raise if asked for its class."""
+    kind = type(value)
+    return kind is FrozenMap or issubclass(kind, FrozenMap)
+
+
+def _is_iterator(value: object) -> bool:
+    return hasattr(type(value), "__next__")
+
+
 def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping)
+    try:
+        return isinstance(value, Mapping)
+    except Exception:  # what is asked for its class may raise anything
+        return False
 
 
 # What follows converts the fields of frozen classes. What cannot be converted is kept as it
@@ -158,16 +172,17 @@ def _is_mapping(value: object) -> bool:
 
 def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
     """Return `content` frozen, or as it is if it is no mapping. O(n)."""
-    if isinstance(content, (FrozenMap, LazyMap)):
+    kind = type(content)  # it is asked for its class only where that is not its type
+    if kind is FrozenMap or issubclass(kind, (FrozenMap, LazyMap)):
         return content
-    if isinstance(content, dict) or _is_mapping(content):
+    if kind is dict or _is_mapping(content):
         return FrozenMap(content) if content else cast("FrozenMap[K, V]", EMPTY)
     return content
 
 
 def kept_text_map(content: Mapping[str, str], /) -> Mapping[str, str]:
     """Return `content`, such as labels, frozen, or as it is if it is no mapping. O(n)."""
-    return content if isinstance(content, FrozenMap) else kept_map(content)
+    return kept_map(content)
 
 
 def kept_tuple(items: Iterable[T], /) -> tuple[T, ...]:
@@ -178,15 +193,13 @@ def kept_tuple(items: Iterable[T], /) -> tuple[T, ...]:
     >>> kept_tuple([1, 2]), kept_tuple("ab"), kept_tuple({"a": 1}), kept_tuple(None)
     ((1, 2), 'ab', {'a': 1}, None)
     """
-    if isinstance(items, tuple):
-        return tuple(items)
-    if not isinstance(items, (str, bytes, dict, Mapping)):
-        try:
-            iterator = iter(items)
-        except TypeError:
-            pass
-        else:
-            return tuple(iterator)
+    if _is_iterator(items):
+        return tuple(items)  # what it raises comes from whoever made it
+    try:
+        if isinstance(items, tuple) or not isinstance(items, (str, bytes, dict, Mapping)):
+            return tuple(items)
+    except Exception:  # noqa: S110 - what is asked for its class, or its items, may raise anything
+        pass
     return cast("tuple[T, ...]", items)
 
 

@@ -14,7 +14,7 @@ from typing import cast
 from attrs import field, frozen
 
 from batchsched.errors import ResourceError
-from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
+from batchsched.model.immutable import EMPTY, kept_map
 
 __all__ = ["EPSILON", "Amount", "Resource", "exact", "sum_resources"]
 
@@ -37,7 +37,7 @@ def exact(amount: Amount, /) -> int:
 
 
 def _kept_amounts(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
-    return content if isinstance(content, FrozenMap) else kept_map(content)
+    return kept_map(content)
 
 
 @frozen(eq=False, kw_only=True)

@@ -137,17 +137,17 @@ class PluginSet:
         self._keyed.clear()
 
     def _compile(self) -> None:
-        self._job_orders: _Functions[[JobState], object] = self._on("job_order_key")
-        self._queue_orders: _Functions[[QueueState, Need | None], object] = []
+        self.job_orders: _Functions[[JobState], object] = self._on("job_order_key")
+        self.queue_orders: _Functions[[QueueState, Need | None], object] = []
         self.orders_by_need = False
         """Whether any plugin ranks siblings in a tree of queues by what they need."""
         for name, function in self._on("queue_order_key"):
             by_need = takes_need(function)
             self.orders_by_need |= by_need
-            self._queue_orders.append((name, function if by_need else without_need(function)))
+            self.queue_orders.append((name, function if by_need else without_need(function)))
         self._claims: _Functions[[Need, ClaimTerms], Claim | Unfit] = self._on("claim")
         self._allocatable: _Functions[[QueueState, Need], Unfit | None] = self._on("allocatable")
-        self._task_orders: _Functions[[TaskState], object] = self._on("task_order_key")
+        self.task_orders: _Functions[[TaskState], object] = self._on("task_order_key")
         self._forgets_keys = any(
             "task_order_key" in opened.points and not hasattr(opened.object, "resume")
             for opened in self._opened
@@ -257,7 +257,7 @@ class PluginSet:
         key: list[object] = []
         name = ""
         try:
-            for name, function in self._job_orders:
+            for name, function in self.job_orders:
                 key.append(function(job))
         except Exception as error:
             raise plugin_error(name, "job_order_key", error) from error
@@ -273,7 +273,7 @@ class PluginSet:
         key: list[object] = []
         name = ""
         try:
-            for name, function in self._queue_orders:
+            for name, function in self.queue_orders:
                 key.append(function(queue, need))
         except Exception as error:
             raise plugin_error(name, "queue_order_key", error) from error
@@ -287,7 +287,7 @@ class PluginSet:
             key: list[object] = []
             name = ""
             try:
-                for name, function in self._task_orders:
+                for name, function in self.task_orders:
                     key.append(function(task))
             except Exception as error:
                 raise plugin_error(name, "task_order_key", error) from error

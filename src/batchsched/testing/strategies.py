@@ -65,7 +65,7 @@ _JOB: SearchStrategy[bytes] = st.binary(min_size=4, max_size=4)
 _RARE = ("trees",)
 """Features that change what most others mean."""
 
-_HOW_HIGH: dict[str, int] = dict.fromkeys(_OFTEN, 32) | dict.fromkeys(_RARE, 192)
+_HOW_HIGH: dict[str, int] = {**dict.fromkeys(_OFTEN, 32), **dict.fromkeys(_RARE, 192)}
 """How high a byte must be for an example to use a feature; 128, which half of them are, for others.
 
 Seven of eight are 32 or more, and one of four is 192 or more.

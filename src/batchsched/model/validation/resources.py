@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from batchsched.errors import Fault
 from batchsched.model.cluster import ScoringRequest
-from batchsched.model.immutable import FrozenMap
+from batchsched.model.immutable import is_frozen_map
 from batchsched.model.resources import Resource, exact
 from batchsched.model.validation.values import (
     LARGEST,
@@ -14,6 +14,7 @@ from batchsched.model.validation.values import (
     amount_map_problems,
     amount_problems,
     integer_problems,
+    is_of,
     shown,
     under,
 )
@@ -47,7 +48,7 @@ def is_usual_resource(resource: Resource, /) -> bool:
         and 0 <= milli_cpu <= _SMALL
         and type(memory) in _NUMBERS
         and 0 <= memory <= _SMALL
-        and isinstance(scalars, FrozenMap)
+        and is_frozen_map(resource.scalars)
     ):
         return False
     for name, amount in scalars.items():
@@ -68,7 +69,7 @@ def is_sound_resource(resource: object, /) -> bool:
 
 def resource_problems(resource: object, /) -> Problems:
     """Yield what is wrong with a resource by itself."""
-    if not isinstance(resource, Resource):
+    if not is_of(resource, Resource):
         yield "", f"expected a Resource, got {shown(resource)}"
         return
     yield from amount_problems("milli_cpu", resource.milli_cpu)
@@ -89,7 +90,7 @@ def request_problems(resreq: Resource, init_resreq: Resource | None, /) -> Probl
 
 def scoring_problems(scoring: object, /) -> Problems:
     """Yield what is wrong with what a task counts in scores."""
-    if not isinstance(scoring, ScoringRequest):
+    if not is_of(scoring, ScoringRequest):
         yield "", f"expected a ScoringRequest, got {shown(scoring)}"
         return
     what = "a scoring amount (an integer, 0 or more)"

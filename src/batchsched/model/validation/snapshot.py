@@ -14,7 +14,7 @@ from typing import TypeVar
 from batchsched.errors import Fault
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
 from batchsched.model.constraints import TaintEffect, Toleration, TolerationOperator
-from batchsched.model.immutable import FrozenMap
+from batchsched.model.immutable import is_frozen_map
 from batchsched.model.resources import Resource
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.constraints import constraint_problems, taint_problems
@@ -38,6 +38,7 @@ from batchsched.model.validation.values import (
     Problems,
     each_problems,
     integer_problems,
+    is_of,
     is_text,
     is_tuple,
     member_problems,
@@ -140,10 +141,10 @@ class _Check:
         if not is_tuple(items):
             self.report("", tuple_problems(path, items, kind.__name__))
             return []
-        sound = [item for item in items if isinstance(item, kind)]
+        sound = [item for item in items if is_of(item, kind)]
         if len(sound) < len(items):
             for position, item in enumerate(items):
-                if not isinstance(item, kind):
+                if not is_of(item, kind):
                     self.faults.append(
                         Fault(
                             f"{path}[{position}]",
@@ -303,7 +304,7 @@ def _asked_for(task: TaskInfo) -> Resource:
 
 
 def _are_sound_labels(labels: Mapping[str, str]) -> bool:
-    if not isinstance(labels, FrozenMap):
+    if not is_frozen_map(labels):
         return False
     for key, value in labels.items():
         if type(key) is not str or type(value) is not str:

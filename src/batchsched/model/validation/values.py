@@ -43,7 +43,7 @@ Problems = Iterator[tuple[str, str]]
 LARGEST = float_info.max
 """The largest finite number; integers can be larger, but not be divided then."""
 
-_SHOWN = 400
+_SHOWN = 80
 
 
 def shown(value: object, /) -> str:
@@ -72,32 +72,41 @@ def under(path: str, problems: Problems, /) -> Problems:
 
 
 def is_of(value: object, kind: type[T], /) -> TypeGuard[T]:
-    """Return whether a value, whatever it is declared to be, is of a kind."""
-    return isinstance(value, kind)
+    """Return whether a value, whatever it is declared to be, is of a kind.
+
+    What raises when it is asked for its class is of none.
+    """
+    try:
+        return isinstance(value, kind)
+    except Exception:
+        return False
 
 
 def is_text(value: object, /) -> TypeGuard[str]:
     """Return whether `value` is a text."""
-    return isinstance(value, str)
+    return is_of(value, str)
 
 
 def is_integer(value: object, /) -> TypeGuard[int]:
     """Return whether `value` is an integer; a truth value is none."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    return is_of(value, int) and not isinstance(value, bool)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return (is_of(value, int) or is_of(value, float)) and not isinstance(value, bool)
 
 
 def is_mapping(value: object, /) -> TypeGuard[Mapping[object, object]]:
     """Return whether `value` is a mapping."""
-    return isinstance(value, Mapping)
+    return is_of(value, Mapping)  # type: ignore[type-abstract]
 
 
 def is_tuple(value: object, /) -> TypeGuard[tuple[object, ...]]:
     """Return whether `value` is a tuple."""
-    return isinstance(value, tuple)
+    try:
+        return isinstance(value, tuple)
+    except Exception:
+        return False
 
 
 def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
