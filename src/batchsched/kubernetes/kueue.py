@@ -158,11 +158,12 @@ def _draft(
 def _below(member: _Member, children: dict[str, list[_Member]]) -> Iterator[_Member]:
     """Yield a member and all below it, each once even if cohorts are in a cycle."""
     found = [member]
-    seen = {id(member)}
+    seen = {(member.is_cohort, member.name)}
     for one in found:
         for child in children.get(one.name, ()) if one.is_cohort else ():
-            if id(child) not in seen:
-                seen.add(id(child))
+            key = child.is_cohort, child.name
+            if key not in seen:
+                seen.add(key)
                 found.append(child)
     yield from found
 
