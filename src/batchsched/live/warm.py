@@ -62,12 +62,12 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
             if content.queues.get(name) != queue:
                 content.put("queues", name, queue)
     if not _are_same(last.jobs, now.jobs):
-        were, are = set(map(id, last.jobs)), set(map(id, now.jobs))
-        changed = [job for job in now.jobs if id(job) not in were]
-        uids = {job.uid for job in changed}
-        for job in last.jobs:
-            if id(job) not in are and job.uid not in uids:
-                content.leave(job.uid)
+        before = {job.uid: job for job in last.jobs}
+        changed = [job for job in now.jobs if before.get(job.uid) is not job]
+        came = sum(job.uid not in before for job in changed)
+        if len(before) + came > len(now.jobs):
+            for uid in before.keys() - {job.uid for job in now.jobs}:
+                content.leave(uid)
         # All that went goes first: it may have come back in another job.
         for job in changed:
             _take_out_what_went(content, job)

@@ -58,7 +58,7 @@ class AcceptedNodes:
         self._slots: Sequence[NodeState] = ledger.slots
         self._vacant = ledger.vacant
         self._checks: list[DescriptionCheck] = []
-        self._together: dict[tuple[int, ...], bytearray] = {}
+        self._together: dict[tuple[DescriptionCheck, ...], bytearray] = {}
 
     def check(self, plugin: str, check: NodeCheck) -> DescriptionCheck:
         """Ask a check about all nodes. O(nodes)."""
@@ -75,8 +75,7 @@ class AcceptedNodes:
         refusing = [check for check in checks if check.refused]
         if not refusing and not self._vacant:
             return None
-        # Checks are kept for good, so that identity tells them apart.
-        key = tuple(map(id, refusing))
+        key = tuple(refusing)
         known = self._together.get(key)
         if known is None:
             known = bytearray(b"\1" * len(self._slots))
