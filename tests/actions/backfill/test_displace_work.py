@@ -32,7 +32,7 @@ def decided(using: Scheduler, snapshot: Snapshot) -> CycleResult:
 
 def test_the_tasks_of_a_job_are_put_in_order_once_for_all_its_turns() -> None:
     snapshot = cluster([node("n1", "64C64G")], job("j", *["1C1G"] * 50, minimum=1))
-    with counting(displace_module, "tasks_to_place") as calls:
+    with counting(displace_module, "tasks_needed") as calls:
         result = scheduler(DISPLACE).schedule(snapshot)
     assert len(result.binds) == 50
     assert calls.call_count == 1
