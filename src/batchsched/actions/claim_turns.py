@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Mapping
-from math import inf
 
 from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.claiming import make_room_by_claim
-from batchsched.actions.eviction.most import is_within_most
+from batchsched.actions.eviction.limits import NO_LIMITS, EvictionLimits
 from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.reasons import Unfit
@@ -23,14 +22,16 @@ __all__ = ["reclaim_by_claims"]
 
 
 def reclaim_by_claims(
-    session: Session, jobs: Mapping[QueueState, LiveQueue[JobState]], most: float = inf
+    session: Session,
+    jobs: Mapping[QueueState, LiveQueue[JobState]],
+    limits: EvictionLimits = NO_LIMITS,
 ) -> None:
     """Serve job after job, that of the next queue first; all that a job needs, or nothing.
 
     Args:
         session: where this happens.
         jobs: the jobs of each queue that have something to place.
-        most: how many tasks the cycle may evict in all.
+        limits: what it must keep to when it evicts.
 
     """
     left: dict[str, deque[TaskState]] = {}
@@ -47,7 +48,7 @@ def reclaim_by_claims(
         if not jobs[queue]:
             continue
         job = jobs[queue].pop()
-        if _take_turn(session, job, tasks_of(job), in_vain, most):
+        if _take_turn(session, job, tasks_of(job), in_vain, limits):
             jobs[queue].push(job)
         queues.push(queue)
 
@@ -83,13 +84,17 @@ class _InVain:
 
 
 def _take_turn(
-    session: Session, job: JobState, tasks: deque[TaskState], in_vain: _InVain, most: float
+    session: Session,
+    job: JobState,
+    tasks: deque[TaskState],
+    in_vain: _InVain,
+    limits: EvictionLimits,
 ) -> bool:
     """Give a job its turn; return whether it is to come back."""
     need = need_of_job(job, tasks)
     if need is None:
         return False
-    claim = session.plugin_set.claim(need)
+    claim = session.plugin_set.claim(need, limits.recent(session))
     if isinstance(claim, Unfit):
         session.record_claim_refusal(need.tasks, claim)
         return False
@@ -105,14 +110,14 @@ def _take_turn(
             lambda statement, task: _place_task(session, statement, task, claim),
             lambda: session.job_pipelined(job),
             substitutes=False,
-            most=most,
+            limits=limits,
         )
         if placed:
             in_vain.clear()
         return placed
     with session.statement() as statement:
         placed = _place(session, statement, job, tasks, claim)
-        if session.job_pipelined(job) and is_within_most(session, statement, most):
+        if session.job_pipelined(job) and limits.allow(session, statement):
             statement.commit()
             if placed:
                 in_vain.clear()

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from math import inf
 
 from batchsched.actions.action import tasks_to_place
-from batchsched.actions.eviction.most import is_within_most
+from batchsched.actions.eviction.limits import NO_LIMITS, EvictionLimits
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.groups import Counting, GroupState, JobGroups
@@ -48,7 +47,7 @@ def take_group_turn(
     *,
     asks_queue: bool = False,
     substitutes: bool = True,
-    most: float = inf,
+    limits: EvictionLimits = NO_LIMITS,
 ) -> bool:
     """Place all that a job with groups asks for next; return whether that was done.
 
@@ -62,7 +61,7 @@ def take_group_turn(
         asks_queue: whether the queue of a job that is not ready must be able to take all of it,
             as it stands.
         substitutes: whether other tasks are tried in the place of those that find none.
-        most: how many tasks the cycle may evict in all.
+        limits: what must be kept to where it evicts.
 
     """
     groups = job.groups
@@ -74,7 +73,7 @@ def take_group_turn(
         with session.statement() as statement:
             placed = _fill(session, statement, groups, tasks, goal, place, substitutes=substitutes)
             if placed is not None:
-                if not is_enough() or not is_within_most(session, statement, most):
+                if not is_enough() or not limits.allow(session, statement):
                     return False
                 statement.commit()
                 take_out(tasks, placed)

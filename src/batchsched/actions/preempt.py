@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from math import inf
 
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.actions.eviction.most import is_within_most, read_most
+from batchsched.actions.eviction.limits import NO_LIMITS, EvictionLimits
 from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.group_turns import take_group_turn, tasks_needed
 from batchsched.actions.placing import place_now_or_later
@@ -28,13 +27,13 @@ __all__ = ["PreemptAction"]
 class PreemptAction:
     """Evicts Running tasks for Pending ones of the same queue, and then of the same job."""
 
-    max_evictions: float = inf
-    """How many tasks a cycle may evict in all; a turn that would exceed it is undone."""
+    limits: EvictionLimits = NO_LIMITS
+    """What it must keep to, whatever plugins say."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> PreemptAction:
-        """Read ``maxEvictions``."""
-        return cls(max_evictions=read_most(arguments))
+        """Read ``maxEvictions`` and ``minRuntime``."""
+        return cls(limits=EvictionLimits.from_arguments(arguments))
 
     def execute(self, session: Session, /) -> None:
         """Serve each queue that has something to place, the next queue first."""
@@ -54,9 +53,9 @@ class PreemptAction:
         queues = session.queue_turns(waiting, tasks_of)
         while queues:
             queue = queues.pop()
-            _between_jobs(session, queue, waiting[queue], tasks_of, self.max_evictions)
+            _between_jobs(session, queue, waiting[queue], tasks_of, self.limits)
             for job in jobs[queue]:
-                _within_job(session, job, self.max_evictions)
+                _within_job(session, job, self.limits)
 
 
 def _between_jobs(
@@ -64,7 +63,7 @@ def _between_jobs(
     queue: QueueState,
     waiting: LiveQueue[JobState],
     tasks_of: Callable[[JobState], deque[TaskState]],
-    most: float,
+    limits: EvictionLimits,
 ) -> None:
     while waiting:
         job = waiting.pop()
@@ -73,15 +72,15 @@ def _between_jobs(
                 session,
                 job,
                 tasks_of(job),
-                lambda statement, task: _place(session, statement, queue, task),
+                lambda statement, task: _place(session, statement, queue, task, limits),
                 partial(session.job_pipelined, job),
-                most=most,
+                limits=limits,
             ):
                 waiting.push(job)
             continue
         with session.statement() as statement:
-            placed = _take_turn(session, statement, queue, job, tasks_of(job))
-            if not session.job_pipelined(job) or not is_within_most(session, statement, most):
+            placed = _take_turn(session, statement, queue, job, tasks_of(job), limits)
+            if not session.job_pipelined(job) or not limits.allow(session, statement):
                 continue
             statement.commit()
         if placed:
@@ -94,11 +93,12 @@ def _take_turn(
     queue: QueueState,
     job: JobState,
     tasks: deque[TaskState],
+    limits: EvictionLimits,
 ) -> bool:
     placed = False
     while tasks:
         task = tasks.popleft()
-        if _place(session, statement, queue, task):
+        if _place(session, statement, queue, task, limits):
             placed = True
         else:
             session.record_failure(task)
@@ -107,16 +107,27 @@ def _take_turn(
     return placed
 
 
-def _place(session: Session, statement: Statement, queue: QueueState, task: TaskState) -> bool:
+def _place(
+    session: Session,
+    statement: Statement,
+    queue: QueueState,
+    task: TaskState,
+    limits: EvictionLimits,
+) -> bool:
     may_use_idle = not session.overused(queue)
     if not may_use_idle:
         session.queues_overused.add(queue.name)
     return (may_use_idle and place_now_or_later(session, statement, task)) or make_room(
-        session, statement, task, scope=EvictionScope.OTHER_JOBS, may_use_idle=may_use_idle
+        session,
+        statement,
+        task,
+        scope=EvictionScope.OTHER_JOBS,
+        may_use_idle=may_use_idle,
+        recent=limits.recent(session),
     )
 
 
-def _within_job(session: Session, job: JobState, most: float) -> None:
+def _within_job(session: Session, job: JobState, limits: EvictionLimits) -> None:
     tasks = tasks_needed(session, job)
     if job.groups is not None and len(tasks) > 1:
         return  # parts of what starts as a whole are of no use
@@ -128,7 +139,8 @@ def _within_job(session: Session, job: JobState, most: float) -> None:
                 task,
                 scope=EvictionScope.SAME_JOB,
                 may_use_idle=False,
-            ) or not is_within_most(session, statement, most):
+                recent=limits.recent(session),
+            ) or not limits.allow(session, statement):
                 session.record_failure(task)
                 return
             statement.commit()

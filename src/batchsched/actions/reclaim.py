@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from math import inf
 
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.claim_turns import reclaim_by_claims
-from batchsched.actions.eviction.most import is_within_most, read_most
+from batchsched.actions.eviction.limits import NO_LIMITS, EvictionLimits
 from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
@@ -27,20 +26,20 @@ __all__ = ["ReclaimAction"]
 class ReclaimAction:
     """Evicts Running tasks of other queues; all that a gang needs, or nothing."""
 
-    max_evictions: float = inf
-    """How many tasks a cycle may evict in all; a turn that would exceed it is undone."""
+    limits: EvictionLimits = NO_LIMITS
+    """What it must keep to, whatever plugins say."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> ReclaimAction:
-        """Read ``maxEvictions``."""
-        return cls(max_evictions=read_most(arguments))
+        """Read ``maxEvictions`` and ``minRuntime``."""
+        return cls(limits=EvictionLimits.from_arguments(arguments))
 
     def execute(self, session: Session, /) -> None:
         """Serve queue after queue, the next queue and its next job first."""
         collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
         jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
         if session.plugin_set.has_claims:
-            reclaim_by_claims(session, jobs, self.max_evictions)
+            reclaim_by_claims(session, jobs, self.limits)
             return
         left: dict[str, deque[TaskState]] = {}
         queues = session.live_queues(jobs)
@@ -61,19 +60,17 @@ class ReclaimAction:
                     session,
                     job,
                     tasks,
-                    lambda statement, task: _place(session, statement, task),
+                    lambda statement, task: _place(session, statement, task, self.limits),
                     partial(session.job_pipelined, job),
                     substitutes=False,
-                    most=self.max_evictions,
+                    limits=self.limits,
                 ):
                     waiting.push(job)
                 queues.push(queue)
                 continue
             with session.statement() as statement:
-                placed = _take_turn(session, statement, queue, job, tasks)
-                if session.job_pipelined(job) and is_within_most(
-                    session, statement, self.max_evictions
-                ):
+                placed = _take_turn(session, statement, queue, job, tasks, self.limits)
+                if session.job_pipelined(job) and self.limits.allow(session, statement):
                     statement.commit()
                     if placed:
                         waiting.push(job)
@@ -86,11 +83,12 @@ def _take_turn(
     queue: QueueState,
     job: JobState,
     tasks: deque[TaskState],
+    limits: EvictionLimits,
 ) -> bool:
     placed = False
     while tasks and not session.overused(queue):
         task = tasks.popleft()
-        if not _place(session, statement, task):
+        if not _place(session, statement, task, limits):
             session.record_failure(task)
             break
         placed = True
@@ -101,7 +99,12 @@ def _take_turn(
     return placed
 
 
-def _place(session: Session, statement: Statement, task: TaskState) -> bool:
+def _place(session: Session, statement: Statement, task: TaskState, limits: EvictionLimits) -> bool:
     return place_now_or_later(session, statement, task) or make_room(
-        session, statement, task, scope=EvictionScope.OTHER_QUEUES, may_use_idle=True
+        session,
+        statement,
+        task,
+        scope=EvictionScope.OTHER_QUEUES,
+        may_use_idle=True,
+        recent=limits.recent(session),
     )

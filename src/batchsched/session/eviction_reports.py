@@ -18,6 +18,8 @@ __all__ = ["MOST_ASKED", "EvictionReports"]
 MOST_ASKED = 1_000
 """About how many nodes and candidates the reports of one cycle ask; see `EvictionReports`."""
 
+_JUST_STARTED = "protected by minRuntime"
+
 
 class EvictionReports:
     """Asks the plugins anew about the candidates on all nodes, for tasks that stay pending.
@@ -48,7 +50,7 @@ class EvictionReports:
     def _of(self, search: EvictionSearch) -> EvictionReport | None:
         task = search.task
         assert task.job is not None
-        way = (search.action, search.point, search.among, search.may_use_idle)
+        way = (search.action, search.point, search.among, search.may_use_idle, search.recent)
         counted = (way, task.job.uid, task.resreq, task.init_resreq)
         if counted not in self._counted and self._asked >= MOST_ASKED:
             return None
@@ -82,7 +84,14 @@ class EvictionReports:
         best: tuple[float, NodeState, list[TaskState]] | None = None
         searched = list(session.placement.feasible(task))
         groups = [session.in_victim_order(search.candidates_on(node)) for node in searched]
-        why = session.plugin_set.why_not_evicted(search.point, task, groups)
+        candidates = sum(map(len, groups))
+        recent = search.recent
+        if recent is not None:
+            groups = [[one for one in group if one not in recent] for group in groups]
+            started = candidates - sum(map(len, groups))
+            if started:
+                out[_JUST_STARTED] = started
+        why = session.plugin_set.why_not_evicted(search.point, task, groups, recent)
         asked = [(d, amount) for d, amount in enumerate(task.init_resreq) if amount >= EPSILON]
         for node, group, reasons in zip(searched, groups, why, strict=True):
             free: list[TaskState] = []
@@ -100,7 +109,6 @@ class EvictionReports:
             # Nodes come in node order: of equals, the first.
             if best is None or size < best[0]:
                 best = size, node, free
-        nodes, candidates = len(searched), sum(map(len, groups))
         best_node, shortfall = "", Resource()
         if best is not None and best[0] > 0:
             best_node = best[1].name
@@ -111,7 +119,7 @@ class EvictionReports:
             shortfall = session.ledger.dimensions.resource(tuple(missing))
         return EvictionReport(
             action=search.action,
-            nodes=nodes,
+            nodes=len(searched),
             candidates=candidates,
             out=out,
             best_node=best_node,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+from batchsched.session.victims import RecentStarts
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["EvictionSearch"]
@@ -26,3 +27,5 @@ class EvictionSearch:
     """Whether the task may take idle resources too."""
     candidates_on: Callable[[NodeState], Sequence[TaskState]]
     """Which running tasks of a node the action may consider."""
+    recent: RecentStarts | None = None
+    """Which of them it may not evict, because they have just started."""

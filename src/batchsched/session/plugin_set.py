@@ -34,7 +34,7 @@ from batchsched.session.aggregation import (
     takes_need,
     without_need,
 )
-from batchsched.session.victims import Judge, Judges, Victims, WholeJobs
+from batchsched.session.victims import Judge, Judges, RecentStarts, Victims, WholeJobs
 from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
@@ -351,13 +351,13 @@ class PluginSet:
         """Whether a plugin says what queues may take back from others."""
         return bool(self._claims)
 
-    def claim(self, need: Need) -> Claim | Unfit:
-        """Return what may be taken back for a need, or why nothing may."""
+    def claim(self, need: Need, recent: RecentStarts | None = None) -> Claim | Unfit:
+        """Return what may be taken back for a need, never from `recent`, or why nothing may."""
         claimant = need.tasks[0]
 
         def may_go(unit: EvictionUnit) -> bool:
             return self._reclaimable.lets_go(
-                claimant, unit.victims, is_whole_job=not unit.is_surplus
+                claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
             )
 
         terms = ClaimTerms(self.signature, may_go)
@@ -410,18 +410,20 @@ class PluginSet:
         claimant: TaskState,
         candidates: Sequence[TaskState],
         whole_jobs: WholeJobs | None = None,
+        recent: RecentStarts | None = None,
     ) -> Victims:
         """Return which of the candidates may be evicted for a task of their own queue."""
-        return self._preemptable.victims(claimant, candidates, whole_jobs)
+        return self._preemptable.victims(claimant, candidates, whole_jobs, recent)
 
     def reclaimable(
         self,
         claimant: TaskState,
         candidates: Sequence[TaskState],
         whole_jobs: WholeJobs | None = None,
+        recent: RecentStarts | None = None,
     ) -> Victims:
         """Return which of the candidates may be evicted for a task of another queue."""
-        return self._reclaimable.victims(claimant, candidates, whole_jobs)
+        return self._reclaimable.victims(claimant, candidates, whole_jobs, recent)
 
     def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return which backfill tasks may be evicted for one that was promised their room."""
@@ -430,15 +432,19 @@ class PluginSet:
         return self._revocable.victims(claimant, candidates)
 
     def why_not_evicted(
-        self, point: str, claimant: TaskState, groups: Sequence[Sequence[TaskState]]
+        self,
+        point: str,
+        claimant: TaskState,
+        groups: Sequence[Sequence[TaskState]],
+        recent: RecentStarts | None = None,
     ) -> list[list[str | None]]:
         """Return why each candidate may not be evicted, in words; None for those that may.
 
         `point` is ``preemptable`` or ``reclaimable``; candidates come node by node, in victim
-        order.
+        order. None of them is in `recent`, but others of their jobs may be.
         """
         judges = self._preemptable if point == "preemptable" else self._reclaimable
-        why = judges.why_not(claimant, groups)
+        why = judges.why_not(claimant, groups, recent)
         words = dict(self._on("verdict_reasons"))
         reasons: list[list[str | None]] = [[None] * len(group) for group in groups]
         places: dict[tuple[str, Verdict], list[tuple[int, int]]] = {}

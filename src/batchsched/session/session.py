@@ -34,7 +34,7 @@ from batchsched.session.memo import Memo
 from batchsched.session.plans import Plans
 from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.statement import Statement
-from batchsched.session.victims import Victims
+from batchsched.session.victims import RecentStarts, Victims
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import LiveQueue, SortKey
 from batchsched.state.needs import Need, need_of_job, need_of_task
@@ -576,6 +576,7 @@ class Session:
         among: str,
         may_use_idle: bool,
         candidates_on: Callable[[NodeState], Sequence[TaskState]],
+        recent: RecentStarts | None = None,
     ) -> None:
         """Record that an action looked for tasks to evict for a task, and found too few.
 
@@ -588,10 +589,11 @@ class Session:
             among: whose running tasks were considered, as a name.
             may_use_idle: whether the task could have taken idle resources too.
             candidates_on: which running tasks of a node were considered.
+            recent: which of them could not be evicted because they have just started.
 
         """
         action = self.action_name or point
-        search = EvictionSearch(task, action, point, among, may_use_idle, candidates_on)
+        search = EvictionSearch(task, action, point, among, may_use_idle, candidates_on, recent)
         self.eviction_searches[task.uid, action] = search
 
     def record_failure(self, task: TaskState) -> None:

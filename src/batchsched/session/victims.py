@@ -12,7 +12,7 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.units import EvictionUnit
 
-__all__ = ["Judge", "Judges", "VerdictFunction", "Victims", "WholeJobs"]
+__all__ = ["Judge", "Judges", "RecentStarts", "VerdictFunction", "Victims", "WholeJobs"]
 
 VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 
@@ -52,6 +52,20 @@ class Victims:
 
 
 _NOBODY = Victims()
+
+
+@frozen
+class RecentStarts:
+    """The tasks that have just started, whom an action does not evict."""
+
+    now: float
+    """The time of the cycle, in seconds."""
+    min_runtime: float
+    """How many seconds ago a task must have started to be no more of them."""
+
+    def __contains__(self, task: TaskState) -> bool:
+        start = task.info.start_time
+        return start is not None and self.now - start < self.min_runtime
 
 
 @frozen
@@ -101,6 +115,7 @@ class Judges:
         claimant: TaskState,
         candidates: Sequence[TaskState],
         whole_jobs: WholeJobs | None = None,
+        recent: RecentStarts | None = None,
     ) -> Victims:
         """Return which of the candidates may be evicted.
 
@@ -109,8 +124,11 @@ class Judges:
             candidates: Running tasks of jobs in the session, in victim order.
             whole_jobs: what is known of whole jobs as long as neither the claimant nor the
                 cluster changes; added to.
+            recent: who may not be evicted, whatever plugins say.
 
         """
+        if recent is not None:
+            candidates = [candidate for candidate in candidates if candidate not in recent]
         left = self._not_protected(claimant, candidates)
         if not left:
             return _NOBODY
@@ -126,20 +144,28 @@ class Judges:
                 if not protected[position] and _PASS not in verdicts
             ]
             if chosen:
-                return self._split(claimant, left, answers, chosen, number, whole_jobs)
+                return self._split(claimant, left, answers, chosen, number, whole_jobs, recent)
         return _NOBODY
 
     def lets_go(
-        self, claimant: TaskState, tasks: Sequence[TaskState], *, is_whole_job: bool
+        self,
+        claimant: TaskState,
+        tasks: Sequence[TaskState],
+        *,
+        is_whole_job: bool,
+        recent: RecentStarts | None = None,
     ) -> bool:
-        """Return whether no plugin keeps tasks that go together from being evicted.
+        """Return whether nothing keeps tasks that go together from being evicted.
 
         Args:
             claimant: for whom.
             tasks: Running tasks of one job.
             is_whole_job: whether they are all that the job has.
+            recent: who may not be evicted, whatever plugins say.
 
         """
+        if recent is not None and any(task in recent for task in tasks):
+            return False
         kept = (_PROTECTED,) if is_whole_job else (_PROTECTED, _WITH_JOB)
         return not any(
             verdict in kept
@@ -149,12 +175,16 @@ class Judges:
         )
 
     def why_not(
-        self, claimant: TaskState, groups: Sequence[Sequence[TaskState]]
+        self,
+        claimant: TaskState,
+        groups: Sequence[Sequence[TaskState]],
+        recent: RecentStarts | None = None,
     ) -> list[list[tuple[str, Verdict] | None]]:
         """Return, for each candidate, which plugin keeps it from being evicted, and how.
 
         None for those that may be evicted, on their own or with their jobs. Candidates are
         grouped by node, as they are asked about together; alone, all are asked about at once.
+        None of them is in `recent`, but others of their jobs may be.
         """
         candidates = [candidate for group in groups for candidate in group]
         why: list[tuple[str, Verdict] | None] = [None] * len(candidates)
@@ -174,7 +204,7 @@ class Judges:
             of_group = why[start : start + len(group)]
             start += len(group)
             if None in of_group:
-                self._judge_together(claimant, group, of_group)
+                self._judge_together(claimant, group, of_group, recent)
             grouped.append(of_group)
         return grouped
 
@@ -183,11 +213,12 @@ class Judges:
         claimant: TaskState,
         group: Sequence[TaskState],
         why: list[tuple[str, Verdict] | None],
+        recent: RecentStarts | None,
     ) -> None:
         """Say why those candidates of a node may not go of whom nobody protects each alone."""
         places = [place for place, said in enumerate(why) if said is None]
         company = [group[place] for place in places]
-        victims = self.victims(claimant, company)
+        victims = self.victims(claimant, company, recent=recent)
         chosen = {task.uid for task in victims.alone}
         chosen.update(task.uid for unit in victims.replicas for task in unit.victims)
         whole = {job.uid for job in victims.whole_jobs}
@@ -232,6 +263,7 @@ class Judges:
         chosen: Sequence[int],
         tier: int,
         whole_jobs: WholeJobs | None,
+        recent: RecentStarts | None,
     ) -> Victims:
         with_job = {
             position
@@ -258,7 +290,7 @@ class Judges:
                 continue
             may_go = known.get((whole, tier))
             if may_go is None:
-                may_go = known[whole, tier] = self._may_go_whole(claimant, whole, tier)
+                may_go = known[whole, tier] = self._may_go_whole(claimant, whole, tier, recent)
             if may_go:
                 if isinstance(whole, JobState):
                     jobs.append(whole)
@@ -267,7 +299,13 @@ class Judges:
         replicas.sort(key=_value, reverse=True)
         return Victims([left[p] for p in chosen if p not in with_job], jobs, replicas)
 
-    def _may_go_whole(self, claimant: TaskState, whole: JobState | EvictionUnit, tier: int) -> bool:
+    def _may_go_whole(
+        self,
+        claimant: TaskState,
+        whole: JobState | EvictionUnit,
+        tier: int,
+        recent: RecentStarts | None,
+    ) -> bool:
         """Return whether all of a job, or of a replica, may be evicted. O(tasks of the job)."""
         if isinstance(whole, EvictionUnit):
             if not whole.is_whole:
@@ -278,6 +316,8 @@ class Judges:
             if whole.ready_count - whole.count(TaskStatus.SUCCEEDED) != running:
                 return False
             tasks = whole.having(TaskStatus.RUNNING)
+        if recent is not None and any(task in recent for task in tasks):
+            return False
         for number, judges in enumerate(self._tiers):
             for judge in judges:
                 verdicts = self._ask_alone(judge, claimant, tasks)

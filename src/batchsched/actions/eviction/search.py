@@ -31,7 +31,7 @@ from batchsched.actions.eviction.victims import (
 from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.session.victims import Victims, WholeJobs
+from batchsched.session.victims import RecentStarts, Victims, WholeJobs
 from batchsched.state.records import HeldBy, NodeState, TaskState
 
 __all__ = ["EvictionScope", "make_room"]
@@ -68,6 +68,7 @@ def make_room(
     *,
     scope: EvictionScope,
     may_use_idle: bool,
+    recent: RecentStarts | None = None,
 ) -> bool:
     """Evict what has to go for a task, and promise the task its place there.
 
@@ -82,6 +83,7 @@ def make_room(
         scope: which Running tasks may be evicted, if plugins agree.
         may_use_idle: whether the task may take idle resources too; if not, it must find
             room in what its victims hold alone.
+        recent: tasks that may not be evicted, whatever plugins say.
 
     Returns:
         Whether room was made. If not, nothing was changed.
@@ -93,11 +95,13 @@ def make_room(
         return False
     claimant_key = session.plugin_set.claimant_key(scope.point, task)
     kind = None if claimant_key is None else session.placement.kind(task)
-    same: Hashable = (scope, job.uid, kind, may_use_idle, claimant_key)
+    same: Hashable = (scope, job.uid, kind, may_use_idle, claimant_key, recent)
     in_vain = session.memo.store(InVain)
     found: _Found | None = None
     if kind is None or not in_vain.get(same, _NEVER).is_still_true(session.ledger):
-        search = _Search(session, task, scope, claimant_key, may_use_idle=may_use_idle)
+        search = _Search(
+            session, task, scope, claimant_key, may_use_idle=may_use_idle, recent=recent
+        )
         found = search.alone() or search.with_jobs()
     if found is None:
         in_vain[same] = InVain(session.ledger.position())
@@ -107,6 +111,7 @@ def make_room(
             among=scope.value,
             may_use_idle=may_use_idle,
             candidates_on=partial(_candidates_on, session, task, scope),
+            recent=recent,
         )
         return False
     node, victims = found
@@ -134,7 +139,7 @@ class _Search:
     """A search for room for one claimant, with what earlier searches have found out."""
 
     __slots__ = (
-        *("_at_home", "_bounds", "_may_use_idle", "_open", "_open_alone", "_scope"),
+        *("_at_home", "_bounds", "_may_use_idle", "_open", "_open_alone", "_recent", "_scope"),
         *("_searched", "_session", "_task", "_verdicts", "_whole_jobs"),
     )
 
@@ -146,11 +151,13 @@ class _Search:
         claimant_key: Hashable,
         *,
         may_use_idle: bool,
+        recent: RecentStarts | None,
     ) -> None:
         self._session = session
         self._task = task
         self._scope = scope
         self._may_use_idle = may_use_idle
+        self._recent = recent
         self._whole_jobs: WholeJobs = {}
         self._bounds: Bounds | None = None
         self._verdicts: Verdicts | None = None
@@ -184,7 +191,7 @@ class _Search:
         claimed = Claimed(session.ledger, across, session.plugin_set.may_give)
         now = session.ledger.position()
         shield_key = session.plugin_set.shield_key(scope.point, task)
-        who: Hashable = (scope, job.queue.name, own, shield_key)
+        who: Hashable = (scope, job.queue.name, own, shield_key, self._recent)
         known_bounds = session.memo.store(Bounds)
         bounds = known_bounds.get(who)
         if bounds is None:
@@ -196,7 +203,7 @@ class _Search:
         self._open_alone = bounds.open_for(asked_for, large_enough, alone=True)
         kind = session.placement.kind(task)
         if kind is not None:
-            who = (scope, job.queue.name, own, claimant_key)
+            who = (scope, job.queue.name, own, claimant_key, self._recent)
             known_verdicts = session.memo.store(Verdicts)
             verdicts = known_verdicts.get(who)
             if verdicts is None:
@@ -356,6 +363,8 @@ class _Search:
             own = [other for other in all_.tasks if other.job is self._task.job]
         plugins, point = self._session.plugin_set, self._scope.point
         left = plugins.unshielded(point, self._task, candidates)
+        if self._recent is not None:
+            left = [other for other in left if other not in self._recent]
         if not left and not own:
             return AtMost((), zero, zero)
         only_with_job = plugins.only_with_job(point, self._task, left)
@@ -370,8 +379,8 @@ class _Search:
         in_order = self._session.in_victim_order(candidates)
         plugins = self._session.plugin_set
         if self._scope is EvictionScope.OTHER_QUEUES:
-            return plugins.reclaimable(self._task, in_order, self._whole_jobs)
-        return plugins.preemptable(self._task, in_order, self._whole_jobs)
+            return plugins.reclaimable(self._task, in_order, self._whole_jobs, self._recent)
+        return plugins.preemptable(self._task, in_order, self._whole_jobs, self._recent)
 
     def _all_on(self, node: NodeState) -> HeldBy:
         """Return the Running tasks that claimants like this may consider, and its own job's."""

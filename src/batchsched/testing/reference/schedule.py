@@ -53,6 +53,7 @@ def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleR
 
 def _run(session: Session, action: ActionConf) -> None:
     session.most_evictions = NO_BOUND
+    session.tiers.min_runtime = 0
     match action.name:
         case "allocate":
             allocate(session, action.arguments)
@@ -61,15 +62,20 @@ def _run(session: Session, action: ActionConf) -> None:
         case "plan":
             plan(session, action.arguments)
         case "preempt":
-            session.most_evictions = action.arguments.integer("maxEvictions", NO_BOUND)
+            _read_limits(session, action)
             preempt(session)
         case "reclaim":
-            session.most_evictions = action.arguments.integer("maxEvictions", NO_BOUND)
+            _read_limits(session, action)
             reclaim(session)
         case "reserve":
             reserve(session, action.arguments)
         case _:
             raise ValueError(f"{action.name!r} is no action")
+
+
+def _read_limits(session: Session, action: ActionConf) -> None:
+    session.most_evictions = action.arguments.integer("maxEvictions", NO_BOUND)
+    session.tiers.min_runtime = action.arguments.number("minRuntime", 0)
 
 
 def _result(session: Session) -> CycleResult:

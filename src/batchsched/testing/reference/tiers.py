@@ -83,6 +83,14 @@ class Tiers:
             [(plugin.disabled, _open(plugin, state, self.tasks_in_order)) for plugin in tier]
             for tier in conf.tiers
         ]
+        self.min_runtime: float = 0
+        """Tasks that started less than so many seconds ago are not evicted by what runs."""
+
+    def has_just_started(self, task: TaskInfo) -> bool:
+        """Return whether a task started too recently to be evicted."""
+        if not self.min_runtime or task.start_time is None:
+            return False
+        return self._state.snapshot.now - task.start_time < self.min_runtime
 
     def _enabled(self, flag: str | None = None) -> Iterator[list[Plugin]]:
         """Yield each tier's plugins whose flag is not false."""
@@ -179,7 +187,7 @@ class Tiers:
     def lets_go(self, task: TaskInfo, victims: list[TaskInfo], *, is_whole_job: bool) -> bool:
         """Return whether no plugin keeps tasks that go together from being evicted."""
         kept = (Verdict.PROTECTED,) if is_whole_job else (Verdict.PROTECTED, Verdict.WITH_JOB)
-        return not any(
+        return not any(map(self.has_just_started, victims)) and not any(
             said is not None and said[0] in kept
             for plugin in self._all("enableReclaimable")
             for victim in victims
@@ -245,7 +253,11 @@ class Tiers:
         )
 
     def _victims(self, candidates: list[TaskInfo], ask: Ask) -> Victims:
-        left = [one for one in candidates if not _is_protected(ask([one]), 0)]
+        left = [
+            one
+            for one in candidates
+            if not self.has_just_started(one) and not _is_protected(ask([one]), 0)
+        ]
         answers = ask(left)
         left_out = [_is_protected(answers, position) for position in range(len(left))]
         chosen_by_tier = [
@@ -265,6 +277,7 @@ class Tiers:
         def may_go_whole(tasks: list[TaskInfo]) -> bool:
             return all(
                 self._state.status(task) is TaskStatus.RUNNING
+                and not self.has_just_started(task)
                 and not _is_protected(ask([task]), 0)
                 and _all_agree(ask([task])[number], 0)
                 for task in tasks
