@@ -36,7 +36,7 @@ def water_fill(
     deserved: dict[str, Amounts] = dict.fromkeys(names, (0,) * len(remaining))
     # The one loop that matters where there are thousands of queues: a list for each dimension,
     # with an amount for each queue that is still unmet.
-    unmet = names
+    unmet: list[str] = names
     shares = [weights[name] for name in unmet]
     had: list[list[float]] = [[0] * len(unmet) for _ in remaining]
     wanted = [list(column) for column in zip(*[requests[name] for name in unmet], strict=True)]
