@@ -62,7 +62,20 @@ class TestProtection:
             job("w", "1C1G", queue="q2"),
             queues=["q1", "q2"],
         )
-        said = "which leaves queue 'q1' with nothing at most, and it deserves 1000 cpu"
+        said = (
+            "of what it holds queue 'q1' has 1000 cpu, 1073741824 memory at most, and it deserves"
+        )
+        expect(check_protection, snapshot, policy("reclaim"), self.swap("reclaim"), said)
+
+    def test_a_queue_loses_what_its_share_covers_instead_of_the_rest(self) -> None:
+        snapshot = cluster(
+            [node("n1", "2C2G")],
+            job("r", "1C1G@n1", minimum=0, queue="q1", priority=5),
+            job("s", "1C1G@n1", minimum=0, queue="q1", namespace="kube-system"),
+            job("w", "1C1G", queue="q2"),
+            queues=["q1", "q2"],
+        )
+        said = "and it is covered by the share of queue 'q1': its job and those before it have 1000"
         expect(check_protection, snapshot, policy("reclaim"), self.swap("reclaim"), said)
 
 

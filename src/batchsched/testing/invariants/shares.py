@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from batchsched.model.cluster import JobInfo
+from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.testing.invariants.amounts import Amounts, Number, add, total
 from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, WAITING, Cycle
 
-__all__ = ["certainly_has_all", "certainly_has_less", "deserved", "may_be_charged", "may_exceed"]
+__all__ = [
+    "certainly_has_all",
+    "certainly_has_less",
+    "covered_first",
+    "deserved",
+    "may_be_charged",
+    "may_exceed",
+]
 
 _EPS = 0.1
 
@@ -92,15 +99,34 @@ def may_exceed(share: dict[str, float], allocated: Amounts, held: Amounts) -> bo
 
 def may_be_charged(cycle: Cycle, queue: str) -> Amounts:
     """Return the most that a cycle can have added to what a queue has at any time."""
-
-    def counts(job: JobInfo, uid: str) -> bool:
-        if job.queue != queue or cycle.tasks[uid].is_backfill or not cycle.was_waiting(uid):
-            return False
-        return cycle.after[uid].status in PLACED or cycle.policy.takes_back
-
     return total(
         cycle.resreq[task.uid]
         for job in cycle.snapshot.jobs
+        if job.queue == queue
         for task in job.tasks
-        if counts(job, task.uid)
+        if _may_be_charged(cycle, task)
     )
+
+
+def _may_be_charged(cycle: Cycle, task: TaskInfo) -> bool:
+    if task.is_backfill or not cycle.was_waiting(task.uid):
+        return False
+    return cycle.after[task.uid].status in PLACED or cycle.policy.takes_back
+
+
+def covered_first(cycle: Cycle, job: JobInfo) -> Amounts:
+    """Return the most that a queue's jobs can have at any time that its share covers first.
+
+    That is, the jobs of higher priority, older ones of the same, and the job itself.
+    """
+    return total(
+        cycle.resreq[task.uid]
+        for other in cycle.snapshot.jobs
+        if other.queue == job.queue and _coverage_order(other) <= _coverage_order(job)
+        for task in other.tasks
+        if (task.status in OCCUPYING and not task.is_backfill) or _may_be_charged(cycle, task)
+    )
+
+
+def _coverage_order(job: JobInfo) -> tuple[int, float, str]:
+    return -job.priority, job.creation_time, job.uid

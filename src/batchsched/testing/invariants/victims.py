@@ -6,10 +6,15 @@ from collections.abc import Iterator
 
 from batchsched.model.cluster import TaskInfo
 from batchsched.model.result import Eviction
-from batchsched.testing.invariants.amounts import Amounts, add, shown, sub
+from batchsched.testing.invariants.amounts import Amounts, add, shown, sub, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle
-from batchsched.testing.invariants.shares import deserved, may_be_charged, may_exceed
+from batchsched.testing.invariants.shares import (
+    covered_first,
+    deserved,
+    may_be_charged,
+    may_exceed,
+)
 
 __all__ = ["check_protection"]
 
@@ -21,7 +26,8 @@ def check_protection(cycle: Cycle) -> Iterator[str]:
     """Nothing is evicted that a plugin protects, whatever its tier.
 
     That is told from the tasks for conformance and priority, and from what queues deserve for
-    proportion; for gang see `check_gangs`. And some tier must have had reason to name the task.
+    proportion: what is evicted is beyond that, and not covered by it, which the most important
+    jobs are first; for gang see `check_gangs`. And some tier must have had reason to name the task.
     """
     for eviction in cycle.result.evictions:
         victim = cycle.tasks.get(eviction.task_uid)
@@ -81,13 +87,24 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
         if name not in upper:
             upper[name] = add(cycle.charged_before(name), may_be_charged(cycle, name))
         held = cycle.resreq[eviction.task_uid]
-        if eviction.action == "reclaim" and not may_exceed(shares[name], upper[name], held):
-            wanted: Amounts = {
-                dimension: round(amount) for dimension, amount in shares[name].items()
-            }
-            yield (
-                f"task {eviction.task_uid!r} is evicted by reclaim, and of what it holds queue "
-                f"{name!r} has {shown(upper[name])} at most, and it deserves {shown(wanted)}"
-            )
+        if eviction.action == "reclaim":
+            what = f"task {eviction.task_uid!r} is evicted by reclaim, and"
+            if not may_exceed(shares[name], upper[name], held):
+                yield (
+                    f"{what} of what it holds queue {name!r} has {shown(upper[name])} at most, "
+                    f"and it deserves {shown(_whole(shares[name]))}"
+                )
+            first = covered_first(cycle, job)
+            of_job = total(cycle.resreq[task.uid] for task in job.tasks)
+            if not may_exceed(shares[name], first, of_job):
+                yield (
+                    f"{what} it is covered by the share of queue {name!r}: its job and those "
+                    f"before it have {shown(first)} at most, and it deserves "
+                    f"{shown(_whole(shares[name]))}"
+                )
         if not cycle.policy.evicts_whole_jobs or job.min_available <= 1:
             upper[name] = sub(upper[name], held)
+
+
+def _whole(share: dict[str, float]) -> Amounts:
+    return {dimension: round(amount) for dimension, amount in share.items()}
