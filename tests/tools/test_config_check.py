@@ -17,7 +17,9 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     check_config,
+    default_registry,
 )
+from batchsched.plugins.priority import PriorityPlugin
 from batchsched.testing import configs
 from batchsched.tools import Finding
 from batchsched.tools.config_check import decisions, evicts_for_ever
@@ -131,6 +133,11 @@ def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
         ),
         (config("allocate, preempt", ["gang"], ["predicates"]), "EvictsForEver", "actions"),
         (config("reclaim, allocate", ["gang"], ["predicates"]), "EvictsForEver", "actions"),
+        (
+            config("allocate, reclaim", ["gang"], ["predicates", "drf"]),
+            "ReclaimWithoutShares",
+            "actions[1]",
+        ),
         (config("allocate", ["gang", "capacity"]), "CapacityWithoutReclaim", "tiers[0].plugins[1]"),
     ],
 )
@@ -138,6 +145,33 @@ def test_each_kind_is_found(checked: SchedulerConfig, code: str, place: str) -> 
     found = [finding for finding in check_config(checked) if finding.code == code]
     assert [finding.place for finding in found] == [place]
     assert_shown(found[0], checked)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "plugins", "is_found"),
+    [
+        ({}, ["gang", "predicates", "fcfs"], True),
+        ({"withoutShares": False}, ["gang", "predicates"], True),
+        ({"withoutShares": "true"}, ["gang", "predicates"], False),
+        ({}, ["gang", "predicates", "proportion"], False),
+        ({}, ["gang", "predicates", "capacity"], False),
+        ({}, ["predicates"], False),  # nobody is ever evicted
+    ],
+)
+def test_reclaim_without_shares_is_found_unless_it_is_meant(
+    arguments: dict[str, object], plugins: list[str], is_found: bool
+) -> None:
+    checked = config([{"name": "reclaim", "arguments": arguments}, "allocate"], plugins)
+    codes = {finding.code for finding in check_config(checked)}
+    assert ("ReclaimWithoutShares" in codes) is is_found
+
+
+def test_a_plugin_of_ones_own_may_say_what_queues_deserve() -> None:
+    registry = default_registry()
+    registry.register_plugin("shares", PriorityPlugin.from_arguments)
+    checked = config("reclaim, allocate", ["gang", "predicates", "shares"])
+    codes = {finding.code for finding in check_config(checked, registry=registry)}
+    assert "ReclaimWithoutShares" not in codes
 
 
 @pytest.mark.parametrize(

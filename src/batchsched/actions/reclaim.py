@@ -28,11 +28,19 @@ class ReclaimAction:
 
     limits: EvictionLimits = NO_LIMITS
     """What it must keep to, whatever plugins say."""
+    without_shares: bool = False
+    """Whether it is meant that no plugin says what queues deserve; it decides nothing.
+
+    `check_config` then does not object.
+    """
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> ReclaimAction:
-        """Read ``maxEvictions`` and ``minRuntime``."""
-        return cls(limits=EvictionLimits.from_arguments(arguments))
+        """Read ``maxEvictions``, ``minRuntime`` and ``withoutShares``."""
+        return cls(
+            limits=EvictionLimits.from_arguments(arguments),
+            without_shares=arguments.boolean("withoutShares", default=False),
+        )
 
     def execute(self, session: Session, /) -> None:
         """Serve queue after queue, the next queue and its next job first."""

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.plugin.arguments import ArgumentValue
+from batchsched.plugin.arguments import ArgumentValue, as_boolean
 
 __all__ = ["RULES", "Remedy", "Suspected", "action_named", "remedies_for_loops"]
 
@@ -212,6 +212,10 @@ _KNOWN = (
 """The plugins of which it is known that no other names victims."""
 
 
+_SHARELESS = {*_KNOWN, "fcfs", "las", "sjf", "sla"} - {"capacity", "proportion"}
+"""The plugins of which it is known that they do not say what queues deserve."""
+
+
 def _release_without_hold(config: SchedulerConfig) -> Iterator[Suspected]:
     backfill, allocate = action_named(config, "backfill"), action_named(config, "allocate")
     if backfill is None or allocate is None or backfill[1].arguments.get("strategy") != "release":
@@ -258,6 +262,35 @@ def _proportion_without_reclaim(config: SchedulerConfig) -> Iterator[Suspected]:
 
 
 _WEIGHTS = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "balancedresource")
+
+
+def _reclaim_without_shares(config: SchedulerConfig) -> Iterator[Suspected]:
+    found = action_named(config, "reclaim")
+    names = {plugin.name for _, _, plugin in _plugins(config)}
+    # Others, and plugins of one's own, may say what queues deserve.
+    if found is None or not names <= _SHARELESS:
+        return
+    if as_boolean(found[1].arguments.get("withoutShares", False)):
+        return
+    is_on = any(
+        plugin.flags.get("enableReclaimable", True)
+        for _, _, plugin in _plugins(config)
+        if plugin.name in _ALWAYS_ANSWER
+    )
+    if is_on:  # or nobody is ever evicted, which is another finding
+        yield Suspected(
+            code="ReclaimWithoutShares",
+            place=found[0],
+            consequence=(
+                "no plugin says what queues deserve, so each may take from every other, and that "
+                "from it again"
+            ),
+            advice=(
+                "add plugin 'proportion' or 'capacity', or give reclaim the argument "
+                "withoutShares: true if that is what is wanted"
+            ),
+            instead=_with_plugin(config, "proportion"),
+        )
 
 
 def _zero_weights(config: SchedulerConfig) -> Iterator[Suspected]:
@@ -330,5 +363,6 @@ RULES: tuple[Callable[[SchedulerConfig], Iterator[Suspected]], ...] = (
     _at_minimum,
     _release_without_hold,
     _proportion_without_reclaim,
+    _reclaim_without_shares,
     _zero_weights,
 )
