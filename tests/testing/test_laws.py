@@ -324,6 +324,37 @@ def test_the_plugins_of_the_library_keep_the_laws(
     check_plugin(factory, max_examples=25)  # type: ignore[arg-type]
 
 
+def test_a_class_will_do_as_in_the_registry() -> None:
+    made: list[str] = []
+
+    class NeedsNoArguments:
+        def __init__(self) -> None:
+            made.append("")
+
+        def open(self, view: SessionView, /) -> object:
+            return VotesNone(view)
+
+    class HasFromArguments:
+        def __init__(self, mode: str) -> None:
+            made.append(mode)
+
+        @classmethod
+        def from_arguments(cls, arguments: Arguments) -> HasFromArguments:
+            return cls(arguments.text("mode", default="loose"))
+
+        def open(self, view: SessionView, /) -> object:
+            return VotesNone(view)
+
+    for kind, arguments, given in (
+        (NeedsNoArguments, {}, ""),
+        (HasFromArguments, {"mode": "strict"}, "strict"),
+    ):
+        with pytest.raises(LawViolation, match="job_ready"):
+            check_plugin(kind, arguments=arguments, max_examples=50, shrink=False)
+        assert set(made) == {given}
+        made.clear()
+
+
 def test_a_plugin_may_be_given_arguments() -> None:
     seen: list[int] = []
 

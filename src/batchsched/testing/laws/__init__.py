@@ -46,7 +46,7 @@ _NONE: Mapping[str, ArgumentValue] = {}
 
 
 def check_plugin(
-    plugin: Plugin | PluginFactory,
+    plugin: Plugin | PluginFactory | type[Plugin],
     *,
     name: str = "under-test",
     arguments: Mapping[str, ArgumentValue] = _NONE,
@@ -70,10 +70,10 @@ def check_plugin(
     The examples are the same in every run.
 
     Args:
-        plugin: a configured plugin, or what makes one of its `Arguments`, as it is given to
-            `Registry.register_plugin`. A configured plugin is copied (`copy.deepcopy`) before it is
-            opened, if that is possible, so as to run cycles with one that has seen none; what
-            makes plugins finds more leaks than a plugin that cannot be copied.
+        plugin: a configured plugin, or what makes one of its `Arguments`, or a class, as it is
+            given to `Registry.register_plugin`. A configured plugin is copied (`copy.deepcopy`)
+            before it is opened, if that is possible, so as to run cycles with one that has seen
+            none; what makes plugins finds more leaks than a plugin that cannot be copied.
         name: what to call it in the report.
         arguments: what it is configured with, if it is made here.
         examples: snapshots to try; by default small ones of all that `snapshots()` draws, every

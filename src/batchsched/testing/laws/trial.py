@@ -9,7 +9,7 @@ from typing import NoReturn, cast
 from attrs import evolve, frozen
 
 from batchsched.config.default_registry import default_registry
-from batchsched.config.registry import PluginFactory
+from batchsched.config.registry import PluginFactory, Registry
 from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
@@ -64,7 +64,7 @@ class Subject:
 
     def __init__(
         self,
-        plugin: Plugin | PluginFactory,
+        plugin: Plugin | PluginFactory | type[Plugin],
         name: str,
         arguments: Mapping[str, ArgumentValue],
         config: SchedulerConfig | None,
@@ -79,7 +79,7 @@ class Subject:
             self._make: PluginFactory = lambda _: plugin
             self._make_fresh = _copies_of(plugin) or self._make
         else:
-            self._make = self._make_fresh = cast("PluginFactory", plugin)
+            self._make = self._make_fresh = _as_registered(name, cast("PluginFactory", plugin))
         self._scheduler(self._make)  # what is wrong with the configuration is told at once
 
     def open(self, snapshot: Snapshot) -> Trial:
@@ -141,6 +141,15 @@ def _expect_named(config: SchedulerConfig, name: str) -> None:
             f"the name that it has there as name=...; there are: {', '.join(named) or 'none'}"
         )
         raise ValueError(message)
+
+
+def _as_registered(name: str, factory: PluginFactory) -> PluginFactory:
+    """Return what a registry makes the plugin with: a class will do as the factory."""
+    registry = Registry()
+    registry.register_plugin(name, factory)
+    made = registry.plugin_factory(name)
+    assert made is not None
+    return made
 
 
 def _copies_of(plugin: Plugin) -> PluginFactory | None:
