@@ -103,6 +103,9 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
             yield from _overused(cycle, job)
         case WhyPending.NOT_CONSIDERED:
             yield from _not_considered(cycle, job, task, reason)
+        case WhyPending.AT_MAXIMUM:
+            if job.max_available is None and all(group.max is None for group in job.groups):
+                yield "neither its job nor a group has a maximum"
         case WhyPending.QUEUE_LIMIT | WhyPending.QUEUE_CLOSED | WhyPending.ABOVE_FAIR_SHARE:
             pass  # what plugins say of queues is theirs to answer for
 
