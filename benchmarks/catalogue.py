@@ -93,6 +93,7 @@ REPORTS = {
     "axes": "how the time of a cycle grows where there is ever more of something dear",
     "waiting": "what each strategy against waiting costs in utilisation and in waiting",
     "tracing": "what a trace costs when it is off (at most 1.01 times) and when it is on",
+    "evictions": "how many evictions queues take to their shares, and how many of them are wasted",
     "hot": "where the time of a cycle goes, function by function; writes results/hot.md",
 }
 """Reports by the name of their module, with what they tell. Each prints tables of its own."""
