@@ -16,8 +16,11 @@ ROOT = Path(__file__).resolve().parent
 TESTED = ("3.11", "3.12", "3.13")
 """The versions of Python that the tests run on, where they are found."""
 THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
-OF_TESTS = ("tests/testing", "tests/quality", "tests/seeded_bugs")
-"""Tests of what tests: on one Python only, for they take as long as all others together."""
+ON_ONE_PYTHON = (
+    *("tests/testing", "tests/quality", "tests/seeded_bugs"),
+    *("tests/properties", "tests/benchmarks"),
+)
+"""What takes long for what a second Python would find: tests of what tests, and long histories."""
 OF_WHEEL = (
     *("tests/session", "tests/state", "tests/golden", "tests/kubernetes"),
     *("tests/plugins", "tests/scenarios"),
@@ -67,7 +70,7 @@ def test(session: nox.Session) -> None:
         of_version = str(programs / "python")
         packages = ["--editable", ".", "--group", "test"]
         session.run(of_version, "-m", "pip", "install", "--quiet", *packages, external=True)
-        without = [f"--ignore={part}" for part in OF_TESTS]
+        without = [f"--ignore={part}" for part in ON_ONE_PYTHON]
         session.run(of_version, "-m", "pytest", *QUIETLY, *without, external=True)
 
 
