@@ -77,9 +77,7 @@ NOT_CALLABLE = {
 CALLABLE_IN = {
     # Remembered results are looked up by identity; nothing is ordered by it.
     "id": {
-        "live/warm.py",
         "model/validation/snapshot.py",
-        "placement/accepted_nodes.py",
         "placement/equivalence_class.py",
         "session/outcomes.py",
         "state/vectors.py",

@@ -66,7 +66,7 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
         changed = [job for job in now.jobs if before.get(job.uid) is not job]
         came = sum(job.uid not in before for job in changed)
         if len(before) + came > len(now.jobs):
-            for uid in before.keys() - {job.uid for job in now.jobs}:
+            for uid in sorted(before.keys() - {job.uid for job in now.jobs}):
                 content.leave(uid)
         # All that went goes first: it may have come back in another job.
         for job in changed:

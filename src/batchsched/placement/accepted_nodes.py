@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import and_
 
 from batchsched.errors import plugin_error
 from batchsched.model.reasons import Unfit
@@ -82,7 +81,7 @@ class AcceptedNodes:
             for slot in self._vacant:
                 known[slot] = 0
             for check in refusing:
-                known = bytearray(map(and_, known, check.accepted))
+                known = bytearray(map(int.__and__, known, check.accepted))
             self._together[key] = known
         return known
 
