@@ -2,7 +2,7 @@
 """The project's commands; each makes the virtual environment that it needs, under `.venv`.
 
     python3 tasks.py openb      run the example: a published GPU cluster trace in one cycle
-    python3 tasks.py test       run all tests, on every supported Python that is found
+    python3 tasks.py test       run all tests, those of decisions also on other Pythons
     python3 tasks.py lint       style, types, layers, no Any in the public API
     python3 tasks.py docs       build the documentation into site/
     python3 tasks.py wheel      build the wheel, install it elsewhere, test what is installed
