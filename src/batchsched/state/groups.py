@@ -144,7 +144,6 @@ class JobGroups:
         "groups",
         "maximum",
         "minimum",
-        "placed",
         "root",
         "total",
         "version",
