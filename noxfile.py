@@ -22,6 +22,15 @@ OF_OTHER_PYTHONS = (
     "src",
 )
 """What a second Python could decide otherwise; all tests run on the first."""
+BUT_NOT = tuple(
+    f"--deselect=tests/golden/test_golden.py::{test}"
+    for test in (
+        "test_every_case_is_decided_the_same_on_arrays",
+        "test_scheduling_leaves_the_snapshot_as_it_was",
+        "test_the_same_scheduler_decides_a_snapshot_the_same_again",
+    )
+)
+"""What takes long, and says nothing more about a second Python."""
 OF_WHEEL = ("tests/session", "tests/state", "tests/kubernetes", "tests/scenarios")
 """What the installed wheel is tested with, besides its doctests: enough to miss no module."""
 QUIETLY = ("-n", "auto", "--dist", "loadgroup", "-q")
@@ -68,7 +77,9 @@ def test(session: nox.Session) -> None:
         of_version = str(programs / "python")
         packages = ["--editable", ".", "--group", "test"]
         session.run(of_version, "-m", "pip", "install", "--quiet", *packages, external=True)
-        session.run(of_version, "-m", "pytest", *QUIETLY, *OF_OTHER_PYTHONS, external=True)
+        session.run(
+            of_version, "-m", "pytest", *QUIETLY, *BUT_NOT, *OF_OTHER_PYTHONS, external=True
+        )
 
 
 @nox.session
