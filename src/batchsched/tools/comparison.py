@@ -17,9 +17,9 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
 from batchsched.scheduler import Scheduler
 from batchsched.session.trace_events import TraceEvent
-from batchsched.tools.grouping import count_by, group_rows
+from batchsched.tools.grouping import count_by, group_rows, pairs_by_name, plain_counts, plain_pairs
 from batchsched.tools.parting import Parting, find_parting
-from batchsched.tools.report import Section, as_html, as_text
+from batchsched.tools.report import Report, Section
 from batchsched.tools.use import Fate, fates, use_of
 
 if TYPE_CHECKING:
@@ -63,19 +63,15 @@ class TaskChange:
         return self.after.reason or self.before.reason
 
 
-def _totals(counts: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    return dict(counts)
-
-
 @frozen(kw_only=True)
-class Comparison:
+class Comparison(Report):
     """What differs between two results; printed as text, shown in a notebook as tables."""
 
     changes: tuple[TaskChange, ...]
     """Every task that the two make something else of, in order of UID."""
-    utilisation: Mapping[str, tuple[float, float]] = field(converter=_totals)
+    utilisation: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
     """By dimension: how much of the cluster is in use, before and after."""
-    shares: Mapping[str, tuple[float, float]] = field(converter=_totals)
+    shares: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
     """By queue: the dominant share of the cluster that it holds, before and after."""
     parting: Parting | None = None
     """The first decision that differs, if two configurations were compared."""
@@ -149,19 +145,13 @@ class Comparison:
                 }
                 for change in self.changes
             ],
-            "by_queue": _plain(self.by_queue()),
-            "by_job": _plain(self.by_job()),
-            "by_reason": _plain(self.by_reason()),
-            "utilisation": {name: list[JsonValue](both) for name, both in self.utilisation.items()},
-            "shares": {name: list[JsonValue](both) for name, both in self.shares.items()},
+            "by_queue": plain_counts(self.by_queue()),
+            "by_job": plain_counts(self.by_job()),
+            "by_reason": plain_counts(self.by_reason()),
+            "utilisation": plain_pairs(self.utilisation),
+            "shares": plain_pairs(self.shares),
             "parting": None if self.parting is None else self.parting.to_dict(),
         }
-
-    def _repr_html_(self) -> str:
-        return as_html(self.sections())
-
-    def __str__(self) -> str:
-        return as_text(self.sections())
 
 
 @overload
@@ -361,7 +351,3 @@ def _side_by_side(
 
 def _fate(fate: Fate) -> dict[str, JsonValue]:
     return {"what": fate.what, "node": fate.node, "reason": fate.reason}
-
-
-def _plain(groups: Mapping[str, Mapping[str, int]]) -> dict[str, JsonValue]:
-    return {name: dict[str, JsonValue](counts) for name, counts in groups.items()}

@@ -11,7 +11,7 @@ from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.serialisation import JsonValue
 from batchsched.tools.describe import limit_text, resource_text
-from batchsched.tools.report import Section, as_html, as_text
+from batchsched.tools.report import Report, Section
 from batchsched.tools.trials import Change
 
 __all__ = ["Explanation", "Holder", "NearNode", "QueueStanding", "TriedChange", "VictimsJudged"]
@@ -101,7 +101,7 @@ def _counts(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 @frozen(kw_only=True)
-class Explanation:
+class Explanation(Report):
     """Why a job waits; printed as text, shown in a notebook as tables."""
 
     job: str
@@ -197,12 +197,6 @@ class Explanation:
         content = _plain(self)
         assert isinstance(content, dict)
         return content
-
-    def _repr_html_(self) -> str:
-        return as_html(self.sections())
-
-    def __str__(self) -> str:
-        return as_text(self.sections())
 
 
 def _queue_text(queue: QueueStanding) -> str:

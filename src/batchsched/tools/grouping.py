@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-__all__ = ["count_by", "group_rows"]
+from batchsched.model.serialisation import JsonValue
+
+__all__ = ["count_by", "group_rows", "pairs_by_name", "plain_counts", "plain_pairs"]
 
 
 def count_by(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
@@ -27,3 +29,18 @@ def group_rows(groups: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int, 
         for name, counts in groups.items()
     ]
     return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def pairs_by_name(pairs: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """Return a copy of figures before and after, by name."""
+    return dict(pairs)
+
+
+def plain_counts(groups: Mapping[str, Mapping[str, int]]) -> dict[str, JsonValue]:
+    """Return counts by group and kind, ready for JSON."""
+    return {name: dict[str, JsonValue](counts) for name, counts in groups.items()}
+
+
+def plain_pairs(pairs: Mapping[str, tuple[float, float]]) -> dict[str, JsonValue]:
+    """Return figures before and after by name, ready for JSON."""
+    return {name: list[JsonValue](both) for name, both in pairs.items()}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import field, frozen
 
-__all__ = ["Section", "as_html", "as_text", "number"]
+__all__ = ["Report", "Section", "as_html", "as_text", "number"]
 
 _WIDTH = 100
 _MOST_ROWS = 12
@@ -39,6 +40,22 @@ class Section:
     lines: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = field(default=(), converter=_rows)
+
+
+class Report(ABC):
+    """What is told in sections: text where it is printed, tables in a notebook."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def sections(self) -> Iterable[Section]:
+        """Return what there is to say, in the order in which one wants to read it."""
+
+    def _repr_html_(self) -> str:
+        return as_html(self.sections())
+
+    def __str__(self) -> str:
+        return as_text(self.sections())
 
 
 def as_text(sections: Iterable[Section]) -> str:

@@ -11,9 +11,9 @@ from batchsched.model.serialisation import JsonValue
 from batchsched.simulation.run import Run
 from batchsched.simulation.state import state_at
 from batchsched.simulation.workload import JobId
-from batchsched.tools.grouping import count_by, group_rows
+from batchsched.tools.grouping import count_by, group_rows, pairs_by_name, plain_counts, plain_pairs
 from batchsched.tools.parting import Parting
-from batchsched.tools.report import Section, as_html, as_text
+from batchsched.tools.report import Report, Section
 
 __all__ = ["JobChange", "RunComparison", "compare_runs"]
 
@@ -58,21 +58,17 @@ class JobChange:
     """Why it does not start or end, where one of the two says so."""
 
 
-def _pairs(counts: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    return dict(counts)
-
-
 @frozen(kw_only=True)
-class RunComparison:
+class RunComparison(Report):
     """What differs between two runs; printed as text, shown in a notebook as tables."""
 
     changes: tuple[JobChange, ...]
     """Every job that the two make something else of, in order of submission."""
     jobs: int
     """How many jobs there are in either."""
-    figures: Mapping[str, tuple[float, float]] = field(converter=_pairs)
+    figures: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
     """The figures of `Run.metrics` by name, before and after."""
-    shares: Mapping[str, tuple[float, float]] = field(converter=_pairs)
+    shares: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
     """By queue: the part of the machine that its jobs held, from the first submission to the last
     end."""
     parting: Parting | None
@@ -160,19 +156,13 @@ class RunComparison:
                 }
                 for change in self.changes
             ],
-            "by_queue": _plain(self.by_queue()),
-            "by_user": _plain(self.by_user()),
-            "by_reason": _plain(self.by_reason()),
-            "figures": {name: list[JsonValue](both) for name, both in self.figures.items()},
-            "shares": {name: list[JsonValue](both) for name, both in self.shares.items()},
+            "by_queue": plain_counts(self.by_queue()),
+            "by_user": plain_counts(self.by_user()),
+            "by_reason": plain_counts(self.by_reason()),
+            "figures": plain_pairs(self.figures),
+            "shares": plain_pairs(self.shares),
             "parting": None if self.parting is None else self.parting.to_dict(),
         }
-
-    def _repr_html_(self) -> str:
-        return as_html(self.sections())
-
-    def __str__(self) -> str:
-        return as_text(self.sections())
 
 
 def _delay(change: JobChange) -> float:
@@ -181,10 +171,6 @@ def _delay(change: JobChange) -> float:
         if one is not None and other is not None and one != other:
             return other - one
     return 0.0
-
-
-def _plain(groups: Mapping[str, Mapping[str, int]]) -> dict[str, JsonValue]:
-    return {name: dict[str, JsonValue](counts) for name, counts in groups.items()}
 
 
 def compare_runs(before: Run, after: Run) -> RunComparison:

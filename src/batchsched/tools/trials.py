@@ -19,7 +19,7 @@ from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
 from batchsched.tools.comparison import Comparison, compare
 from batchsched.tools.describe import described
-from batchsched.tools.report import Section, as_html, as_text
+from batchsched.tools.report import Report, Section
 
 __all__ = ["Change", "Cheapest", "CycleRun", "WhatIf", "cheapest", "starts", "what_if"]
 
@@ -39,7 +39,7 @@ _KINDS = (*Event.__args__, SchedulerConfig, CycleRun)
 
 
 @frozen(kw_only=True)
-class WhatIf:
+class WhatIf(Report):
     """What a cycle would decide; printed as text, shown in a notebook as tables."""
 
     changes: tuple[Change, ...]
@@ -63,12 +63,6 @@ class WhatIf:
             "result": self.result.to_dict(),
             "difference": self.difference.to_dict(),
         }
-
-    def _repr_html_(self) -> str:
-        return as_html(self.sections())
-
-    def __str__(self) -> str:
-        return as_text(self.sections())
 
 
 def what_if(
