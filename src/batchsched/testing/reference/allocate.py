@@ -1,4 +1,4 @@
-"""The action allocate: queue by queue, job by job, task by task (sections 7, 10 and 11)."""
+"""The action allocate: queue by queue, job by job, task by task."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def can_still_start(session: Session, job: JobInfo, left: list[TaskInfo]) -> boo
 
 
 def _reserve(session: Session, task: TaskInfo, *, beside_its_job: bool) -> bool:
-    """Reserve the first possible node for a starving job's task (section 11)."""
+    """Reserve the first possible node for a starving job's task."""
     can_hold = can_be_reserved_beside_its_job if beside_its_job else can_be_reserved
     for node in accepted_nodes(session, task):
         if not is_promised_to_others(session, task, node) and can_hold(session, task, node):

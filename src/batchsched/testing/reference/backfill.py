@@ -1,4 +1,4 @@
-"""The action backfill, for best-effort tasks; its other strategies go on from there (section 7)."""
+"""The action backfill, for best-effort tasks; its other strategies go on from there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def backfill(session: Session, arguments: Arguments) -> None:
             if not task.is_best_effort:
                 continue
             # Section 7 asks for no room; but many that ask for next to nothing are not nothing,
-            # and section 3 has no account below zero.
+            # and no account may be below zero.
             feasible = [
                 node
                 for node in feasible_nodes(session, task)

@@ -1,4 +1,4 @@
-"""Choosing a node for a task, and placing it (section 7)."""
+"""Choosing a node for a task, and placing it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def accepted_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
 def open_nodes(
     session: Session, task: TaskInfo, nodes: Iterable[NodeInfo], *, own_job: bool
 ) -> list[NodeInfo]:
-    """Return the nodes that no reservation closes to a task (section 11).
+    """Return the nodes that no reservation closes to a task.
 
     A task's own reservation never does; those of its job do not if `own_job` is true.
     """

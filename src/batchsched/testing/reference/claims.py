@@ -9,8 +9,7 @@ from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.capacity import Capacity, Claim, Unit, needed
 from batchsched.testing.reference.choose import feasible_nodes, place_later, place_now
-from batchsched.testing.reference.group_turns import group_turn
-from batchsched.testing.reference.groups import has_groups
+from batchsched.testing.reference.claimant_turn import claimant_turn
 from batchsched.testing.reference.make_room import members
 from batchsched.testing.reference.session import Session
 
@@ -39,29 +38,7 @@ def _turn(session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskIn
     claim = capacity.claim(job, need) if need else None
     if claim is None:
         return False
-    if has_groups(job):
-        return group_turn(
-            session,
-            job,
-            tasks,
-            lambda task: _take_a_place(session, claim, task),
-            lambda: session.tiers.job_pipelined(job),
-            substitutes=False,
-        )
-    placed: list[TaskInfo] = []
-
-    def attempt() -> bool:
-        while tasks:
-            task = tasks.pop(0)
-            if not _take_a_place(session, claim, task):
-                session.tried_in_vain.add(task.uid)
-                break
-            placed.append(task)
-            if session.tiers.job_pipelined(job):
-                break
-        return session.tiers.job_pipelined(job)
-
-    return session.statement(job, attempt) and bool(placed)
+    return claimant_turn(session, job, tasks, lambda task: _take_a_place(session, claim, task))
 
 
 def _take_a_place(session: Session, claim: Claim, task: TaskInfo) -> bool:

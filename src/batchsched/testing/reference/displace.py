@@ -1,4 +1,4 @@
-"""Backfill's strategy displace: jobs take the place of held tasks of unready jobs (section 10)."""
+"""Backfill's strategy displace: jobs take the place of held tasks of unready jobs."""
 
 from __future__ import annotations
 

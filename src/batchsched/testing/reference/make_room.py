@@ -1,4 +1,4 @@
-"""Evicting for a task (section 7)."""
+"""Evicting for a task."""
 
 from __future__ import annotations
 

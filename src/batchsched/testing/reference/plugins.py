@@ -1,6 +1,6 @@
-"""What a plugin may answer, and the plugins priority, gang and conformance (section 6).
+"""What a plugin may answer, and the plugins priority, gang and conformance.
 
-Here a plugin is an object with all functions of section 5. The default answers
+Here a plugin is an object with all functions that a plugin may have. The default answers
 are those of a plugin that has no such function.
 """
 
@@ -292,7 +292,7 @@ class Gang(Plugin):
         return self._victims(candidates, lambda _job: at_minimum, self._state.job_of[task.uid])
 
     def unschedulable(self, job: JobInfo) -> JobCondition | None:
-        """Report a job that is not ready at close (section 9)."""
+        """Report a job that is not ready at close."""
         if self._is_ready(job):
             return None
         ready = ready_count(self._state, job)

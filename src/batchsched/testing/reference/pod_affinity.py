@@ -1,4 +1,4 @@
-"""Inter-pod affinity: which nodes it allows and how it scores them (sections 6 and 8).
+"""Inter-pod affinity: which nodes it allows and how it scores them.
 
 Existing tasks are the occupying tasks on all nodes.
 """

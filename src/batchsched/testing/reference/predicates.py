@@ -1,4 +1,4 @@
-"""The plugin predicates: which nodes a task may be on at all (sections 6 and 8)."""
+"""The plugin predicates: which nodes a task may be on at all."""
 
 from __future__ import annotations
 

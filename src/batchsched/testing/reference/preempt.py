@@ -1,4 +1,4 @@
-"""The action preempt: tasks take the place of others within their queue (section 7)."""
+"""The action preempt: tasks take the place of others within their queue."""
 
 from __future__ import annotations
 

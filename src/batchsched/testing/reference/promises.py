@@ -1,4 +1,4 @@
-"""Conditional placements become real: allocate's `evictBackfill` (section 10)."""
+"""Conditional placements become real: allocate's `evictBackfill`."""
 
 from __future__ import annotations
 

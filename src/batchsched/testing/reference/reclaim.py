@@ -1,12 +1,11 @@
-"""The action reclaim: queues take back what others have beyond their share (section 7)."""
+"""The action reclaim: queues take back what others have beyond their share."""
 
 from __future__ import annotations
 
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.testing.reference.choose import feasible_nodes, place_later, place_now
+from batchsched.testing.reference.claimant_turn import claimant_turn
 from batchsched.testing.reference.claims import reclaim_by_claims
-from batchsched.testing.reference.group_turns import group_turn
-from batchsched.testing.reference.groups import has_groups
 from batchsched.testing.reference.make_room import make_room
 from batchsched.testing.reference.session import Session
 
@@ -38,29 +37,13 @@ def reclaim(session: Session) -> None:
 
 def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
     """Give one job its turn; return whether it is to come back."""
-    if has_groups(job):
-        return group_turn(
-            session,
-            job,
-            tasks,
-            lambda task: _take_a_place(session, queue, task),
-            lambda: session.tiers.job_pipelined(job),
-            substitutes=False,
-        )
-    placed: list[TaskInfo] = []
-
-    def attempt() -> bool:
-        while tasks and not session.tiers.overused(queue):
-            task = tasks.pop(0)
-            if not _take_a_place(session, queue, task):
-                session.tried_in_vain.add(task.uid)
-                break
-            placed.append(task)
-            if session.tiers.job_pipelined(job):
-                break
-        return session.tiers.job_pipelined(job)
-
-    return session.statement(job, attempt) and bool(placed)
+    return claimant_turn(
+        session,
+        job,
+        tasks,
+        lambda task: _take_a_place(session, queue, task),
+        lambda: not session.tiers.overused(queue),
+    )
 
 
 def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:

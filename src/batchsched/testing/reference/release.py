@@ -1,4 +1,4 @@
-"""Backfill's strategy release: unready jobs give back, others run in it meanwhile (section 10)."""
+"""Backfill's strategy release: unready jobs give back, others run in it meanwhile."""
 
 from __future__ import annotations
 

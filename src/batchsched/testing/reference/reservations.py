@@ -1,4 +1,4 @@
-"""Reservations from cycle to cycle, and what allocate does with them first (section 11)."""
+"""Reservations from cycle to cycle, and what allocate does with them first."""
 
 from __future__ import annotations
 

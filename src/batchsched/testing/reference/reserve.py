@@ -1,4 +1,4 @@
-"""The action reserve: nodes are kept for starving jobs (section 11)."""
+"""The action reserve: nodes are kept for starving jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cycle: open, act, close, report (sections 4 and 9)."""
+"""One cycle: open, act, close, report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugin nodeorder: which of several nodes is best for a task (sections 6 and 11)."""
+"""The plugin nodeorder: which of several nodes is best for a task."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class NodeOrder(Plugin):
         }
 
     def resource_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, float]:
-        """Return how well each node's idle resources suit the task (section 11)."""
+        """Return how well each node's idle resources suit the task."""
         by_node = self._state.tasks_by_node()
         return {
             node.name: _resource_score(

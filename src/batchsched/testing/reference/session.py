@@ -1,4 +1,4 @@
-"""A session: the state, the plugins, the jobs, and what can be done to a task (section 4)."""
+"""A session: the state, the plugins, the jobs, and what can be done to a task."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Session:
         }
 
     def _drop_reservations(self) -> None:
-        """Give up the Reserved tasks that make no sense any more (section 4, step 3)."""
+        """Give up the Reserved tasks that make no sense any more."""
         for node in self.nodes:
             reserved = self.reserved_on(node)
             fits = total_of(task.start_request for task in reserved).fits(self.room_for_jobs(node))
@@ -141,7 +141,7 @@ class Session:
         return less(node.allocatable, total_of(others))
 
     def is_starving(self, job: JobInfo, threshold: float) -> bool:
-        """Return whether a job waits for longer than it should (section 11)."""
+        """Return whether a job waits for longer than it should."""
         return (
             not self.tiers.job_ready(job)
             and not self.tiers.job_condition_ready(job)

@@ -1,8 +1,8 @@
-"""The share-keeping plugins, drf and proportion (section 6).
+"""The share-keeping plugins, drf and proportion.
 
 What a job or queue is charged is the sum over its tasks that occupy or are
 promised something: that is what the allocate and deallocate events add up to
-(section 4), since they are fired whenever a task enters or leaves these statuses.
+since they are fired whenever a task enters or leaves these statuses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where every task stands, and nothing else: all accounts are sums over this (section 3).
+"""Where every task stands, and nothing else: all accounts are sums over this.
 
-The state is changed by assigning a task's `Place`. A statement (section 4) is
+The state is changed by assigning a task's `Place`. A statement is
 a copy of the state taken before it; discarding it goes back to the copy.
 """
 
@@ -51,7 +51,7 @@ class Place:
 
 @frozen
 class Accounts:
-    """The accounts of one node (section 3). All but `reserved` are sums of `resreq`."""
+    """The accounts of one node. All but `reserved` are sums of `resreq`."""
 
     idle: Resource
     releasing: Resource

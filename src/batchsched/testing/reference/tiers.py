@@ -1,4 +1,4 @@
-"""How the plugins' answers are put together (section 5)."""
+"""How the plugins' answers are put together."""
 
 from __future__ import annotations
 

@@ -1,0 +1,54 @@
+"""The turn of a job in reclaim: task after task, until it could start once victims have left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.testing.reference.group_turns import group_turn
+from batchsched.testing.reference.groups import has_groups
+from batchsched.testing.reference.session import Session
+
+__all__ = ["claimant_turn"]
+
+
+def claimant_turn(
+    session: Session,
+    job: JobInfo,
+    tasks: list[TaskInfo],
+    take_a_place: Callable[[TaskInfo], bool],
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Give one job its turn; return whether it is to come back.
+
+    Args:
+        session: where this happens.
+        job: the job.
+        tasks: what it has left to place; those that were tried are taken out.
+        take_a_place: places a task, evicting others if need be; says whether it did.
+        may_go_on: whether the queue may have more; not asked for jobs with groups.
+
+    """
+    if has_groups(job):
+        return group_turn(
+            session,
+            job,
+            tasks,
+            take_a_place,
+            lambda: session.tiers.job_pipelined(job),
+            substitutes=False,
+        )
+    placed: list[TaskInfo] = []
+
+    def attempt() -> bool:
+        while tasks and may_go_on():
+            task = tasks.pop(0)
+            if not take_a_place(task):
+                session.tried_in_vain.add(task.uid)
+                break
+            placed.append(task)
+            if session.tiers.job_pipelined(job):
+                break
+        return session.tiers.job_pipelined(job)
+
+    return session.statement(job, attempt) and bool(placed)
