@@ -31,8 +31,12 @@ from batchsched.config import options
 from batchsched.model import cluster, constraints, notice, reasons, resources, shortage
 from batchsched.model import result as result_module
 from batchsched.model import snapshot as snapshot_module
-from batchsched.model.serialisation import Format, shapes
-from batchsched.model.serialisation.shapes import Reading, Record, Shape, record_of, shape_of
+from batchsched.model.serialisation import Format
+from batchsched.model.serialisation.containers import Either, Items, Named, Pairs
+from batchsched.model.serialisation.record import Record
+from batchsched.model.serialisation.scalars import Member, Scalars
+from batchsched.model.serialisation.shape import Reading, Shape
+from batchsched.model.serialisation.shapes import record_of, shape_of
 from batchsched.testing import InvalidSnapshot, configs, invalid_snapshots, snapshots
 
 KINDS = (Snapshot, SchedulerConfig, CycleResult)
@@ -182,17 +186,17 @@ def values_of(shape: Shape) -> st.SearchStrategy[Any]:
         case Record(kind, content):
             parts = {item.name: values_of(item.shape) for item in content}
             return st.builds(kind, **parts)
-        case shapes._Scalars(kinds):
+        case Scalars(kinds):
             return st.one_of(*(SCALARS[kind] for kind in kinds))
-        case shapes._Member(members):
+        case Member(members):
             return st.sampled_from(list(members.values()))
-        case shapes._Items(item):
+        case Items(item):
             return st.lists(values_of(item), max_size=2).map(tuple)
-        case shapes._Named(item):
+        case Named(item):
             return st.dictionaries(SCALARS[str], values_of(item), max_size=2)
-        case shapes._Pairs(key, item):
+        case Pairs(key, item):
             return st.dictionaries(values_of(key), values_of(item), max_size=2)
-        case shapes._Either(options):
+        case Either(options):
             return st.one_of(*map(values_of, options))
     raise TypeError(shape)
 

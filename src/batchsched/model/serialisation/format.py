@@ -8,7 +8,8 @@ from typing import Generic, TypeVar, cast
 from attrs import AttrsInstance
 
 from batchsched.errors import FaultsError
-from batchsched.model.serialisation.shapes import JsonValue, Reading, record_of
+from batchsched.model.serialisation.shape import JsonValue, Reading
+from batchsched.model.serialisation.shapes import record_of
 from batchsched.model.validation.values import is_integer, is_mapping, shown
 
 __all__ = ["Format"]

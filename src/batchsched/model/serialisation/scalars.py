@@ -1,0 +1,99 @@
+"""Values that are plain data themselves: texts, numbers, null, and the members of enums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from enum import Enum
+from types import NoneType
+from typing import cast
+
+from attrs import NOTHING, frozen
+
+from batchsched.model.serialisation.shape import JsonValue, Reading, Scalar, expected
+
+__all__ = ["SCALARS", "Member", "Scalars"]
+
+SCALARS: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    NoneType: "null",
+}
+"""The plain types, and what JSON Schema calls them."""
+_IN_WORDS = {
+    "string": "a text",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "number": "a number",
+    "null": "null",
+}
+
+
+@frozen
+class Scalars:
+    """One or several plain types."""
+
+    kinds: tuple[type, ...]
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        del derived
+        return cast("Scalar", value)
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data stands for; see `Shape`."""
+        if self.is_read_from(given):
+            return given
+        words = [_IN_WORDS[SCALARS[kind]] for kind in self.kinds]
+        if float in self.kinds and int in self.kinds:
+            words.remove("an integer")
+        reading.refuse(path, expected(" or ".join(words), given))
+        return NOTHING
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data looks as if it had this shape."""
+        kind = type(given)
+        return kind in self.kinds or (kind is int and float in self.kinds)
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        del definitions
+        names = [SCALARS[kind] for kind in self.kinds]
+        if "number" in names and "integer" in names:
+            names.remove("integer")
+        return {"type": names[0] if len(names) == 1 else list[JsonValue](names)}
+
+
+@frozen
+class Member:
+    """One of an enum's members, written as its value; or one of some literal texts."""
+
+    members: Mapping[object, object]
+    """What is written, and the value that it stands for."""
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        del derived
+        return cast("Scalar", value.value if isinstance(value, Enum) else value)
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data stands for; see `Shape`."""
+        if self.is_read_from(given):
+            return self.members[given]
+        known = list(map(str, self.members))
+        close = get_close_matches(str(given), known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        wanted = f"one of {', '.join(known)}"
+        reading.refuse(path, f"{expected(wanted, given)}{hint}")
+        return NOTHING
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data looks as if it had this shape."""
+        return isinstance(given, (str, int)) and given in self.members
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        del definitions
+        return {"enum": [cast("Scalar", written) for written in self.members]}
