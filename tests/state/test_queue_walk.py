@@ -11,7 +11,7 @@ from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.queue_walk import QueueWalk
 from batchsched.state.records import JobState, QueueState
-from batchsched.testing.queue_trees import queue_trees
+from batchsched.testing import queue_trees
 
 
 class World:

@@ -1,8 +1,7 @@
 """What policies, plugins and schedulers are tested with; needs the extra ``testing``.
 
 - Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
-  `queue_trees`, `tree_snapshots`, `resources`, and `invalid_snapshots`. Examples are printed as
-  code; see `as_code`.
+  `queue_trees`, `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
 - Invariants of every cycle: `check_cycle`, and each of `INVARIANTS` alone.
 - Laws for plugins: `check_plugin`.
 - A state machine of many cycles: `ClusterMachine`, which finds `PingPong` too.
@@ -35,10 +34,11 @@ from batchsched.testing.invariants import (
 )
 from batchsched.testing.laws import LawViolation, check_plugin
 from batchsched.testing.machine import ClusterMachine
+from batchsched.testing.part_strategies import jobs, nodes, queues, resources, tasks
 from batchsched.testing.ping_pong import PingPong
-from batchsched.testing.queue_trees import queue_trees, tree_snapshots
-from batchsched.testing.strategies import jobs, nodes, queues, resources, snapshots, tasks
-from batchsched.testing.without_times import without_times
+from batchsched.testing.queue_tree_strategy import queue_trees
+from batchsched.testing.strategies import snapshots
+from batchsched.testing.timeless import without_times
 
 __all__ = [
     "INVARIANTS",
@@ -77,7 +77,6 @@ __all__ = [
     "resources",
     "snapshots",
     "tasks",
-    "tree_snapshots",
     "without_times",
 ]
 

@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
 from batchsched.model.validation.values import is_text, shown
 from batchsched.testing.asked import Asked
-from batchsched.testing.strategies import built
+from batchsched.testing.part_strategies import built
 
 __all__ = ["configs"]
 

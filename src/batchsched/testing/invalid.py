@@ -15,7 +15,8 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.testing.flaws import JOB_FLAWS, NODE_FLAWS, QUEUE_FLAWS, TASK_FLAWS, Flaw
-from batchsched.testing.strategies import built, snapshots
+from batchsched.testing.part_strategies import built
+from batchsched.testing.strategies import snapshots
 
 __all__ = ["EDITS", "InvalidSnapshot", "invalid_snapshots"]
 

@@ -20,9 +20,10 @@ from batchsched.scheduler import Scheduler
 from batchsched.testing.carrying import check_next_snapshot
 from batchsched.testing.code import as_code
 from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
+from batchsched.testing.part_strategies import jobs, nodes
 from batchsched.testing.ping_pong import Watcher
-from batchsched.testing.strategies import jobs, nodes, snapshots
-from batchsched.testing.without_times import without_times
+from batchsched.testing.strategies import snapshots
+from batchsched.testing.timeless import without_times
 from batchsched.transition.next_snapshot import next_snapshot
 
 __all__ = ["ClusterMachine"]

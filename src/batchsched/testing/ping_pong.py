@@ -12,7 +12,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code, as_script
-from batchsched.testing.without_times import without_times
+from batchsched.testing.timeless import without_times
 
 __all__ = ["PingPong", "Watcher"]
 

@@ -9,7 +9,7 @@ from hypothesis.strategies import DrawFn
 from batchsched import Queue
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.state.queue_tree import QueueTree
-from batchsched.testing.queue_trees import queue_trees
+from batchsched.testing import queue_trees
 from batchsched.testing.reference.queue_shares import DemandedTree
 
 DIMENSIONS = ("cpu", "memory")

@@ -19,7 +19,7 @@ from batchsched.plugins.capacity.shares import (
     fair_shares,
 )
 from batchsched.state.queue_tree import QueueTree
-from batchsched.testing.queue_trees import queue_trees
+from batchsched.testing import queue_trees
 from batchsched.testing.reference.queue_shares import DemandedTree
 
 

@@ -8,7 +8,6 @@ from tests.plugins.capacity.worlds import capacity_config, crowded
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import snapshots
-from batchsched.testing.queue_trees import tree_snapshots
 from batchsched.testing.reference import reference_schedule
 
 ACTIONS = st.lists(
@@ -24,7 +23,7 @@ ARGUMENTS = st.sampled_from(
     [{}, {}, {}, {"tolerance": 0.5}, {"level": True}, {"level": True, "tolerance": 0.25}]
 )
 
-SNAPSHOTS = tree_snapshots(snapshots(reservations=False, affinity=False))
+SNAPSHOTS = snapshots(max_queues=6, reservations=False, affinity=False, always=["trees"])
 
 
 def decided_by_both(snapshot: Snapshot, conf: dict[str, object]) -> None:

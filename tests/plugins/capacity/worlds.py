@@ -20,7 +20,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.testing.queue_trees import queue_trees
+from batchsched.testing import queue_trees
 
 
 def amount(cpus: float, gpus: float = 0) -> Resource:

@@ -8,7 +8,7 @@ from attrs import define
 
 from batchsched.model.cluster import NodeInfo
 from batchsched.model.resources import Resource
-from batchsched.testing.pools import DEVICES
+from batchsched.testing.drafts.pools import DEVICES
 
 __all__ = ["Rooms"]
 

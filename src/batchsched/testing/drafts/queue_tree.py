@@ -8,7 +8,7 @@ from batchsched.model.cluster import Queue
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.status import QueueStatus
-from batchsched.testing.pools import GIB
+from batchsched.testing.drafts.pools import GIB
 
 __all__ = ["HIGHEST", "build_queue_tree"]
 
@@ -86,12 +86,12 @@ def _is_limited(draft: int, turn: int) -> bool:
 def _deserved(
     draft: int, dimensions: tuple[str, ...], unit: Mapping[str, int]
 ) -> Resource | ResourceLimit | None:
-    if draft == 31:  # noqa: PLR2004 - the highest that is drawn
+    if draft == 31:
         return None
     amounts = {d: _amount(draft, 12, n) * unit[d] for n, d in enumerate(dimensions)}
-    if draft >= 28:  # noqa: PLR2004
+    if draft >= 28:
         return _limit({d: amount for d, amount in amounts.items() if d != "memory"})
-    return _resource(amounts) if draft >= 8 else Resource()  # noqa: PLR2004
+    return _resource(amounts) if draft >= 8 else Resource()
 
 
 def _resource(amounts: Mapping[str, int]) -> Resource:
