@@ -9,163 +9,19 @@ about a node costs a look-up for each term that concerns the task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from batchsched.model.cluster import TaskInfo
-from batchsched.model.constraints import LabelSelector, Operator, PodAffinityTerm
+from batchsched.model.constraints import PodAffinityTerm
 from batchsched.model.reasons import UnfitReason
+from batchsched.state.affinity_terms import Meaning, Term, TermsByNeed, meaning_of, needs_met
+from batchsched.state.domain_counts import CountsTogether, DomainCount
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.watch import Watch
 
-__all__ = ["AffinityProfile", "DomainCount", "PodAffinityIndex"]
-
-
-class DomainCount:
-    """A count for each domain of one topology key, with a record of what changed when."""
-
-    __slots__ = ("appearances", "changes", "counts", "key", "together_with")
-
-    def __init__(self, key: str, nodes_in: Mapping[str, Sequence[int]]) -> None:
-        self.key = key
-        """The node label whose value names the domain."""
-        self.counts: dict[str, int] = {}
-        """Domain to count; domains that count 0 are left out."""
-        self.changes = _Record(nodes_in)
-        """The domains whose count changed."""
-        self.appearances = _Record(nodes_in)
-        """The domains whose count became 0 or ceased to be 0."""
-        self.together_with: list[CountsTogether] = []
-        """Where it is told whether the count of a domain is 0."""
-
-    def add(self, labels: Mapping[str, str], amount: int) -> None:
-        """Add to the domain of a node with these labels, if it is in any."""
-        domain = labels.get(self.key)
-        if domain is None:
-            return
-        counts = self.counts
-        before = counts.get(domain, 0)
-        after = before + amount
-        if after:
-            counts[domain] = after
-            if not before:
-                self.appearances.note(domain if len(counts) > 1 else None)
-                for together in self.together_with:
-                    together.add(domain, 1)
-        else:
-            del counts[domain]
-            self.appearances.note(domain if counts else None)
-            for together in self.together_with:
-                together.add(domain, -1)
-        self.changes.note(domain)
-
-    def of(self, labels: Mapping[str, str]) -> int:
-        """Return the count in the domain of a node with these labels; 0 if it is in none."""
-        domain = labels.get(self.key)
-        return 0 if domain is None else self.counts.get(domain, 0)
-
-
-class CountsTogether:
-    """How many of several counts of the same domains are not 0, by domain.
-
-    Where everybody repels everybody else, each task is concerned by the terms of all.
-    """
-
-    __slots__ = ("appearances", "key", "not_zero")
-
-    def __init__(self, key: str, nodes_in: Mapping[str, Sequence[int]]) -> None:
-        self.key = key
-        """The node label whose value names the domain."""
-        self.not_zero: dict[str, int] = {}
-        """Domain to how many counts; domains where all are 0 are left out."""
-        self.appearances = _Record(nodes_in)
-        """The domains where all counts became 0 or ceased to be 0."""
-
-    def add(self, domain: str, amount: int) -> None:
-        """Take note that one of the counts of a domain ceased to be 0 (1), or became 0 (-1)."""
-        before = self.not_zero.get(domain, 0)
-        if before + amount:
-            self.not_zero[domain] = before + amount
-        else:
-            del self.not_zero[domain]
-        if not before or not before + amount:
-            self.appearances.note(domain)
-
-
-class _Record:
-    """Domains that changed, in order; None stands for all of them."""
-
-    __slots__ = ("_nodes_in", "_noted")
-
-    def __init__(self, nodes_in: Mapping[str, Sequence[int]]) -> None:
-        self._nodes_in = nodes_in
-        self._noted: list[str | None] = []
-
-    def note(self, domain: str | None) -> None:
-        self._noted.append(domain)
-
-    def changed_since(self, position: int, /) -> tuple[int, Collection[int] | None]:
-        """Return where the record ends now, and the nodes of the domains noted since."""
-        noted = self._noted
-        end = len(noted)
-        if position == end:
-            return end, ()
-        domains = set(noted[position:])
-        if None in domains:
-            return end, None
-        nodes: list[int] = []
-        for domain in domains:
-            assert domain is not None
-            nodes.extend(self._nodes_in[domain])
-        return end, nodes
-
-
-@frozen
-class _Meaning:
-    """The tasks that a term means: by namespace and label."""
-
-    namespaces: frozenset[str]
-    selector: LabelSelector | None
-
-    def means(self, task: TaskInfo) -> bool:
-        return (
-            self.selector is not None
-            and task.namespace in self.namespaces
-            and self.selector.matches(task.labels)
-        )
-
-    def needs(self) -> Iterator[list[_Need]]:
-        """Yield lists of which a task that is meant has one, and one only."""
-        selector = self.selector
-        if selector is None:
-            yield []
-            return
-        namespaces = sorted(self.namespaces)
-        yield [(namespace, ()) for namespace in namespaces]
-        for label in selector.match_labels.items():
-            yield [(namespace, label) for namespace in namespaces]
-        for requirement in selector.match_expressions:
-            if requirement.operator is Operator.IN:
-                labels = [(requirement.key, value) for value in dict.fromkeys(requirement.values)]
-                yield [(namespace, label) for namespace in namespaces for label in labels]
-            elif requirement.operator is Operator.EXISTS:
-                yield [(namespace, (requirement.key,)) for namespace in namespaces]
-
-
-_Need = tuple[str, tuple[str, ...]]
-"""A namespace, and a label, or its key, or nothing more."""
-
-
-def _needs_met(info: TaskInfo) -> Iterator[_Need]:
-    yield info.namespace, ()
-    for label in info.labels.items():
-        yield info.namespace, label
-        yield info.namespace, label[:1]
-
-
-def _meaning(term: PodAffinityTerm, own_namespace: str) -> _Meaning:
-    return _Meaning(frozenset(term.namespaces or (own_namespace,)), term.selector)
+__all__ = ["AffinityProfile", "PodAffinityIndex"]
 
 
 @define(eq=False)
@@ -228,8 +84,8 @@ class PodAffinityIndex:
         self._nodes = nodes
         self._domains: dict[str, dict[str, list[int]]] = {}
         self._profiles: dict[Hashable, AffinityProfile] = {}
-        self._meant: dict[tuple[frozenset[_Meaning], str], DomainCount] = {}
-        self._carried: dict[tuple[str, _Meaning, str], DomainCount] = {}
+        self._meant: dict[tuple[frozenset[Meaning], str], DomainCount] = {}
+        self._carried: dict[tuple[str, Meaning, str], DomainCount] = {}
         all_tasks = list(tasks)
         self.is_active = any(
             task.info.pod_affinity is not None or task.info.pod_anti_affinity is not None
@@ -300,17 +156,17 @@ class PodAffinityIndex:
         own = info.namespace
         attract, repel = info.pod_affinity, info.pod_anti_affinity
         if attract is not None:
-            together = frozenset(_meaning(term, own) for term in attract.required)
+            together = frozenset(meaning_of(term, own) for term in attract.required)
             met = all(meaning.means(info) for meaning in together)
             profile.meets_itself = met
             for term in attract.required:
                 profile.required.append(self._meant_by(together, term.topology_key))
-                self._carry(profile, "requires", _meaning(term, own), term.topology_key, 1)
+                self._carry(profile, "requires", meaning_of(term, own), term.topology_key, 1)
             for preferred in attract.preferred:
                 self._prefer(profile, own, preferred.term, preferred.weight)
         if repel is not None:
             for term in repel.required:
-                meaning = _meaning(term, own)
+                meaning = meaning_of(term, own)
                 profile.repelled.append(self._meant_by(frozenset([meaning]), term.topology_key))
                 self._carry(profile, "repels", meaning, term.topology_key, 1)
             for preferred in repel.preferred:
@@ -320,19 +176,19 @@ class PodAffinityIndex:
     def _prefer(
         self, profile: AffinityProfile, own: str, term: PodAffinityTerm, weight: int
     ) -> None:
-        meaning = _meaning(term, own)
+        meaning = meaning_of(term, own)
         meant = self._meant_by(frozenset([meaning]), term.topology_key)
         profile.attracting.append((meant, weight))
         self._carry(profile, "prefers", meaning, term.topology_key, weight)
 
-    def _meant_by(self, together: frozenset[_Meaning], topology_key: str) -> DomainCount:
+    def _meant_by(self, together: frozenset[Meaning], topology_key: str) -> DomainCount:
         key = (together, topology_key)
         if key not in self._meant:
             self._meant[key] = self._count_by(topology_key)
         return self._meant[key]
 
     def _carry(
-        self, profile: AffinityProfile, how: str, meaning: _Meaning, key: str, amount: int
+        self, profile: AffinityProfile, how: str, meaning: Meaning, key: str, amount: int
     ) -> None:
         carried = (how, meaning, key)
         if carried not in self._carried:
@@ -341,12 +197,12 @@ class PodAffinityIndex:
 
     def _introduce(self, examples: Mapping[Hashable, TaskInfo]) -> None:
         """Let every profile know of the terms that mean its tasks, whoever has them."""
-        met = Counter(need for info in examples.values() for need in _needs_met(info))
-        terms = _TermsByNeed(met)
+        met = Counter(need for info in examples.values() for need in needs_met(info))
+        terms = TermsByNeed(met)
         for (together, _), count in self._meant.items():
-            terms.add(_Term(together, "", count))
+            terms.add(Term(together, "", count))
         for (how, meaning, _), count in self._carried.items():
-            terms.add(_Term(frozenset([meaning]), how, count))
+            terms.add(Term(frozenset([meaning]), how, count))
         for key, info in examples.items():
             profile = self._profiles[key]
             for term in terms.that_mean(info):
@@ -375,42 +231,3 @@ class PodAffinityIndex:
 
 def _read_of(info: TaskInfo) -> Hashable:
     return info.namespace, info.labels, info.pod_affinity, info.pod_anti_affinity
-
-
-@frozen
-class _Term:
-    """A term, or several of one task, and what is counted for it."""
-
-    together: frozenset[_Meaning]
-    """Whom it means: the tasks that all of these mean."""
-    carried: str
-    """How it is carried, if those who carry it are counted; empty: those whom it means are."""
-    count: DomainCount
-
-
-class _TermsByNeed:
-    """Terms by something that a task must have for them to mean it.
-
-    Mostly each job has a label of its own and terms about that. To try every term on every
-    task would then cost jobs x jobs, and nearly all in vain.
-    """
-
-    def __init__(self, met: Mapping[_Need, int]) -> None:
-        self._met = met
-        self._terms: dict[_Need, list[_Term]] = {}
-
-    def add(self, term: _Term) -> None:
-        """Keep a term by that need which the fewest tasks meet."""
-        needs = min(
-            (needs for meaning in term.together for needs in meaning.needs()),
-            key=lambda needs: (sum(self._met.get(need, 0) for need in needs), needs),
-        )
-        for need in needs:
-            self._terms.setdefault(need, []).append(term)
-
-    def that_mean(self, info: TaskInfo) -> Iterator[_Term]:
-        """Yield the terms that mean a task."""
-        for need in _needs_met(info):
-            for term in self._terms.get(need, ()):
-                if all(meaning.means(info) for meaning in term.together):
-                    yield term

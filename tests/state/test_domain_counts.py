@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.state.pod_affinity_index import DomainCount
+from batchsched.state.domain_counts import DomainCount
 
 NODES_IN = {"a": [0, 1], "b": [2], "c": [3, 4]}
 EVERYWHERE = None

@@ -1,0 +1,107 @@
+"""Counts by topology domain, with a record of which domains changed when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+__all__ = ["CountsTogether", "DomainChanges", "DomainCount"]
+
+
+class DomainCount:
+    """A count for each domain of one topology key, with a record of what changed when."""
+
+    __slots__ = ("appearances", "changes", "counts", "key", "together_with")
+
+    def __init__(self, key: str, nodes_in: Mapping[str, Sequence[int]]) -> None:
+        self.key = key
+        """The node label whose value names the domain."""
+        self.counts: dict[str, int] = {}
+        """Domain to count; domains that count 0 are left out."""
+        self.changes = DomainChanges(nodes_in)
+        """The domains whose count changed."""
+        self.appearances = DomainChanges(nodes_in)
+        """The domains whose count became 0 or ceased to be 0."""
+        self.together_with: list[CountsTogether] = []
+        """Where it is told whether the count of a domain is 0."""
+
+    def add(self, labels: Mapping[str, str], amount: int) -> None:
+        """Add to the domain of a node with these labels, if it is in any."""
+        domain = labels.get(self.key)
+        if domain is None:
+            return
+        counts = self.counts
+        before = counts.get(domain, 0)
+        after = before + amount
+        if after:
+            counts[domain] = after
+            if not before:
+                self.appearances.note(domain if len(counts) > 1 else None)
+                for together in self.together_with:
+                    together.add(domain, 1)
+        else:
+            del counts[domain]
+            self.appearances.note(domain if counts else None)
+            for together in self.together_with:
+                together.add(domain, -1)
+        self.changes.note(domain)
+
+    def of(self, labels: Mapping[str, str]) -> int:
+        """Return the count in the domain of a node with these labels; 0 if it is in none."""
+        domain = labels.get(self.key)
+        return 0 if domain is None else self.counts.get(domain, 0)
+
+
+class CountsTogether:
+    """How many of several counts of the same domains are not 0, by domain.
+
+    Where everybody repels everybody else, each task is concerned by the terms of all.
+    """
+
+    __slots__ = ("appearances", "key", "not_zero")
+
+    def __init__(self, key: str, nodes_in: Mapping[str, Sequence[int]]) -> None:
+        self.key = key
+        """The node label whose value names the domain."""
+        self.not_zero: dict[str, int] = {}
+        """Domain to how many counts; domains where all are 0 are left out."""
+        self.appearances = DomainChanges(nodes_in)
+        """The domains where all counts became 0 or ceased to be 0."""
+
+    def add(self, domain: str, amount: int) -> None:
+        """Take note that one of the counts of a domain ceased to be 0 (1), or became 0 (-1)."""
+        before = self.not_zero.get(domain, 0)
+        if before + amount:
+            self.not_zero[domain] = before + amount
+        else:
+            del self.not_zero[domain]
+        if not before or not before + amount:
+            self.appearances.note(domain)
+
+
+class DomainChanges:
+    """Domains that changed, in order; None stands for all of them."""
+
+    __slots__ = ("_nodes_in", "_noted")
+
+    def __init__(self, nodes_in: Mapping[str, Sequence[int]]) -> None:
+        self._nodes_in = nodes_in
+        self._noted: list[str | None] = []
+
+    def note(self, domain: str | None) -> None:
+        """Record that a domain changed, or all of them."""
+        self._noted.append(domain)
+
+    def changed_since(self, position: int, /) -> tuple[int, Collection[int] | None]:
+        """Return where the record ends now, and the nodes of the domains noted since."""
+        noted = self._noted
+        end = len(noted)
+        if position == end:
+            return end, ()
+        domains = set(noted[position:])
+        if None in domains:
+            return end, None
+        nodes: list[int] = []
+        for domain in domains:
+            assert domain is not None
+            nodes.extend(self._nodes_in[domain])
+        return end, nodes
