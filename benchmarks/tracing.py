@@ -31,7 +31,9 @@ __all__ = ["BOUND", "MEASURED", "Cost", "main", "measure"]
 
 MEASURED = ("openb", "gangs-1000", "busy", "nothing-fits")
 BOUND = 1.01
-_FILES = frozenset(str(Path(module.__file__ or "")) for module in (tracing, trace_events))
+_FILES = frozenset(
+    map(str, [*Path(tracing.__file__ or "").parent.glob("*.py"), Path(trace_events.__file__ or "")])
+)
 
 
 @frozen(kw_only=True)

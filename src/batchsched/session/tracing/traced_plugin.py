@@ -1,0 +1,73 @@
+"""A plugin whose verdicts are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from batchsched.plugin.point_names import points_of
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.verdicts import Verdict
+from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.trace_events import VerdictsGiven
+from batchsched.session.tracing.teller import Teller
+from batchsched.state.records import TaskState
+
+__all__ = ["TracedPlugin"]
+
+_ALONE = "_alone"
+_JUDGES = ("preemptable", "reclaimable", "preemptable_alone", "reclaimable_alone")
+
+
+class TracedPlugin:
+    """A plugin whose verdicts are told."""
+
+    def __init__(self, configured: ConfiguredPlugin, teller: Teller) -> None:
+        self._configured = configured
+        self._teller = teller
+
+    def open(self, view: SessionView, /) -> object:
+        name = self._configured.name
+        opened = self._configured.plugin.open(view)
+        points = points_of(name, opened) - self._configured.disabled
+        if not points.intersection(_JUDGES):
+            return opened
+        return _Judge(name, opened, self._teller)
+
+
+class _Judge:
+    """What a plugin has opened, with its verdicts told; all else is as it is."""
+
+    __slots__ = ("_name", "_opened", "_teller")
+
+    def __init__(self, name: str, opened: object, teller: Teller) -> None:
+        self._name = name
+        self._opened = opened
+        self._teller = teller
+
+    def __getattr__(self, point: str) -> object:
+        function: object = getattr(self._opened, point)
+        if function is None or point not in _JUDGES:
+            return function
+        judge = cast("Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]", function)
+
+        def told(claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[Verdict]:
+            verdicts = tuple(judge(claimant, candidates))
+            teller = self._teller
+            by_task = {
+                candidate.uid: getattr(verdict, "value", str(verdict))
+                for candidate, verdict in zip(candidates, verdicts, strict=False)
+            }
+            teller.keep(
+                VerdictsGiven(
+                    action=teller.action,
+                    plugin=self._name,
+                    point=point.removesuffix(_ALONE),
+                    alone=point.endswith(_ALONE),
+                    claimant=claimant.uid,
+                    verdicts=by_task,
+                )
+            )
+            return verdicts
+
+        return told

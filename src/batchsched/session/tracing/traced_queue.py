@@ -1,0 +1,57 @@
+"""A live queue that tells which item is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Generic, Protocol, TypeVar, cast
+
+from batchsched.state.live_queue import LiveQueue, Waiting
+
+__all__ = ["AnyQueue", "TracedQueue"]
+
+WaitingT = TypeVar("WaitingT", bound=Waiting)
+
+
+class AnyQueue(Protocol[WaitingT]):
+    """What a live queue has, and a walk down a tree of queues."""
+
+    def __len__(self) -> int: ...
+
+    def push(self, item: WaitingT, /) -> None: ...
+
+    def touch(self, item: WaitingT, /) -> None: ...
+
+    def pop(self) -> WaitingT: ...
+
+
+class TracedQueue(Generic[WaitingT]):
+    """Items that wait in a live queue; tells which is taken."""
+
+    def __init__(
+        self,
+        queue: AnyQueue[WaitingT],
+        items: Iterable[WaitingT],
+        tell: Callable[[WaitingT, Collection[WaitingT]], None],
+    ) -> None:
+        self._queue = queue
+        self._items = dict.fromkeys(items)
+        self._tell = tell
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def push(self, item: WaitingT, /) -> None:
+        self._queue.push(item)
+        self._items[item] = None
+
+    def touch(self, item: WaitingT, /) -> None:
+        self._queue.touch(item)
+
+    def first(self) -> WaitingT | None:
+        return cast("LiveQueue[WaitingT]", self._queue).first()
+
+    def pop(self) -> WaitingT:
+        item = self._queue.pop()
+        self._items.pop(item, None)
+        self._tell(item, self._items)
+        return item
