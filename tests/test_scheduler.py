@@ -34,6 +34,7 @@ from batchsched.plugin import NodeScore, Predicate, Reads, Verdict
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.gang import GangPlugin
 from batchsched.session.session import Session
+from batchsched.state.audit import audit
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing import configs, snapshots
 from tests.support.clusters import bound, cluster, job, node
@@ -354,7 +355,7 @@ def test_the_books_are_sound_when_all_actions_have_run(
 
     class Check:
         def execute(self, session: Session, /) -> None:
-            session.ledger.check()
+            audit(session.ledger)
             sessions.append(session)
 
     registry = default_registry()
@@ -362,7 +363,7 @@ def test_the_books_are_sound_when_all_actions_have_run(
     actions = [option for action in config.actions for option in (action, CHECK)]
     config = SchedulerConfig(actions=actions, tiers=config.tiers)
     result = Scheduler(config, registry).schedule(snapshot)
-    sessions[-1].ledger.check()
+    audit(sessions[-1].ledger)
     assert {uid for uid, of in result.tasks.items() if of.status.value == "Binding"} >= {
         bind.task_uid for bind in result.binds
     }

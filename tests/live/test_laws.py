@@ -48,6 +48,7 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.plugin import Changes, NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
+from batchsched.state.audit import audit
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, TaskState
 from batchsched.testing.config_strategies import configs
@@ -78,7 +79,7 @@ def go_on(life: Life, cluster: Cluster, scheduler: Scheduler, live: Any) -> None
     assert result == cycle
     assert cluster.snapshot() == before
     assert live.schedule() == result
-    live._keeper._ledger.check()
+    audit(live._keeper._ledger)
     bound = [
         task.uid
         for job in before.jobs

@@ -43,7 +43,7 @@ def expect_it_is_so(ledger: Ledger, columns: IdleColumns) -> None:
 @settings(max_examples=100, deadline=None)
 def test_columns_say_what_the_nodes_say_after_every_move(snapshot: Snapshot, moves) -> None:
     ledger = Ledger(snapshot)
-    columns = IdleColumns(ledger.nodes, ledger.changes, len(ledger.dimensions.names))
+    columns = IdleColumns(ledger.nodes, ledger.log.nodes, len(ledger.dimensions.names))
     expect_it_is_so(ledger, columns)
     for choice, place, status, mark in moves:
         movable = [

@@ -383,7 +383,7 @@ def test_scores_on_arrays_are_those_of_each_node(weights: NodeOrderPlugin) -> No
     ledger = Ledger(Snapshot(nodes=nodes, other_tasks=[task("t", (100, 350))]))
     mine = ledger.tasks["t"]
     [score] = weights.open(SessionView(ledger)).node_scores()  # type: ignore[attr-defined]
-    table = NodeMatrix(ledger.nodes, ledger.changes, ledger.dimensions)
+    table = NodeMatrix(ledger.nodes, ledger.log.nodes, ledger.dimensions)
     for some in (range(len(nodes)), range(len(sizes)), [0, 5], [0, 6], [0, 7]):
         found: Any = score.vectorise(mine)(table.some(np.array(list(some))))
         plain = [_by_the_specification(weights, mine, ledger.nodes[i]) for i in some]

@@ -375,7 +375,7 @@ def test_predicates_that_cannot_refuse_a_task_are_not_asked_about_it() -> None:
     limit, conditions, selector, ports = plugin_object(of, "predicates").predicates()
     plain, on = of.task("t"), of.nodes[0]
     assert limit.specialise(plain)(on) is None
-    arrays = NodeMatrix(of.nodes, of.ledger.changes, of.ledger.dimensions).all()
+    arrays = NodeMatrix(of.nodes, of.ledger.log.nodes, of.ledger.dimensions).all()
     assert limit.vectorise(plain)(arrays).tolist() == [True]
     assert conditions.specialise is None
     assert selector.specialise(plain) is None
@@ -393,7 +393,7 @@ def test_the_number_of_tasks_is_compared_on_all_nodes_at_once() -> None:
     )
     of = Session(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
     limit = next(iter(plugin_object(of, "predicates").predicates()))
-    arrays = NodeMatrix(of.nodes, of.ledger.changes, of.ledger.dimensions).all()
+    arrays = NodeMatrix(of.nodes, of.ledger.log.nodes, of.ledger.dimensions).all()
     task = of.task("a-1")
     assert limit.vectorise(task)(arrays).tolist() == [False, False, True, True]
     assert [limit.check(task, n) is None for n in of.nodes] == [False, False, True, True]

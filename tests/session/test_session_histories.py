@@ -17,6 +17,7 @@ from tests.support.books import CHARGED, dump, opened, plugin_object
 
 from batchsched import Snapshot, Statement, TaskStatus
 from batchsched.session.session import Session
+from batchsched.state.audit import audit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import plus
 from batchsched.testing import snapshots
@@ -167,7 +168,7 @@ class SessionHistory(RuleBasedStateMachine):
     @invariant()
     def the_books_are_sound(self) -> None:
         if hasattr(self, "session"):
-            self.session.ledger.check()
+            audit(self.session.ledger)
 
     @invariant()
     def shares_are_what_a_recount_says(self) -> None:

@@ -11,6 +11,7 @@ from tests.support.clusters import cluster, job, node
 
 from batchsched import PluginError, Snapshot, Statement, StatementError, TaskStatus
 from batchsched.session.session import Session
+from batchsched.state.audit import audit
 
 S = TaskStatus
 
@@ -99,10 +100,10 @@ def test_discarding_leaves_everything_as_it_was(name: str) -> None:
     before = dump(of)
     statement = of.statement()
     OPERATIONS[name](of, statement)
-    of.ledger.check()
+    audit(of.ledger)
     assert dump(of) != before
     statement.discard()
-    of.ledger.check()
+    audit(of.ledger)
     assert dump(of) == before
 
 

@@ -28,25 +28,25 @@ def opened() -> Session:
 
 
 def changed(session: Session, position: tuple[int, int, int]) -> tuple[set[int], set[str]]:
-    nodes, jobs, charged = session.ledger.changed_since(position)
+    nodes, jobs, charged = session.ledger.log.changed_since(position)
     assert charged <= jobs
     return nodes, {job.info.name for job in jobs}
 
 
 def test_what_was_placed_since_is_told() -> None:
     session = opened()
-    before = session.ledger.position()
+    before = session.ledger.log.position()
     session.allocate(session.task("a0"), session.node("n1"))
     assert changed(session, before) == ({1}, {"a"})
-    assert changed(session, session.ledger.position()) == (set(), set())
+    assert changed(session, session.ledger.log.position()) == (set(), set())
 
 
 def test_a_discarded_statement_leaves_no_trace() -> None:
     session = opened()
-    before = session.ledger.position()
+    before = session.ledger.log.position()
     with session.statement() as statement:
         statement.allocate(session.task("a0"), session.node("n0"))
-        within = session.ledger.position()
+        within = session.ledger.log.position()
         statement.allocate(session.task("b0"), session.node("n2"))
     assert changed(session, before) == (set(), set())
     # Whoever looked in the middle of the statement has to look at what was undone since.
@@ -55,7 +55,7 @@ def test_a_discarded_statement_leaves_no_trace() -> None:
 
 def test_what_changed_around_discarded_statements_is_told() -> None:
     session = opened()
-    before = session.ledger.position()
+    before = session.ledger.log.position()
     session.allocate(session.task("a0"), session.node("n0"))
     for _ in range(2):
         with session.statement() as statement:
@@ -66,7 +66,7 @@ def test_what_changed_around_discarded_statements_is_told() -> None:
 
 def test_operations_undone_within_a_statement_leave_no_trace_in_it() -> None:
     session = opened()
-    before = session.ledger.position()
+    before = session.ledger.log.position()
     with session.statement() as statement:
         statement.allocate(session.task("a0"), session.node("n0"))
         kept = len(statement)
@@ -80,7 +80,7 @@ def test_operations_undone_within_a_statement_leave_no_trace_in_it() -> None:
 
 def test_a_discard_covers_what_was_undone_before_it() -> None:
     session = opened()
-    before = session.ledger.position()
+    before = session.ledger.log.position()
     with session.statement() as statement:
         statement.allocate(session.task("a0"), session.node("n0"))
         statement.allocate(session.task("b0"), session.node("n1"))
@@ -96,10 +96,10 @@ def test_nodes_and_jobs_are_recorded_apart() -> None:
     session.allocate(session.task("a1"), session.node("n1"))
     for uid in ("a1", "a0"):
         session.ledger.bind(session.task(uid))
-    before = session.ledger.position()
+    before = session.ledger.log.position()
     assert before == (3, 4, 2)
     session.allocate(session.task("b0"), session.node("n2"))
-    assert session.ledger.changed_since(before) == (
+    assert session.ledger.log.changed_since(before) == (
         {2},
         {session.jobs["default/b"]},
         {session.jobs["default/b"]},
@@ -113,7 +113,7 @@ def test_nodes_and_jobs_are_recorded_apart() -> None:
 def test_a_job_that_gives_back_changes_and_is_not_charged() -> None:
     session = opened()
     session.allocate(session.task("a0"), session.node("n1"))
-    before = session.ledger.position()
+    before = session.ledger.log.position()
     session.unallocate(session.task("a0"))
-    nodes, jobs, charged = session.ledger.changed_since(before)
+    nodes, jobs, charged = session.ledger.log.changed_since(before)
     assert (nodes, jobs, charged) == ({1}, {session.jobs["default/a"]}, set())

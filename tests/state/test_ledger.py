@@ -21,6 +21,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
+from batchsched.state.audit import audit
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import TaskState
 
@@ -137,7 +138,7 @@ def test_every_move_books_what_the_specification_says_and_nothing_else(old: Task
         ledger.move(task, now[0], _node(ledger, now[1]), is_backfill=now[2])
 
         case = f"{was} -> {now}"
-        ledger.check()
+        audit(ledger)
         assert (task.status, task.is_backfill) == (now[0], now[2]), case
         assert (task.node.name if task.node else None) == now[1], case
         for of in ledger.nodes:
@@ -184,18 +185,18 @@ def _expect_job(task: TaskState, status: TaskStatus, marked: bool, case: str) ->
 
 def test_a_move_is_recorded_for_every_node_whose_accounts_change() -> None:
     ledger, task = books()
-    start = len(ledger.changes)
+    start = len(ledger.log.nodes)
     ledger.move(task, S.ALLOCATED, ledger.nodes[0], is_backfill=False)
-    assert set(ledger.changes[start:]) == {0}
-    start = len(ledger.changes)
+    assert set(ledger.log.nodes[start:]) == {0}
+    start = len(ledger.log.nodes)
     ledger.move(task, S.PIPELINED, ledger.nodes[1], is_backfill=False)
-    assert set(ledger.changes[start:]) == {0, 1}
-    start = len(ledger.changes)
+    assert set(ledger.log.nodes[start:]) == {0, 1}
+    start = len(ledger.log.nodes)
     ledger.move(task, S.RESERVED, ledger.nodes[1], is_backfill=False)
-    assert set(ledger.changes[start:]) == {1}
-    start = len(ledger.changes)
+    assert set(ledger.log.nodes[start:]) == {1}
+    start = len(ledger.log.nodes)
     ledger.move(task, S.PENDING, None, is_backfill=False)
-    assert set(ledger.changes[start:]) == {1}
+    assert set(ledger.log.nodes[start:]) == {1}
 
 
 # Binding
@@ -204,10 +205,10 @@ def test_a_move_is_recorded_for_every_node_whose_accounts_change() -> None:
 def test_binding_is_recorded_for_the_node_for_plugins_read_statuses_too() -> None:
     ledger, task = books()
     ledger.move(task, S.ALLOCATED, ledger.nodes[0], is_backfill=False)
-    ledger.changes.append(1)
-    before = len(ledger.changes)
+    ledger.log.nodes.append(1)
+    before = len(ledger.log.nodes)
     ledger.bind(task)
-    assert ledger.changes[before:] == [0]
+    assert ledger.log.nodes[before:] == [0]
 
 
 def test_binding_changes_the_status_and_nothing_on_the_node() -> None:
@@ -222,7 +223,7 @@ def test_binding_changes_the_status_and_nothing_on_the_node() -> None:
     assert task.node is ledger.nodes[0]
     assert not told
     _expect_job(task, S.BINDING, False, "bind")
-    ledger.check()
+    audit(ledger)
 
 
 @pytest.mark.parametrize("status", [s for s in S if s is not S.ALLOCATED])
@@ -244,7 +245,7 @@ def test_the_books_open_on_what_the_snapshot_says() -> None:
         job("b", "1C1G", queue="gone"),
     )
     ledger = Ledger(snapshot)
-    ledger.check()
+    audit(ledger)
     n1, n2 = ledger.nodes
     gib = 1 << 30
     assert n1.idle == (1000, 2 * gib)
@@ -264,7 +265,7 @@ def test_a_reservation_on_a_node_that_is_gone_is_lost() -> None:
     task = ledger.tasks["a-1"]
     assert (task.status, task.node) == (S.PENDING, None)
     assert ledger.lost_reservations == [(task, "gone")]
-    ledger.check()
+    audit(ledger)
 
 
 def test_other_tasks_count_on_their_nodes_and_belong_to_no_job() -> None:
@@ -274,7 +275,7 @@ def test_other_tasks_count_on_their_nodes_and_belong_to_no_job() -> None:
     ledger = Ledger(Snapshot(nodes=[node("n1", "1C1G")], other_tasks=[other]))
     assert ledger.nodes[0].idle[0] == 500
     assert ledger.tasks["x"].job is None
-    ledger.check()
+    audit(ledger)
 
 
 # Broken invariants
@@ -290,7 +291,7 @@ def crowded() -> Ledger:
         )
     )
     ledger.move(ledger.tasks["r-3"], S.RELEASING, ledger.nodes[0], is_backfill=False)
-    ledger.check()
+    audit(ledger)
     return ledger
 
 
@@ -317,7 +318,7 @@ def test_what_was_promised_cannot_be_taken() -> None:
     ledger = crowded()  # idle 1, future 2, accessible 2, eventual 3
     n1 = ledger.nodes[0]
     ledger.move(ledger.tasks["w-1"], S.PIPELINED, n1, is_backfill=False)  # future 0
-    ledger.check()
+    audit(ledger)
     message = "<task w-3 Allocated on n1> takes more than there is on <node n1>: future_idle"
     with pytest.raises(InvariantError, match=message):
         ledger.move(ledger.tasks["w-3"], S.ALLOCATED, n1, is_backfill=False)
@@ -328,7 +329,7 @@ def test_nobody_can_be_promised_what_will_never_be_there() -> None:
     n1 = ledger.nodes[0]
     ledger.move(ledger.tasks["w-1"], S.PIPELINED, n1, is_backfill=False)  # eventual 1
     ledger.move(ledger.tasks["w-3"], S.CONDITIONAL, n1, is_backfill=False)  # eventual 0
-    ledger.check()
+    audit(ledger)
     message = "<task w-4 Conditional on n1> takes more than there is on <node n1>: eventual"
     with pytest.raises(InvariantError, match=message):
         ledger.move(ledger.tasks["w-4"], S.CONDITIONAL, n1, is_backfill=False)
@@ -355,12 +356,12 @@ def test_broken_books_refuse_everything_and_say_again_what_broke_them() -> None:
 def test_a_move_that_changes_no_account_of_the_node_does_not_touch_it() -> None:
     ledger = crowded()
     n1, task = ledger.nodes[0], ledger.tasks["r-1"]
-    before = ledger.position()
+    before = ledger.log.position()
     ledger.move(task, S.BOUND, n1, is_backfill=False)
-    assert ledger.position() == (before[0], before[1] + 1, before[2])
+    assert ledger.log.position() == (before[0], before[1] + 1, before[2])
     ledger.move(task, S.BOUND, n1, is_backfill=True)  # the mark is one
-    assert ledger.position() == (before[0] + 2, before[1] + 2, before[2])
-    ledger.check()
+    assert ledger.log.position() == (before[0] + 2, before[1] + 2, before[2])
+    audit(ledger)
 
 
 # Doctored books
@@ -374,7 +375,7 @@ def test_a_doctored_account_of_a_node_is_found(name: str) -> None:
     doctored = (booked[0] + 1, *booked[1:]) if isinstance(booked, tuple) else booked + 1
     setattr(of, name, doctored)
     with pytest.raises(InvariantError) as caught:
-        ledger.check()
+        audit(ledger)
     assert f"{of!r}.{name} is booked as {doctored}, and is {booked}" in str(caught.value)
 
 
@@ -385,7 +386,7 @@ def test_a_doctored_account_of_a_job_is_found(name: str) -> None:
     booked = getattr(of, name)
     setattr(of, name, [7, *booked[1:]] if isinstance(booked, list) else booked + 1)
     with pytest.raises(InvariantError, match=rf"<job default/r>\.{name} is booked as"):
-        ledger.check()
+        audit(ledger)
 
 
 def test_a_task_missing_among_the_allocated_is_found() -> None:
@@ -393,7 +394,7 @@ def test_a_task_missing_among_the_allocated_is_found() -> None:
     ledger.move(task, S.ALLOCATED, ledger.nodes[0], is_backfill=False)
     del ledger.jobs["default/j"].allocated["t"]
     with pytest.raises(InvariantError, match="allocated is booked as"):
-        ledger.check()
+        audit(ledger)
 
 
 def test_a_task_on_the_list_of_another_node_is_found() -> None:
@@ -401,14 +402,14 @@ def test_a_task_on_the_list_of_another_node_is_found() -> None:
     ledger.move(task, S.RUNNING, ledger.nodes[0], is_backfill=False)
     ledger.nodes[1].tasks["t"] = task
     with pytest.raises(InvariantError, match="is listed on <node n2>"):
-        ledger.check()
+        audit(ledger)
 
 
 def test_a_task_that_its_node_does_not_list_is_found() -> None:
     ledger, task = books()
     task.node, task.status = ledger.nodes[0], S.RUNNING
     with pytest.raises(InvariantError, match="is not listed on its node"):
-        ledger.check()
+        audit(ledger)
 
 
 def test_a_reserved_task_listed_among_those_that_are_there_is_found() -> None:
@@ -417,7 +418,7 @@ def test_a_reserved_task_listed_among_those_that_are_there_is_found() -> None:
     of = ledger.nodes[0]
     of.tasks["t"] = of.reserved_tasks.pop("t")
     with pytest.raises(InvariantError, match="<node n1>"):
-        ledger.check()
+        audit(ledger)
 
 
 @pytest.mark.parametrize("status", [S.RUNNING, S.PIPELINED, S.RESERVED, S.ALLOCATED])
@@ -425,27 +426,27 @@ def test_a_task_that_should_be_somewhere_and_is_nowhere_is_found(status: TaskSta
     ledger, task = books()
     ledger.move(task, status, None, is_backfill=False)
     with pytest.raises(InvariantError, match="is nowhere"):
-        ledger.check()
+        audit(ledger)
 
 
 def test_a_task_that_should_be_nowhere_and_is_on_a_node_is_found() -> None:
     ledger, task = books()
     task.node = ledger.nodes[0]
     with pytest.raises(InvariantError, match=r"; <task t Pending on n1> is on a node$"):
-        ledger.check()
+        audit(ledger)
 
 
 def test_several_backfill_tasks_of_one_job_are_counted_one_by_one() -> None:
     ledger = Ledger(cluster([node("n1", "4C9G")], job("a", "1C1G@n1*", "1C1G@n1*", "1C1G")))
-    ledger.check()
+    audit(ledger)
     assert ledger.jobs["default/a"].backfilling == 2
     ledger.move(ledger.tasks["a-3"], S.ALLOCATED, ledger.nodes[0], is_backfill=True)
-    ledger.check()
+    audit(ledger)
     ledger.move(ledger.tasks["a-1"], S.RELEASING, ledger.nodes[0], is_backfill=True)
-    ledger.check()
+    audit(ledger)
     assert ledger.jobs["default/a"].backfilling == 3
     ledger.move(ledger.tasks["a-3"], S.PENDING, None, is_backfill=False)
-    ledger.check()
+    audit(ledger)
     assert ledger.jobs["default/a"].backfilling == 2
 
 
@@ -454,7 +455,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     ledger.nodes[0].ports += 1
     ledger.jobs["default/r"].ready_count += 1
     with pytest.raises(InvariantError) as caught:
-        ledger.check()
+        audit(ledger)
     assert str(caught.value) == (
         "<node n1>.ports is booked as 1, and is 0; "
         "<job default/r>.ready_count is booked as 3, and is 2"

@@ -142,7 +142,7 @@ class TasksComeAndGo(RuleBasedStateMachine):
             if self.index.is_active
             else {}
         )
-        self.changes = len(self.session.ledger.changes)
+        self.changes = len(self.session.ledger.log.nodes)
 
     def watches(self, task: TaskState) -> list:
         return [*self.index.watch_refusals(task), *self.index.watch_attractions(task)]
@@ -191,8 +191,8 @@ class TasksComeAndGo(RuleBasedStateMachine):
         if not hasattr(self, "index") or not self.index.is_active:
             return
         ledger = self.session.ledger
-        own = set(ledger.changes[self.changes :])
-        self.changes = len(ledger.changes)
+        own = set(ledger.log.nodes[self.changes :])
+        self.changes = len(ledger.log.nodes)
         for uid, (before, watched) in self.seen.items():
             task = ledger.tasks[uid]
             now = self.answers(task)

@@ -29,6 +29,7 @@ from batchsched import (
 )
 from batchsched.placement import Fit
 from batchsched.session.outcomes import close
+from batchsched.state.audit import audit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits
 
@@ -263,7 +264,7 @@ def state_of(session: Session) -> dict[str, Any]:
 
 
 def check_books(session: Session, _action: str) -> None:
-    session.ledger.check()
+    audit(session.ledger)
     for node in session.nodes:
         assert fits(node.reserved, node.allocatable), node
 

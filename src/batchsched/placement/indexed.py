@@ -44,7 +44,7 @@ class IndexedPlacement:
         self._in_order: Sequence[NodeState] = ledger.nodes
         self._nodes: Sequence[NodeState] = ledger.slots
         self._vacant = ledger.vacant
-        self._changes: Sequence[int] = ledger.changes
+        self._changes: Sequence[int] = ledger.log.nodes
         self._dimensions = ledger.dimensions
         self._judgement = evaluator
         self._kinds = EquivalenceClassMaker(ledger, evaluator)

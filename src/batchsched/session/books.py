@@ -104,7 +104,7 @@ class Books:
         """Whether so much has been recorded that to begin the records anew costs little by it."""
         ledger = self.ledger
         return (
-            len(ledger.changes) > MOST_CHANGES + CHANGES_PER_NODE * len(ledger.nodes)
+            len(ledger.log.nodes) > MOST_CHANGES + CHANGES_PER_NODE * len(ledger.nodes)
             or ledger.classes_end - self._classes_begin > MOST_CLASSES
         )
 
@@ -134,7 +134,7 @@ class Books:
             self.room_for_jobs = None
         is_worn = self.is_worn
         if is_worn:
-            self.ledger.changes.clear()
+            self.ledger.log.nodes.clear()
         index = self.view.pod_affinity_if_any
         if needs_new_view or (is_worn and index is not None and index.is_active):
             self.plugin_set.forget_keys(self.view)

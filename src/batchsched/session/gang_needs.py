@@ -37,7 +37,7 @@ class GangNeeds:
         self._room: dict[tuple[_Kind, int], int] = {}
         self._known: dict[JobState, GangNeed | None] = {}
         self._lasting = session.gang_needs
-        self._changed = set(session.ledger.job_changes)
+        self._changed = set(session.ledger.log.jobs)
         self._largest: Vector | None = None
 
     def of(self, job: JobState) -> GangNeed | None:

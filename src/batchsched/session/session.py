@@ -35,6 +35,7 @@ from batchsched.session.plans import Plans
 from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts, Victims
+from batchsched.state.audit import audit
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import LiveQueue, SortKey
 from batchsched.state.needs import Need, need_of_job, need_of_task
@@ -248,7 +249,7 @@ class Session:
 
         O(n log n) for n such jobs. For sessions on books that live on.
         """
-        jobs = {job.uid: job for job in self.ledger.job_changes if job.in_session}
+        jobs = {job.uid: job for job in self.ledger.log.jobs if job.in_session}
         for task in self._books.diverging():
             if task.job is not None and task.job.in_session:
                 jobs[task.job.uid] = task.job
@@ -343,6 +344,15 @@ class Session:
             return self.ledger.node_named[name]
         except KeyError:
             raise UnknownNameError(f"there is no node {name!r} in this snapshot") from None
+
+    def check(self) -> None:
+        """Assert that all accounts are right, by counting everything anew. O(nodes + tasks).
+
+        Raises:
+            InvariantError: an account is wrong or negative; the message lists all that are.
+
+        """
+        audit(self.ledger)
 
     # What plugins say
 

@@ -13,7 +13,8 @@ from typing import Protocol, Self
 
 from batchsched.errors import StatementError
 from batchsched.model.status import TaskStatus
-from batchsched.state.ledger import Ledger, Position
+from batchsched.state.change_log import Position
+from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
 
 __all__ = ["Decides", "Statement"]
@@ -74,7 +75,7 @@ class Statement:
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
-        self._begin = session.ledger.position()
+        self._begin = session.ledger.log.position()
         self._positions: list[Position] = []
 
     def __len__(self) -> int:
@@ -165,7 +166,7 @@ class Statement:
         ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
             ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
-        ledger.record_rollback(self._begin)
+        ledger.log.record_rollback(self._begin)
 
     def rollback(self, length: int) -> None:
         """Undo the operations beyond the first `length`, and stay open."""
@@ -180,7 +181,7 @@ class Statement:
             if self._claims and task is self._claims[-1][0] and status is TaskStatus.RUNNING:
                 self._claims.pop()
             self._session.ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
-        self._session.ledger.record_rollback(begin)
+        self._session.ledger.log.record_rollback(begin)
 
     def _move(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
@@ -189,7 +190,7 @@ class Statement:
             raise StatementError("the statement was committed or discarded already")
         # Noted before it is done: if a listener fails, what was done can still be undone.
         self._journal.append((task, task.status, task.node, task.is_backfill))
-        self._positions.append(self._session.ledger.position())
+        self._positions.append(self._session.ledger.log.position())
         self._session.ledger.move(task, status, node, is_backfill=is_backfill)
 
     def _end(self) -> None:

@@ -7,11 +7,9 @@ back. It decides nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from itertools import islice
-from operator import add, itemgetter, sub
+from operator import add, sub
 from typing import NoReturn
 
 from batchsched.errors import InvariantError
@@ -19,11 +17,12 @@ from batchsched.model.cluster import JobInfo, Queue, TaskInfo
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
-from batchsched.state.groups import JobGroups
+from batchsched.state.change_log import ChangeLog
+from batchsched.state.overdrafts import Origin, overdrawn
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Dimensions, Vector, plus
 
-__all__ = ["Ledger", "Origin", "Position", "TaskListener", "counted_job"]
+__all__ = ["Ledger", "TaskListener", "count_task", "counted_job"]
 
 TaskListener = Callable[[TaskState], None]
 """Called after a task was charged, or given back what it was charged."""
@@ -31,22 +30,6 @@ TaskListener = Callable[[TaskState], None]
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
-
-
-Origin = tuple[TaskStatus, NodeState | None, bool]
-"""Status, node and mark of a task."""
-
-_NOT_NEGATIVE = ("idle", "future_idle", "accessible", "eventual")
-"""The accounts of a node that nothing in a session makes negative, or more so."""
-
-_Taken = tuple[bool, bool, bool, bool]
-"""From which of them a task takes what it holds, or is promised."""
-
-_NOTHING: _Taken = (False, False, False, False)
-
-
-Position = tuple[int, int, int]
-"""A position in the records of changes: of nodes, of jobs, of jobs that were charged."""
 
 
 class Ledger:
@@ -95,13 +78,10 @@ class Ledger:
         """Tasks that were Reserved on a node that is gone, with the node's name."""
         self.initial_promises: list[tuple[TaskState, str]] = []
         """Tasks that the snapshot has as Pipelined, with the names of their nodes."""
-        self.changes: list[int] = []
-        """The slots of the nodes that changed, in the order of the changes."""
-        self.job_changes: list[JobState] = []
-        """The jobs whose accounts changed, in the order of the changes."""
-        self.charged_jobs: list[JobState] = []
-        """The jobs that were charged more, in the order in which they were."""
-        self._undone: list[tuple[Position, Position]] = []
+        self.log = ChangeLog()
+        self._node_changed = self.log.nodes.append
+        self._job_changed = self.log.jobs.append
+        self._job_charged = self.log.charged_jobs.append
         self.broken = ""
         """What broke the books, if anything did: they refuse everything from then on."""
         self.on_charge: tuple[TaskListener, ...] = ()
@@ -157,7 +137,7 @@ class Ledger:
             else:
                 self._put_on(task, node)
         if job is not None:
-            _count(job, task)
+            count_task(job, task)
             if task.is_backfill and task.status.holds and task.node is not None:
                 job.backfilling += 1
         return task
@@ -171,7 +151,7 @@ class Ledger:
         is_backfill: bool,
         is_undo: bool = False,
     ) -> None:
-        """Let `task` have this status, node and mark from now on, and tell the listeners.
+        """Move a task to a status, node and mark, and tell the listeners.
 
         `is_undo`: whether this only goes back to what was before, which needs no room.
 
@@ -229,11 +209,11 @@ class Ledger:
                 self._expect_room(task, node, origin)
         if status.charged and not old.charged:
             if job is not None:
-                self.charged_jobs.append(job)
+                self._job_charged(job)
             for tell in self.on_charge:
                 tell(task)
         if job is not None:
-            self.job_changes.append(job)
+            self._job_changed(job)
             if job.waits_in is not None:
                 job.waits_in.touch(job)
             queue = job.queue
@@ -263,39 +243,6 @@ class Ledger:
             having[new][job.uid] = job
         counts[new] += 1
 
-    def position(self) -> Position:
-        """Return where the records of changes end now."""
-        return len(self.changes), len(self.job_changes), len(self.charged_jobs)
-
-    def record_rollback(self, since: Position) -> None:
-        """Take note that all that changed since a position has been undone again."""
-        undone = self._undone
-        while undone and undone[-1][0] >= since:
-            undone.pop()
-        now = self.position()
-        if now != since:
-            undone.append((since, now))
-
-    def changed_since(self, position: Position) -> tuple[set[int], set[JobState], set[JobState]]:
-        """Return what may differ from what it was at a position: nodes, jobs, jobs charged more.
-
-        What changed and was undone since leaves no trace. O(changes since).
-        """
-        nodes: set[int] = set()
-        jobs: set[JobState] = set()
-        charged: set[JobState] = set()
-        first = bisect_left(self._undone, position, key=itemgetter(0))
-        for begin, end in [*islice(self._undone, first, None), (self.position(), position)]:
-            nodes.update(self.changes[position[0] : begin[0]])
-            jobs.update(self.job_changes[position[1] : begin[1]])
-            charged.update(self.charged_jobs[position[2] : begin[2]])
-            position = end
-        return nodes, jobs, charged
-
-    def forget_rollbacks(self) -> None:
-        """Forget what was undone, when no position in the records is of use any more."""
-        self._undone.clear()
-
     def bind(self, task: TaskState) -> None:
         """Let an Allocated task be Binding from now on; no account and no charge changes."""
         if task.status is not _ALLOCATED:
@@ -305,18 +252,18 @@ class Ledger:
         assert job is not None
         self._recount(job, task, _ALLOCATED, _BINDING)
         del job.allocated[task.uid]
-        self.job_changes.append(job)
+        self._job_changed(job)
         node = task.node
         assert node is not None
-        if self.changes[-1] != node.slot:
+        if self.log.nodes[-1] != node.slot:
             # Plugins may read how far the tasks on a node are.
-            self.changes.append(node.slot)
+            self._node_changed(node.slot)
 
     def _put_on(self, task: TaskState, node: NodeState) -> None:
         status = task.status
         task.node = node
         node.running = None
-        self.changes.append(node.slot)
+        self._node_changed(node.slot)
         if status is _RESERVED:
             node.reserved_tasks[task.uid] = task
             self.reserved_nodes[node.name] = node
@@ -338,11 +285,20 @@ class Ledger:
                 return
         self._book_special(task, node, 1)
 
+    @classmethod
+    def accountant(cls) -> Callable[[TaskState, NodeState], None]:
+        """Return what enters a task in the accounts of a node, in no books."""
+        fresh = cls.__new__(cls)
+        fresh._node_changed = _no_change
+        fresh.reserved_nodes = {}
+        fresh.on_occupy = None
+        return fresh._put_on
+
     def _take_off(self, task: TaskState, node: NodeState) -> None:
         status = task.status
         task.node = None
         node.running = None
-        self.changes.append(node.slot)
+        self._node_changed(node.slot)
         if status is _RESERVED:
             del node.reserved_tasks[task.uid]
             if not node.reserved_tasks:
@@ -383,129 +339,13 @@ class Ledger:
         node.special += sign
 
     def _expect_room(self, task: TaskState, node: NodeState, origin: Origin) -> None:
-        """Break if a task has come to take of an account what is not there.
-
-        A node may have less than nothing, if its tasks held too much from the beginning; then
-        nobody may take more of that.
-        """
-        status, where, is_backfill = origin
-        before = _taken(status, is_backfill=is_backfill) if where is node else _NOTHING
-        after = _taken(task.status, is_backfill=task.is_backfill)
-        for name, took, takes in zip(_NOT_NEGATIVE, before, after, strict=True):
-            if not takes or took:
-                continue
-            amounts: Vector = getattr(node, name)
-            for amount, wanted in zip(amounts, task.resreq, strict=True):
-                if amount < -EPSILON and wanted >= EPSILON:
-                    self._break(f"{task!r} takes more than there is on {node!r}: {name} {amounts}")
+        problem = overdrawn(task, node, origin)
+        if problem:
+            self._break(problem)
 
     def _break(self, problem: str) -> NoReturn:
         self.broken = problem
         raise InvariantError(problem)
-
-    def check(self) -> None:
-        """Assert every invariant of the books by counting everything anew. O(nodes + tasks).
-
-        Raises:
-            InvariantError: an account is wrong or negative; the message lists all that are.
-
-        """
-        wrong = [*self._node_faults(), *self._job_faults()]
-        if wrong:
-            raise InvariantError("; ".join(wrong))
-
-    def _node_faults(self) -> Iterator[str]:
-        fresh = Ledger.__new__(Ledger)
-        fresh.changes = []
-        fresh.reserved_nodes = {}
-        fresh.on_occupy = None
-        zero = self.dimensions.zero
-        accounts = (
-            *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional"),
-            *("reserved", "special", "ports", "scoring_milli_cpu", "scoring_memory"),
-            *("tasks", "reserved_tasks", "host_ports"),
-        )
-        for node in self.nodes:
-            if self.slots[node.slot] is not node:
-                yield f"{node!r} is not at its slot"
-            counted = NodeState(node.info, node.index, node.allocatable, zero)
-            for task in (*node.tasks.values(), *node.reserved_tasks.values()):
-                if task.node is not node or self.tasks.get(task.uid) is not task:
-                    yield f"{task!r} is listed on {node!r}"
-                fresh._put_on(task, counted)
-                task.node = node
-            for name in accounts:
-                booked, real = getattr(node, name), getattr(counted, name)
-                if booked != real:
-                    yield f"{node!r}.{name} is booked as {booked}, and is {real}"
-            # Tasks that ask for next to nothing of something come even where there is none.
-            nothing_asked = [
-                sum(amount for amount in held if amount < EPSILON)
-                for held in zip(*[task.resreq for task in node.tasks.values()], strict=True)
-            ] or zero
-            for name in _NOT_NEGATIVE:
-                amounts: Vector = getattr(node, name)
-                if min(amounts) >= -EPSILON:
-                    continue
-                floor: Vector = getattr(self._as_described(node), name)
-                if any(
-                    amount + tiny < min(least, 0) - EPSILON
-                    for amount, tiny, least in zip(amounts, nothing_asked, floor, strict=True)
-                ):
-                    yield f"{node!r}.{name} is negative: {amounts}"
-        for task in self.tasks.values():
-            node_of = task.node
-            if node_of is not None and task.uid not in node_of.tasks | node_of.reserved_tasks:
-                yield f"{task!r} is not listed on its node"
-            if (node_of is None) != _is_nowhere(task):
-                yield f"{task!r} is {'nowhere' if node_of is None else 'on a node'}"
-
-    def _as_described(self, node: NodeState) -> NodeState:
-        """Return a node as it was when the cycle began, with what tasks held there. O(tasks)."""
-        described = NodeState(node.info, node.index, node.allocatable, self.dimensions.zero)
-        fresh = Ledger.__new__(Ledger)
-        fresh.changes = []
-        fresh.reserved_nodes = {}
-        fresh.on_occupy = None
-        for task in self.tasks.values():
-            if task.info.node_name == node.name and task.info.status.holds:
-                alike = TaskState(task.info, task.job, task.resreq, task.init_resreq)
-                fresh._put_on(alike, described)
-        return described
-
-    def _job_faults(self) -> Iterator[str]:
-        for job in self.jobs.values():
-            counted = JobState(job.info, job.queue)
-            for task in job.tasks:
-                _count(counted, task)
-                if task.is_backfill and task.status.holds and task.node is not None:
-                    counted.backfilling += 1
-            for name in (
-                *("allocated", "counts", "backfilling", "ready_count", "waiting_count"),
-                *("conditionally_ready_count", "valid_count"),
-            ):
-                booked, real = getattr(job, name), getattr(counted, name)
-                if booked != real:
-                    yield f"{job!r}.{name} is booked as {booked}, and is {real}"
-            if job.groups is not None and counted.groups is not None:
-                yield from _group_faults(job, job.groups, counted.groups)
-            for status, having in zip(TaskStatus, self.jobs_having, strict=True):
-                if (having.get(job.uid) is job) != bool(counted.counts[status.index]):
-                    yield f"{job!r} is not listed as it should be among those with {status.value}"
-            is_short = not counted.has_minimum()
-            if (self.jobs_short.get(job.uid) is job) != is_short:
-                yield f"{job!r} is not listed as it should be among those that are short"
-
-
-def _group_faults(job: JobState, booked: JobGroups, real: JobGroups) -> Iterator[str]:
-    if booked.total != real.total:
-        yield f"the tasks of {job!r} are booked as {booked.total}, and are {real.total}"
-    pairs = zip((booked.root, *booked.groups), (real.root, *real.groups), strict=True)
-    for group, counted in pairs:
-        for name in ("counts", "placed", "succeeded"):
-            has, should = getattr(group, name), getattr(counted, name)
-            if has != should:
-                yield f"{group!r}.{name} of {job!r} is booked as {has}, and is {should}"
 
 
 def _tree_of_queues(infos: Iterable[Queue]) -> dict[str, QueueState]:
@@ -529,7 +369,8 @@ def _requests(snapshot: Snapshot) -> Iterator[Resource]:
             yield task.init_resreq
 
 
-def _count(job: JobState, task: TaskState) -> None:
+def count_task(job: JobState, task: TaskState) -> None:
+    """Count a task under its status in the accounts of its job."""
     status = task.status
     job.counts[status.index] += 1
     job.ready_count += status.ready
@@ -556,20 +397,8 @@ def _count_ports(task: TaskState, node: NodeState, sign: int) -> None:
                 del node.host_ports[key]
 
 
-def _taken(status: TaskStatus, *, is_backfill: bool) -> _Taken:
-    if status.occupies:
-        return True, True, not is_backfill, not is_backfill
-    match status:
-        case TaskStatus.UNKNOWN:
-            return True, True, True, True
-        case TaskStatus.RELEASING:
-            return True, False, not is_backfill, False
-        case TaskStatus.PIPELINED:
-            return False, True, False, True
-        case TaskStatus.CONDITIONAL:
-            return False, False, True, True
-        case _:
-            return _NOTHING
+def _no_change(_slot: int, /) -> None:
+    """Record nothing."""
 
 
 def counted_job(info: JobInfo) -> JobState:
@@ -578,13 +407,5 @@ def counted_job(info: JobInfo) -> JobState:
     for task_info in info.tasks:
         task = TaskState(task_info, job, (0, 0), (0, 0))
         job.tasks.append(task)
-        _count(job, task)
+        count_task(job, task)
     return job
-
-
-def _is_nowhere(task: TaskState) -> bool:
-    if task.status in (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED):
-        return True
-    if task.status in (TaskStatus.RELEASING, TaskStatus.UNKNOWN):
-        return task.node is None
-    return False

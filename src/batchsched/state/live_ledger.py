@@ -17,8 +17,9 @@ from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
-from batchsched.state.ledger import Ledger, Origin
+from batchsched.state.ledger import Ledger
 from batchsched.state.node_slots import NodeSlots
+from batchsched.state.overdrafts import Origin
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import minus, plus
 
@@ -30,7 +31,7 @@ class LiveLedger(Ledger):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
-        self.node_slots = NodeSlots(self.nodes, self.changes, self.dimensions.zero)
+        self.node_slots = NodeSlots(self.nodes, self.log.nodes, self.dimensions.zero)
         self.slots = self.node_slots.by_slot
         self.vacant = self.node_slots.vacant
         self.jobs = cast("dict[str, JobState]", SortedDict(self.jobs))
@@ -54,9 +55,7 @@ class LiveLedger(Ledger):
 
     def begin_cycle(self) -> None:
         """Forget what earlier cycles changed and undid; list what awaits the session."""
-        self.job_changes.clear()
-        self.charged_jobs.clear()
-        self.forget_rollbacks()
+        self.log.begin_cycle()
         assert not self.origins
         self.lost_reservations.clear()
         self.initial_promises.clear()
@@ -105,7 +104,7 @@ class LiveLedger(Ledger):
         if node is not None:
             # A move within the node's accounts is not noted there, but plugins may read it.
             node.running = None
-            self.changes.append(node.slot)
+            self._node_changed(node.slot)
 
     # Between cycles
 

@@ -32,6 +32,7 @@ from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.plugin import Verdict
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.session.victims import Victims
+from batchsched.state.audit import audit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits, plus
 from batchsched.testing import snapshots
@@ -493,7 +494,7 @@ def test_where_no_room_is_made_nothing_is_changed(
         before = dump(session)
         with session.statement() as statement:
             made = make_room(session, statement, task, scope=scope, may_use_idle=may_use_idle)
-            session.ledger.check()
+            audit(session.ledger)
             if made:
                 assert task.status is TaskStatus.PIPELINED
             else:
@@ -552,7 +553,7 @@ def test_nobody_takes_what_another_was_promised() -> None:
     session = session_of(running, job("b", "2C1G"), job("c", "2C1G"), size="4C9G")
     assert whom(session, "b-1") == ["a-2"]
     assert whom(session, "c-1") == ["a-2", "a-1"]
-    session.ledger.check()
+    audit(session.ledger)
 
 
 def test_what_the_share_does_not_reach_any_more_can_be_reclaimed() -> None:

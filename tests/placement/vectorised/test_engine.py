@@ -94,7 +94,7 @@ def test_scores_on_arrays_are_exact_up_to_the_largest_amounts(
     session = Session(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], LinearScanPlacement)
     [one] = session.nodes
     one.scoring_milli_cpu, one.scoring_memory = used
-    table = NodeMatrix(session.nodes, session.ledger.changes, session.ledger.dimensions)
+    table = NodeMatrix(session.nodes, session.ledger.log.nodes, session.ledger.dimensions)
     for _, score in session.plugin_set.node_scores:
         task = session.task("j-1")
         assert score.vectorise is not None

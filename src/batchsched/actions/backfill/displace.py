@@ -165,12 +165,12 @@ class _Turns:
             return {}
         tried = self._tried.pop(kind, None)
         if tried is None:
-            tried = _Tried(session.ledger.position())
-        elif tried.as_of != session.ledger.position():
-            nodes, _, _ = session.ledger.changed_since(tried.as_of)
+            tried = _Tried(session.ledger.log.position())
+        elif tried.as_of != session.ledger.log.position():
+            nodes, _, _ = session.ledger.log.changed_since(tried.as_of)
             for index in nodes:
                 tried.on_node.pop(index, None)
-            tried.as_of = session.ledger.position()
+            tried.as_of = session.ledger.log.position()
         self._tried[kind] = tried
         if len(self._tried) > MOST_KINDS:
             del self._tried[next(iter(self._tried))]

@@ -104,7 +104,7 @@ def make_room(
         )
         found = search.alone() or search.with_jobs()
     if found is None:
-        in_vain[same] = InVain(session.ledger.position())
+        in_vain[same] = InVain(session.ledger.log.position())
         session.record_eviction_search(
             task,
             point=scope.point,
@@ -161,7 +161,7 @@ class _Search:
         self._whole_jobs: WholeJobs = {}
         self._bounds: Bounds | None = None
         self._verdicts: Verdicts | None = None
-        self._searched = Searched(session.ledger.position())
+        self._searched = Searched(session.ledger.log.position())
         self._open: set[int] | None = None
         """The nodes where there may be room; None: any."""
         self._open_alone: set[int] | None = None
@@ -189,7 +189,7 @@ class _Search:
             own = job.uid
         across = job.queue if scope is EvictionScope.OTHER_QUEUES else None
         claimed = Claimed(session.ledger, across, session.plugin_set.may_give)
-        now = session.ledger.position()
+        now = session.ledger.log.position()
         shield_key = session.plugin_set.shield_key(scope.point, task)
         who: Hashable = (scope, job.queue.name, own, shield_key, self._recent)
         known_bounds = session.memo.store(Bounds)

@@ -20,7 +20,8 @@ from attrs import Factory, define, frozen
 
 from batchsched.model.status import TaskStatus
 from batchsched.session.victims import Victims
-from batchsched.state.ledger import Ledger, Position
+from batchsched.state.change_log import Position
+from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector
 
@@ -56,7 +57,7 @@ class Claimed:
             givers: queues besides those that may give now whose accounts matter.
             charged_only: whether accounts matter only if they have become larger.
         """
-        nodes, jobs, charged = self.ledger.changed_since(position)
+        nodes, jobs, charged = self.ledger.log.changed_since(position)
         relevant = charged if charged_only else jobs
         if self.across_queues is None:
             for job in relevant:
@@ -82,7 +83,7 @@ class InVain:
 
     def is_still_true(self, ledger: Ledger) -> bool:
         """Return whether nothing has changed since. O(1)."""
-        return self.position == ledger.position()
+        return self.position == ledger.log.position()
 
 
 @frozen
@@ -123,7 +124,7 @@ class Bounds:
 
     def catch_up(self) -> None:
         """Forget what may have changed. O(changes since, and the tasks of jobs charged)."""
-        now = self.claimed.ledger.position()
+        now = self.claimed.ledger.log.position()
         if self.position != now:
             changed = self._changed(self.position)
             _forget(self.held, changed)
@@ -141,7 +142,7 @@ class Bounds:
         Discard from it the nodes where the bound is not enough. `alone`: by evicting tasks
         that go on their own; if not, by evicting whole jobs too.
         """
-        now = self.claimed.ledger.position()
+        now = self.claimed.ledger.log.position()
         which = self._open_alone if alone else self._open
         known = which.get(asked_for)
         if known is None:
@@ -197,7 +198,7 @@ class Verdicts:
 
     def catch_up(self) -> None:
         """Forget what may have changed. O(changes since, and the tasks of jobs that changed)."""
-        now = self.claimed.ledger.position()
+        now = self.claimed.ledger.log.position()
         if self.position != now:
             _forget(self.victims, self._changed(self.position))
             self.position = now
@@ -218,7 +219,7 @@ class Verdicts:
 
     def searched(self, asked_for: Hashable) -> Searched:
         """Return where it was looked for what is asked for; add to it what is found out."""
-        now = self.claimed.ledger.position()
+        now = self.claimed.ledger.log.position()
         known = self._searched.get(asked_for)
         if known is None:
             known = self._searched[asked_for] = Searched(now)

@@ -191,7 +191,7 @@ class PlaceSearch:
         if kind is None:
             return list(session.placement.feasible(task))
         known = self._feasible.get(kind)
-        changes = len(session.ledger.changes)
+        changes = len(session.ledger.log.nodes)
         if known is None or known[0] != changes:
             known = self._feasible[kind] = changes, list(session.placement.feasible(task))
         return known[1]

@@ -75,12 +75,12 @@ class ReservableNodes:
         """Whether a node may be reserved for a task; follows from the node and the kind of task."""
         self._ranked: dict[int, _Ranked] = {}
         """By kind of task."""
-        self._as_of = len(session.ledger.changes)
+        self._as_of = len(session.ledger.log.nodes)
         self._reserved = {node.slot for node in session.nodes if node.reserved_tasks}
 
     def count_reserved(self) -> int:
         """Return how many nodes have reservations. O(changes since the last time)."""
-        changes = self._session.ledger.changes
+        changes = self._session.ledger.log.nodes
         for index in set(changes[self._as_of :]):
             if self._session.ledger.slots[index].reserved_tasks:
                 self._reserved.add(index)
@@ -129,7 +129,7 @@ class ReservableNodes:
         kind = session.placement.kind(task)
         assert kind is not None
         ranked = self._ranked[kind]
-        changes = session.ledger.changes
+        changes = session.ledger.log.nodes
         changed: Iterable[int] = [node.slot for node in session.nodes]
         if ranked.as_of is not None:
             changed = set(changes[ranked.as_of :])

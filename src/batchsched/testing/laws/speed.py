@@ -113,7 +113,7 @@ def check_arrays(trial: Trial) -> None:
     session = trial.session
     if not session.nodes or not session.ledger.dimensions.are_small:
         return
-    table = NodeMatrix(session.nodes, session.ledger.changes, session.ledger.dimensions)
+    table = NodeMatrix(session.nodes, session.ledger.log.nodes, session.ledger.dimensions)
     if not table.is_exact:
         return
     view = cast("NodeArrays", table.all())
