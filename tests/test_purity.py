@@ -87,7 +87,7 @@ CALLABLE_IN = {
         "model/immutable.py",
         "model/resources.py",
         "placement/equivalence_class.py",
-        "session/plugin_set.py",
+        "session/eviction_points.py",
     },
 }
 """Functions whose answers differ from run to run, and the files that may call them."""

@@ -25,8 +25,8 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
+from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.outcomes import Unchanged, close
-from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.session.tracing import Trace, TracedSession

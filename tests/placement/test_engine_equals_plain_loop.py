@@ -33,7 +33,7 @@ from batchsched.placement.vectorised import score_array as scores_module
 from batchsched.placement.vectorised.engine import VectorisedPlacement
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState

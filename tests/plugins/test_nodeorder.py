@@ -35,7 +35,7 @@ from batchsched.placement.vectorised.node_matrix import NodeMatrix
 from batchsched.plugin import Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState

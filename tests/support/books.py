@@ -8,7 +8,7 @@ from typing import Any
 from batchsched import Snapshot, TaskStatus, default_registry
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin.arguments import Arguments
-from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.state.records import JobState, NodeState, TaskState
 
@@ -74,7 +74,7 @@ def opened(
 
 def plugin_object(session: Session, name: str) -> Any:
     """What a plugin opened for this session."""
-    return next(o.object for o in session.plugin_set._opened if o.name == name)
+    return next(o.object for o in session.plugin_set.opened.all if o.name == name)
 
 
 def standing(task: TaskState) -> tuple[str, str | None, bool]:
@@ -109,7 +109,7 @@ def dump(session: Session) -> dict[str, object]:
     tiers = session.plugin_set
     affinity = session.view.pod_affinity
     shares: dict[str, object] = {}
-    for opened_plugin in tiers._opened:
+    for opened_plugin in tiers.opened.all:
         plugin: Any = opened_plugin.object
         if opened_plugin.name == "drf":
             shares["drf"] = (

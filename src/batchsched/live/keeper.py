@@ -10,7 +10,7 @@ from attrs import fields_dict
 from batchsched.model.cluster import TaskInfo
 from batchsched.plugin.changes import Changes
 from batchsched.session.books import Books, PlacementFactory
-from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import Session
 from batchsched.state.live_ledger import LiveLedger

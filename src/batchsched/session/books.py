@@ -18,7 +18,8 @@ from batchsched.placement import FollowsNodes, Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
-from batchsched.session.plugin_set import ConfiguredPlugin, PluginSet
+from batchsched.session.opened_plugins import ConfiguredPlugin
+from batchsched.session.plugin_set import PluginSet
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState

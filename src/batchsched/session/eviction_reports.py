@@ -72,7 +72,7 @@ class EvictionReports:
         kind = session.placement.kind(task)
         if kind is None:
             return task.uid
-        key = session.plugin_set.claimant_key(search.point, task)
+        key = session.plugin_set.eviction.claimant_key(search.point, task)
         if key is None or job.count(TaskStatus.RUNNING):
             # Its own tasks are candidates of others, or of nobody else.
             return kind, job.uid
@@ -91,7 +91,7 @@ class EvictionReports:
             started = candidates - sum(map(len, groups))
             if started:
                 out[_JUST_STARTED] = started
-        why = session.plugin_set.why_not_evicted(search.point, task, groups, recent)
+        why = session.plugin_set.eviction.why_not_evicted(search.point, task, groups, recent)
         asked = [(d, amount) for d, amount in enumerate(task.init_resreq) if amount >= EPSILON]
         for node, group, reasons in zip(searched, groups, why, strict=True):
             free: list[TaskState] = []

@@ -31,8 +31,8 @@ from batchsched.model.status import TaskStatus
 from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.memo import Memo
+from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plans import Plans
-from batchsched.session.plugin_set import ConfiguredPlugin
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts, Victims
 from batchsched.state.audit import audit
@@ -462,11 +462,11 @@ class Session:
 
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return which of the candidates may be evicted for a task of their own queue."""
-        return self.plugin_set.preemptable(claimant, candidates)
+        return self.plugin_set.eviction.preemptable(claimant, candidates)
 
     def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
         """Return which of the candidates may be evicted for a task of another queue."""
-        return self.plugin_set.reclaimable(claimant, candidates)
+        return self.plugin_set.eviction.reclaimable(claimant, candidates)
 
     def whole_job(self, job: JobState) -> list[TaskState]:
         """Return the tasks that are evicted when a job is as a whole, in victim order. O(tasks)."""
@@ -482,7 +482,7 @@ class Session:
 
     def task_order_key(self, task: TaskState) -> SortKey:
         """Return the key of a task under task_order; the least goes first."""
-        return self.plugin_set.signature(task)
+        return self.plugin_set.task_key(task)
 
     def live_jobs(self, jobs: Iterable[JobState]) -> LiveQueue[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
@@ -517,11 +517,11 @@ class Session:
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in task order."""
-        return sorted(tasks, key=self.plugin_set.signature)
+        return sorted(tasks, key=self.plugin_set.task_key)
 
     def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in victim order, the least valuable first."""
-        return sorted(tasks, key=self.plugin_set.signature, reverse=True)
+        return sorted(tasks, key=self.plugin_set.task_key, reverse=True)
 
     def running_on(self, node: NodeState) -> RunningTasks:
         """Return the Running tasks of jobs in the session on a node.

@@ -36,7 +36,7 @@ from batchsched.placement.vectorised.node_matrix import NodeMatrix
 from batchsched.plugin import NodeScore, Predicate, Reads
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
-from batchsched.session.plugin_set import ConfiguredPlugin
+from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.session import Session
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS

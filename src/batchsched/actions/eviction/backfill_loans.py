@@ -51,7 +51,7 @@ def _evict_backfill(
         return False
     room = Shortfall(task.init_resreq, node, may_use_idle=True)
     candidates = session.in_victim_order(running_tasks(node, is_candidate))
-    victims = session.plugin_set.revocable(task, candidates)
+    victims = session.plugin_set.eviction.revocable(task, candidates)
     chosen = choose_units(_units(session, candidates, victims), node, room.is_enough_for_now_with)
     if chosen is None:
         return False

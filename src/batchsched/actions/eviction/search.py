@@ -93,7 +93,7 @@ def make_room(
     assert job is not None
     if scope is EvictionScope.SAME_JOB and not job.count(TaskStatus.RUNNING):
         return False
-    claimant_key = session.plugin_set.claimant_key(scope.point, task)
+    claimant_key = session.plugin_set.eviction.claimant_key(scope.point, task)
     kind = None if claimant_key is None else session.placement.kind(task)
     same: Hashable = (scope, job.uid, kind, may_use_idle, claimant_key, recent)
     in_vain = session.memo.store(InVain)
@@ -188,9 +188,9 @@ class _Search:
             large_enough = running_nodes(job) & large_enough
             own = job.uid
         across = job.queue if scope is EvictionScope.OTHER_QUEUES else None
-        claimed = Claimed(session.ledger, across, session.plugin_set.may_give)
+        claimed = Claimed(session.ledger, across, session.plugin_set.eviction.may_give)
         now = session.ledger.log.position()
-        shield_key = session.plugin_set.shield_key(scope.point, task)
+        shield_key = session.plugin_set.eviction.shield_key(scope.point, task)
         who: Hashable = (scope, job.queue.name, own, shield_key, self._recent)
         known_bounds = session.memo.store(Bounds)
         bounds = known_bounds.get(who)
@@ -361,7 +361,7 @@ class _Search:
             # Who is shielded from their own job may not be from others, and the other way.
             candidates = [other for other in all_.tasks if other.job is not self._task.job]
             own = [other for other in all_.tasks if other.job is self._task.job]
-        plugins, point = self._session.plugin_set, self._scope.point
+        plugins, point = self._session.plugin_set.eviction, self._scope.point
         left = plugins.unshielded(point, self._task, candidates)
         if self._recent is not None:
             left = [other for other in left if other not in self._recent]
@@ -377,7 +377,7 @@ class _Search:
         if not candidates:
             return Victims()
         in_order = self._session.in_victim_order(candidates)
-        plugins = self._session.plugin_set
+        plugins = self._session.plugin_set.eviction
         if self._scope is EvictionScope.OTHER_QUEUES:
             return plugins.reclaimable(self._task, in_order, self._whole_jobs, self._recent)
         return plugins.preemptable(self._task, in_order, self._whole_jobs, self._recent)

@@ -1,0 +1,244 @@
+"""Who may be evicted for whom: what all plugins with verdicts say, and their hints for speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import ParamSpec, TypeVar, cast
+
+from batchsched.errors import PluginError, plugin_error
+from batchsched.plugin.extension_points import ClaimantKey, Shield
+from batchsched.plugin.verdicts import Verdict
+from batchsched.session.aggregation import Named
+from batchsched.session.opened_plugins import OpenedPlugins
+from batchsched.session.victims import Judge, Judges, RecentStarts, Victims, WholeJobs
+from batchsched.state.records import QueueState, TaskState
+from batchsched.state.units import EvictionUnit
+
+__all__ = ["EvictionPoints"]
+
+AskedT = ParamSpec("AskedT")
+AnswerT = TypeVar("AnswerT")
+_Functions = list[Named[Callable[AskedT, AnswerT]]]
+
+_POINTS = ("preemptable", "reclaimable")
+_VERDICT_TEXTS = {
+    Verdict.PROTECTED: "protected by {plugin}",
+    Verdict.PASS: "not for the reason of {plugin}",
+    Verdict.WITH_JOB: "only with its job, all of which may not go",
+    Verdict.VICTIM: "victims of an earlier tier go first",
+}
+
+
+class EvictionPoints:
+    """The extension points of all plugins that concern evictions."""
+
+    def __init__(self, opened: OpenedPlugins, unit_of: Callable[[TaskState], EvictionUnit]) -> None:
+        """Put plugins together.
+
+        Args:
+            opened: the plugins.
+            unit_of: what a task on a node is evicted with.
+
+        """
+        self._opened = opened
+        self._unit_of = unit_of
+        self._preemptable = self._judges("preemptable")
+        self._reclaimable = self._judges("reclaimable")
+        self._revocable = self._judges("revocable") if opened.having("revocable") else None
+        self._words = dict(opened.on("verdict_reasons"))
+        self._may_give: _Functions[[QueueState], bool] = opened.on("may_give", "reclaimable")
+        self._claimant_keys = {point: self._claimant_keys_on(point) for point in _POINTS}
+        self._shields = {point: self._shields_on(point) for point in _POINTS}
+        self._shield_keys = {point: self._shield_keys_on(point) for point in _POINTS}
+        self._only_with_job = {
+            point: opened.on("only_with_job", "claimant_key", point) for point in _POINTS
+        }
+
+    def _judges(self, point: str) -> Judges:
+        alone = f"{point}_alone"
+        tiers: dict[int, list[Judge]] = {}
+        for opened in self._opened.having(point):
+            judge = Judge(
+                opened.name,
+                getattr(opened.object, point),
+                getattr(opened.object, alone) if alone in opened.points else None,
+            )
+            tiers.setdefault(opened.tier, []).append(judge)
+        return Judges(point, [tiers[tier] for tier in sorted(tiers)], self._unit_of)
+
+    def _claimant_keys_on(self, point: str) -> _Functions[[TaskState], Hashable] | None:
+        """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
+        judges = self._opened.having(point)
+        if not all("claimant_key" in opened.points for opened in judges):
+            return None
+        return [(opened.name, cast("ClaimantKey", opened.object).claimant_key) for opened in judges]
+
+    def _shields_on(self, point: str) -> list[Named[Shield]]:
+        """Return the plugins with verdicts that know who is protected in any case."""
+        return [
+            (opened.name, cast("Shield", opened.object))
+            for opened in self._opened.having(point, "claimant_key", "shielded")
+        ]
+
+    def _shield_keys_on(self, point: str) -> _Functions[[TaskState], Hashable]:
+        return [
+            (opened.name, cast("ClaimantKey", opened.object).claimant_key)
+            for opened in self._opened.having(point, "claimant_key")
+            if ("shielded" in opened.points or "only_with_job" in opened.points)
+        ]
+
+    def preemptable(
+        self,
+        claimant: TaskState,
+        candidates: Sequence[TaskState],
+        whole_jobs: WholeJobs | None = None,
+        recent: RecentStarts | None = None,
+    ) -> Victims:
+        """Return which of the candidates may be evicted for a task of their own queue."""
+        return self._preemptable.victims(claimant, candidates, whole_jobs, recent)
+
+    def reclaimable(
+        self,
+        claimant: TaskState,
+        candidates: Sequence[TaskState],
+        whole_jobs: WholeJobs | None = None,
+        recent: RecentStarts | None = None,
+    ) -> Victims:
+        """Return which of the candidates may be evicted for a task of another queue."""
+        return self._reclaimable.victims(claimant, candidates, whole_jobs, recent)
+
+    def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return which backfill tasks may be evicted for one that was promised their room."""
+        if self._revocable is None:
+            return Victims(candidates)
+        return self._revocable.victims(claimant, candidates)
+
+    def lets_go(
+        self, claimant: TaskState, unit: EvictionUnit, recent: RecentStarts | None = None
+    ) -> bool:
+        """Return whether nothing keeps a unit of another queue from being evicted."""
+        return self._reclaimable.lets_go(
+            claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
+        )
+
+    def why_not_evicted(
+        self,
+        point: str,
+        claimant: TaskState,
+        groups: Sequence[Sequence[TaskState]],
+        recent: RecentStarts | None = None,
+    ) -> list[list[str | None]]:
+        """Return why each candidate may not be evicted, in words; None for those that may.
+
+        `point` is ``preemptable`` or ``reclaimable``; candidates come node by node, in victim
+        order. None of them is in `recent`, but others of their jobs may be.
+        """
+        judges = self._preemptable if point == "preemptable" else self._reclaimable
+        why = judges.why_not(claimant, groups, recent)
+        words = self._words
+        reasons: list[list[str | None]] = [[None] * len(group) for group in groups]
+        places: dict[tuple[str, Verdict], list[tuple[int, int]]] = {}
+        for number, of_group in enumerate(why):
+            for place, said in enumerate(of_group):
+                if said is not None:
+                    places.setdefault(said, []).append((number, place))
+        for (name, verdict), where in places.items():
+            general = _VERDICT_TEXTS[verdict].format(plugin=name)
+            own: Sequence[str] = ()
+            if name in words:
+                candidates = [groups[number][place] for number, place in where]
+                try:
+                    own = words[name](claimant, candidates, verdict)
+                except Exception as error:
+                    raise plugin_error(name, "verdict_reasons", error) from error
+                if len(own) != len(candidates):
+                    problem = f"{len(own)} answers on {len(candidates)} candidates"
+                    raise PluginError(name, "verdict_reasons", problem)
+            for index, (number, place) in enumerate(where):
+                reasons[number][place] = (own[index] if own else "") or general
+        return reasons
+
+    def shield_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...]:
+        """Return what of a claimant decides who is shielded.
+
+        `point` is ``preemptable`` or ``reclaimable``.
+        """
+        keys: list[Hashable] = []
+        name = ""
+        try:
+            for name, key_of in self._shield_keys[point]:
+                keys.append(key_of(claimant))
+        except Exception as error:
+            raise plugin_error(name, "claimant_key", error) from error
+        return tuple(keys)
+
+    def unshielded(
+        self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> list[TaskState]:
+        """Return the candidates that may be victims as far as is known without verdicts.
+
+        It is the same for all claimants with one `shield_key`.
+        """
+        left = list(candidates)
+        name = ""
+        try:
+            for name, shield in self._shields[point]:
+                shielded = shield.shielded(claimant, left)
+                if len(shielded) != len(left):
+                    problem = f"{len(shielded)} answers on {len(left)} candidates"
+                    raise PluginError(name, "shielded", problem)
+                if any(shielded):
+                    left = [c for c, is_so in zip(left, shielded, strict=True) if not is_so]
+                    if not left:
+                        break
+        except PluginError:
+            raise
+        except Exception as error:
+            raise plugin_error(name, "shielded", error) from error
+        return left
+
+    def only_with_job(
+        self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
+    ) -> list[bool]:
+        """Return, for each candidate, whether it is known that it cannot go on its own.
+
+        It is the same for all claimants with one `shield_key`.
+        """
+        known = [False] * len(candidates)
+        name = ""
+        try:
+            for name, function in self._only_with_job[point]:
+                answers = function(claimant, candidates)
+                known = [a or b for a, b in zip(known, answers, strict=True)]
+        except Exception as error:
+            raise plugin_error(name, "only_with_job", error) from error
+        return known
+
+    def may_give(self, queue: QueueState) -> bool:
+        """Return False if no task of the queue can be reclaimed now, whoever claims it."""
+        for name, function in self._may_give:
+            try:
+                if not function(queue):
+                    return False
+            except Exception as error:
+                raise plugin_error(name, "may_give", error) from error
+        return True
+
+    def claimant_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...] | None:
+        """Return what verdicts read of a claimant; None if a plugin does not say.
+
+        `point` is ``preemptable`` or ``reclaimable``.
+        """
+        functions = self._claimant_keys[point]
+        if functions is None:
+            return None
+        keys: list[Hashable] = []
+        name = ""
+        try:
+            for name, function in functions:
+                key = function(claimant)
+                hash(key)
+                keys.append(key)
+        except Exception as error:
+            raise plugin_error(name, "claimant_key", error) from error
+        return tuple(keys)

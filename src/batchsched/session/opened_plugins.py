@@ -1,0 +1,107 @@
+"""The plugins of one cycle as they were opened, and who has which extension point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from batchsched.errors import PluginError, plugin_error
+from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Plugin
+from batchsched.plugin.point_names import points_of
+from batchsched.plugin.session_view import SessionView
+from batchsched.session.aggregation import Named, by_tier
+
+__all__ = ["ConfiguredPlugin", "OpenedPlugin", "OpenedPlugins"]
+
+
+@frozen
+class ConfiguredPlugin:
+    """A plugin as it stands in a configuration."""
+
+    name: str
+    tier: int
+    plugin: Plugin
+    disabled: frozenset[str] = frozenset()
+    """The extension points that are off, by method name; see `ENABLE_FLAGS`."""
+
+
+@frozen
+class OpenedPlugin:
+    """What a plugin has opened for a cycle."""
+
+    name: str
+    tier: int
+    object: object
+    points: frozenset[str]
+    """The extension points that it has and that are on, by method name."""
+
+
+def _open(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin:
+    try:
+        opened = configured.plugin.open(view)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise plugin_error(configured.name, "open", error) from error
+    enabled = points_of(configured.name, opened) - configured.disabled
+    return OpenedPlugin(configured.name, configured.tier, opened, enabled)
+
+
+class OpenedPlugins:
+    """The plugins of a configuration, opened.
+
+    A plugin whose flag is off for a point does not have that point.
+
+    Raises:
+        PluginError: a plugin raised when it was opened, or gave an object that
+            implements no extension point.
+
+    """
+
+    def __init__(self, configured: Sequence[ConfiguredPlugin], view: SessionView) -> None:
+        self._configured = configured
+        self.all = [_open(each, view) for each in configured]
+        """In configured order."""
+
+    def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
+        """Let each plugin catch up, or open it anew; return the points of those opened anew."""
+        anew: set[str] = set()
+        for position, configured in enumerate(self._configured):
+            known = self.all[position]
+            resume = getattr(known.object, "resume", None)
+            try:
+                if resume is not None and resume(changes) is True:
+                    continue
+            except PluginError:
+                raise
+            except Exception as error:
+                raise plugin_error(configured.name, "resume", error) from error
+            opened = self.all[position] = _open(configured, view)
+            anew |= known.points | opened.points
+        return frozenset(anew)
+
+    # The functions of an extension point are what `batchsched.plugin` says, or the first call
+    # tells: to ask protocols with `isinstance` would take half of the time of opening.
+
+    def on(self, point: str, *others: str) -> list[Named[Any]]:
+        """Return the functions of an extension point that are on, with their plugins' names.
+
+        Only those of plugins that have the others on too.
+        """
+        return [
+            (opened.name, getattr(opened.object, point)) for opened in self.having(point, *others)
+        ]
+
+    def by_tier(self, point: str) -> list[list[Named[Any]]]:
+        """Return the functions of an extension point that are on, tier by tier."""
+        return by_tier(
+            (opened.name, opened.tier, getattr(opened.object, point))
+            for opened in self.having(point)
+        )
+
+    def having(self, *points: str) -> list[OpenedPlugin]:
+        """Return the plugins that have all of these points on, in configured order."""
+        return [opened for opened in self.all if opened.points.issuperset(points)]
