@@ -303,3 +303,43 @@ def test_shares_and_limits_of_the_plugin_capacity_are_told() -> None:
     assert isinstance(content, dict)
     (part,) = content["above"]  # type: ignore[misc, union-attr]
     assert part["limit"] == {"cpu": 4000}  # type: ignore[index, call-overload]
+
+
+def test_what_would_be_enough_if_nobody_were_evicted_is_not_told_unless_it_is_enough() -> None:
+    """Reclaim gives one of two cpus to the queue that has nothing, before allocate begins."""
+    jobs = [
+        waiting("a", "q"),
+        waiting("b", "q"),
+        JobInfo(
+            name="loan",
+            queue="other",
+            tasks=[
+                running("runs", "n1", is_backfill=True),
+                TaskInfo(uid="more", name="more", resreq=CPU, is_backfill=True),
+            ],
+        ),
+    ]
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=CPU)],
+        queues=[Queue(name="q"), Queue(name="other")],
+        jobs=jobs,
+    )
+    plugins = [{"name": "gang", "arguments": {"atMinimum": "whole-job"}}, "predicates", "capacity"]
+    for actions, enough in (("allocate", 2), ("allocate, reclaim", 2), ("reclaim, allocate", 3)):
+        config = SchedulerConfig.from_mapping({"actions": actions, "tiers": [{"plugins": plugins}]})
+        assert texts_for(snapshot, "default/loan", config)[0] == f"{enough} cpu more on node 'n1'"
+
+
+def test_a_configuration_that_only_evicts_is_tried_as_it_is() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=CPU)],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="r", queue="q", tasks=[running("r1", "n1")]), waiting("job")],
+    )
+    config = SchedulerConfig.from_mapping(
+        {"actions": "preempt", "tiers": [{"plugins": ["gang", "predicates"]}]}
+    )
+    assert texts_for(snapshot, "default/job", config) == [
+        "1 cpu more on node 'n1'",
+        "task 'r1' of job 'default/r' ended",
+    ]

@@ -19,7 +19,12 @@ from batchsched.session.trace_events import TraceEvent, VerdictsGiven
 from batchsched.session.tracing import TracedSession
 from batchsched.state.records import JobState, TaskState
 from batchsched.tools.explanation import Explanation, VictimsJudged
-from batchsched.tools.helpful_changes import changes_to_try, what_helps
+from batchsched.tools.helpful_changes import (
+    EVICTING,
+    changes_to_try,
+    what_helps,
+    without_evictions,
+)
 from batchsched.tools.near_nodes import nearest_nodes
 from batchsched.tools.standing import standing_of_queue
 from batchsched.tools.trials import Trials
@@ -27,7 +32,6 @@ from batchsched.tools.trials import Trials
 __all__ = ["explain"]
 
 _BEFORE = 5
-_EVICTING = ("preempt", "reclaim")
 
 
 def explain(
@@ -41,15 +45,16 @@ def explain(
 ) -> Explanation:
     """Return why a job waits: its place in the order, its queue, the nodes, and what would help.
 
-    What would help is found by trying: each change that is told was made on its own, a whole
-    cycle was run, and a task of the job was bound in it. The changes tried are, of each kind the
-    smallest that is enough: more room on the nearest node; a running task ended; a lower
-    `min_available`; a priority above one of those before it; a higher weight of the queue. There
-    may be others.
+    What would help is found by trying: each change that is told was made on its own, a cycle was
+    run, and a task of the job was bound in it. The changes tried are, of each kind the smallest
+    that is enough: more room on the nearest node; a running task ended; a lower `min_available`;
+    a priority above one of those before it; a higher weight of the queue. There may be others.
 
     O(nodes + tasks), the verdicts on all that runs if the configuration has preempt or reclaim,
-    and a cycle for each change tried, at most some tens. Cycles that search for tasks to evict
-    for everything that waits take long; then `try_changes=False` answers all the rest at once.
+    and at most some tens of cycles without those two, of which each costs what the change
+    changes. If one of the two runs before an action that starts tasks, what was enough is tried
+    with it too: one cycle more for each kind of change that is told, as long as evictions take.
+    `try_changes=False` answers all the rest at once.
 
     Args:
         snapshot: the cluster.
@@ -76,7 +81,7 @@ def explain(
     """
     job = _job_of(snapshot, job_or_task)
     trials = Trials(snapshot, config, registry)
-    with trials.session() as session:
+    with trials.session(without_evictions(trials.config)) as session:
         state = session.ledger.jobs[job.uid]
         waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
         left = [task for task in waiting if task.uid in result.pending]
@@ -208,7 +213,7 @@ def _victims(
     uid: str,
 ) -> tuple[VictimsJudged, ...]:
     """Return what plugins say of all whom preempt and reclaim could evict, as the cycle begins."""
-    actions = [action.name for action in config.actions if action.name in _EVICTING]
+    actions = [action.name for action in config.actions if action.name in EVICTING]
     if not actions:
         return ()
     verdict_on: dict[tuple[str, str, str], str] = {}

@@ -139,7 +139,7 @@ class Explanation(Report):
     """What each plugin says of the tasks that preempt and reclaim could evict for it, as the cycle
     begins: whom any plugin protects is not evicted."""
     would_start: tuple[TriedChange, ...]
-    """Single changes with which it was seen to start; each was tried, with a whole cycle."""
+    """Single changes with which it was seen to start; each was tried with a cycle."""
     tried: int
     """How many changes were tried."""
 

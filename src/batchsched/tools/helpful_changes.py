@@ -7,10 +7,12 @@ smaller one on the list not to be.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import nsmallest
 
 from attrs import evolve, frozen
 
+from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live import JobChanged, NodeChanged, QueueChanged, TaskSucceeded
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
@@ -22,7 +24,10 @@ from batchsched.tools.describe import resource_text
 from batchsched.tools.explanation import Explanation, NearNode, TriedChange
 from batchsched.tools.trials import Change, Trials, starts
 
-__all__ = ["Kind", "changes_to_try", "what_helps"]
+__all__ = ["EVICTING", "Kind", "changes_to_try", "what_helps", "without_evictions"]
+
+EVICTING = ("preempt", "reclaim")
+"""The actions that evict."""
 
 _ENDED = 3
 """How many tasks are tried by themselves as ended: the smallest that leave enough room."""
@@ -42,10 +47,6 @@ class Kind:
     candidates: tuple[Candidate, ...]
     grows: bool = True
     """Whether each is more than the one before, so that it is enough if that one is."""
-    needs_room: bool = False
-    """Whether it can only help if the job would start while nobody else waits."""
-    tried_alone: bool = True
-    """Whether it is tried first while nobody else waits."""
 
 
 def changes_to_try(
@@ -63,7 +64,7 @@ def changes_to_try(
         ),
         Kind(tuple(_ended_tasks(session, task)), grows=False),
         Kind(tuple(_smaller_gangs(explanation, state))),
-        Kind(tuple(_priorities(state, before)), needs_room=True, tried_alone=False),
+        Kind(tuple(_priorities(state, before))),
     ]
     queue = state.queue
     if queue is not None and len(session.queues) > 1:
@@ -71,7 +72,7 @@ def changes_to_try(
         is_overused = session.overused(queue)
         if is_overused or session.plugin_set.names_on("queue_order_key"):
             weights = tuple(_weights(session, queue, is_overused=is_overused))
-            kinds.append(Kind(weights, needs_room=not is_overused, tried_alone=False))
+            kinds.append(Kind(weights))
     return tuple(kind for kind in kinds if kind.candidates)
 
 
@@ -185,32 +186,44 @@ def what_helps(
 ) -> tuple[tuple[TriedChange, ...], int]:
     """Return the changes that were seen to help, and how many were tried.
 
-    A change that does not help while nobody else waits is not tried with all that wait: that
-    would take long, and it would hardly help there.
+    A cycle that evicts takes long where much waits. So changes are first tried without the
+    actions that evict, which takes little and is mostly right, and what is enough there is tried
+    again with all actions up to the last that may start the job.
     """
     reached = starts(snapshot, job_uid)
-    tried = 0
+    tried: set[Change] = set()
 
-    def works(change: Change) -> bool:
-        nonlocal tried
-        tried += 1
-        return reached(trials.result((change,)))
+    def try_with(config: SchedulerConfig, change: Change) -> bool:
+        tried.add(change)
+        return reached(trials.result((change,), config=config))
 
-    alone: list[int | None] = []
-    with trials.without_jobs(_others_that_wait(snapshot, job_uid)):
-        starts_alone = reached(trials.result(()))
-        for kind in kinds:
-            if starts_alone or not kind.tried_alone:
-                alone.append(None if kind.needs_room and not starts_alone else 0)
-            else:
-                alone.append(_first_that_works(kind, 0, works))
+    deciding, quick = _until_the_last_that_starts(trials.config), without_evictions(trials.config)
     found: list[TriedChange] = []
-    for kind, begin in zip(kinds, alone, strict=True):
-        at = None if begin is None else _first_that_works(kind, begin, works)
+    for kind in kinds:
+        at = _first_that_works(kind, 0, partial(try_with, quick))
+        if at is not None and quick != deciding:
+            at = _first_that_works(kind, at, partial(try_with, deciding))
         if at is not None:
             change, text = kind.candidates[at]
             found.append(TriedChange(change=change, text=text))
-    return tuple(found), tried
+    return tuple(found), len(tried)
+
+
+def _until_the_last_that_starts(config: SchedulerConfig) -> SchedulerConfig:
+    """Return the configuration without the evicting actions at its end.
+
+    What is bound is never taken back. So what starts by then starts in the whole cycle too.
+    """
+    actions = list(config.actions)
+    while actions and actions[-1].name in EVICTING:
+        actions.pop()
+    return evolve(config, actions=actions) if actions else config
+
+
+def without_evictions(config: SchedulerConfig) -> SchedulerConfig:
+    """Return the configuration without evicting actions, unless it has no others."""
+    actions = [action for action in config.actions if action.name not in EVICTING]
+    return evolve(config, actions=actions) if actions else config
 
 
 def _first_that_works(kind: Kind, begin: int, works: Callable[[Change], bool]) -> int | None:
@@ -228,11 +241,3 @@ def _first_that_works(kind: Kind, begin: int, works: Callable[[Change], bool]) -
         middle = (low + high) // 2
         low, high = (low, middle) if works(changes[middle]) else (middle, high)
     return high
-
-
-def _others_that_wait(snapshot: Snapshot, job_uid: str) -> list[str]:
-    return [
-        job.uid
-        for job in snapshot.jobs
-        if job.uid != job_uid and all(t.status is TaskStatus.PENDING for t in job.tasks)
-    ]

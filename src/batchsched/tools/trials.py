@@ -10,7 +10,7 @@ from attrs import frozen
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import EventError, Fault
-from batchsched.live import Cluster, Event, JobRemoved, TimePassed
+from batchsched.live import AttachedScheduler, Cluster, Event, TimePassed
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
@@ -116,6 +116,7 @@ class Trials:
         self.config = scheduler.config
         """What decides where no change says otherwise."""
         self._live = scheduler.attach(self._cluster)
+        self._attached = {self.config: self._live}
         self._now: CycleResult | None = None
 
     @property
@@ -126,26 +127,35 @@ class Trials:
         return self._now
 
     @contextmanager
-    def session(self) -> Generator[Session]:
+    def session(self, config: SchedulerConfig) -> Generator[Session]:
         """Open a session on the cluster as it is, to look around; it is undone at the end."""
-        with self._live.open() as session:
+        with self._by(config).open() as session:
             yield session
 
-    @contextmanager
-    def without_jobs(self, uids: Sequence[str]) -> Generator[None]:
-        """Let what is tried inside be tried without some jobs. O(their tasks)."""
-        with self._cluster.trial() as cluster:
-            cluster.apply(*(JobRemoved(uid) for uid in uids))
-            yield
+    def result(
+        self, changes: Sequence[Change], *, config: SchedulerConfig | None = None
+    ) -> CycleResult:
+        """Return what would be decided after changes, without reasons.
 
-    def result(self, changes: Sequence[Change], *, reasons: bool = False) -> CycleResult:
-        """Return what would be decided after changes, without what it compares to."""
-        return self._after(changes, reasons=reasons)[1]
+        Args:
+            changes: what is different.
+            config: what decides at first, where that is not `config` of the trials; schedulers
+                are kept, for the next trial.
+
+        """
+        live = self._live if config is None else self._by(config)
+        return self._after(changes, live, reasons=False)[1]
+
+    def _by(self, config: SchedulerConfig) -> AttachedScheduler:
+        if config not in self._attached:
+            scheduler = Scheduler(config, self._registry)
+            self._attached[config] = scheduler.attach(self._cluster)
+        return self._attached[config]
 
     def what_if(self, changes: Sequence[Change]) -> WhatIf:
         """Return what would be decided after changes, and how that differs from now."""
         now = self.now
-        snapshot, result = self._after(changes, reasons=True)
+        snapshot, result = self._after(changes, self._live, reasons=True)
         return WhatIf(
             changes=tuple(changes),
             snapshot=snapshot,
@@ -153,7 +163,9 @@ class Trials:
             difference=compare(now, result, self._snapshot, after_snapshot=snapshot),
         )
 
-    def _after(self, changes: Sequence[Change], *, reasons: bool) -> tuple[Snapshot, CycleResult]:
+    def _after(
+        self, changes: Sequence[Change], live: AttachedScheduler, *, reasons: bool
+    ) -> tuple[Snapshot, CycleResult]:
         faults = [
             Fault(
                 f"changes[{position}]",
@@ -164,7 +176,6 @@ class Trials:
         ]
         if faults:
             raise EventError(faults)
-        live = self._live
         with self._cluster.trial() as cluster:
             events: list[Event] = []
             for change in changes:
