@@ -32,7 +32,7 @@ from batchsched.testing.invariants import (
     check_swaps,
     invariant,
 )
-from batchsched.testing.laws import LawViolation, check_plugin
+from batchsched.testing.laws import LawViolation, VacuityWarning, check_plugin
 from batchsched.testing.machine import ClusterMachine
 from batchsched.testing.part_strategies import jobs, nodes, queues, resources, tasks
 from batchsched.testing.ping_pong import PingPong
@@ -50,6 +50,7 @@ __all__ = [
     "InvariantViolation",
     "LawViolation",
     "PingPong",
+    "VacuityWarning",
     "as_code",
     "check_capacity",
     "check_claims",

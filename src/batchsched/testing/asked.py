@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from attrs import define, field
 
 from batchsched.errors import Fault, FaultsError
-from batchsched.model.validation.values import is_integer, is_text, shown, text_problems
+from batchsched.model.validation.values import (
+    is_integer,
+    is_mapping,
+    is_text,
+    shown,
+    text_problems,
+)
 
 __all__ = ["Asked"]
 
@@ -49,7 +56,12 @@ class Asked:
         return max(most, fewest)
 
     def names(
-        self, path: str, given: Iterable[str], *, may_be_none: bool = True
+        self,
+        path: str,
+        given: Iterable[str],
+        *,
+        may_be_none: bool = True,
+        may_be_empty: bool = False,
     ) -> tuple[str, ...]:
         """Read names, each a text. One text alone is a slip, for it would be its letters."""
         if is_text(given):
@@ -59,6 +71,24 @@ class Asked:
         if not names and not may_be_none:
             self.refuse(path, "is empty; there must be one at least")
         for position, name in enumerate(names):
-            for _, message in text_problems("", name):
+            for _, message in text_problems("", name, may_be_empty=may_be_empty):
                 self.refuse(f"{path}[{position}]", message)
-        return tuple(name for name in names if is_text(name) and name)
+        return tuple(name for name in names if is_text(name) and (name or may_be_empty))
+
+    def labels(
+        self, path: str, given: Mapping[str, Sequence[str]] | None
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Read keys of labels and the values of each; None: no labels."""
+        if given is None:
+            return {}
+        if not is_mapping(cast("object", given)):
+            example = '{"team": ["red", "blue"]}'
+            self.refuse(path, f"expected the values of each key: {example}, got {shown(given)}")
+            return {}
+        read: dict[str, tuple[str, ...]] = {}
+        for key, values in given.items():
+            for _, message in text_problems("", key):
+                self.refuse(path, f"the key {shown(key)} {message}")
+            where = f"{path}[{shown(key)}]"
+            read[key] = self.names(where, values, may_be_none=False, may_be_empty=True)
+        return read

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import TypeVar
 
+from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -20,9 +21,11 @@ from batchsched.testing.drafts.pools import GIB
 from batchsched.testing.drafts.queues import QueueDraft, build_queue
 from batchsched.testing.drafts.shapes import ShapeDraft, shape_of
 from batchsched.testing.drafts.tasks import TaskDraft, build_task
+from batchsched.testing.labels import LABEL_DRAFTS, job_with_labels, labels_of
 
 DraftT = TypeVar("DraftT")
 ValueT = TypeVar("ValueT")
+LabelledT = TypeVar("LabelledT", TaskInfo, NodeInfo)
 
 __all__ = [
     "MOST_TASKS",
@@ -75,6 +78,23 @@ def several(
 def job_drafts_of(draw: DrawFn, tasks: SearchStrategy[int]) -> JobDraft:
     """Draw a job that has so many tasks."""
     return draw(_JOB_BYTES), several(draw, TASK_DRAFTS, tasks)
+
+
+def _with_labels(
+    drawn: SearchStrategy[LabelledT], labels: Mapping[str, Sequence[str]] | None
+) -> SearchStrategy[LabelledT]:
+    """Draw tasks or nodes with labels of these."""
+    asked = Asked()
+    choices = asked.labels("labels", labels)
+    asked.check()
+    if not choices:
+        return drawn
+
+    def labelled(both: tuple[LabelledT, bytes]) -> LabelledT:
+        what, draft = both
+        return evolve(what, labels={**what.labels, **labels_of(draft, 0, choices)})
+
+    return built(st.tuples(drawn, LABEL_DRAFTS), labelled)
 
 
 def resources(
@@ -143,8 +163,14 @@ def tasks(
     backfill: bool = True,
     critical: bool = True,
     durations: bool = True,
+    labels: Mapping[str, Sequence[str]] | None = None,
 ) -> SearchStrategy[TaskInfo]:
-    """Draw Pending tasks with a given UID; for the switches see `snapshots`."""
+    """Draw Pending tasks with a given UID; for the switches and labels see `snapshots`.
+
+    Raises:
+        FaultsError: arguments are not what they should be; all faults at once.
+
+    """
     features = Features(
         priorities=priorities,
         ages=ages,
@@ -163,7 +189,7 @@ def tasks(
         shapes = (shape_of(shape, features),)
         return build_task(draft, uid, features, shapes=shapes, namespace=namespace)
 
-    return built(st.tuples(TASK_DRAFTS, SHAPE_DRAFTS), task)
+    return _with_labels(built(st.tuples(TASK_DRAFTS, SHAPE_DRAFTS), task), labels)
 
 
 def jobs(
@@ -185,10 +211,11 @@ def jobs(
     backfill: bool = True,
     critical: bool = True,
     durations: bool = True,
+    labels: Mapping[str, Sequence[str]] | None = None,
 ) -> SearchStrategy[JobInfo]:
     """Draw jobs with a given name whose tasks are all Pending.
 
-    For the switches, and for how many tasks they have, see `snapshots`.
+    For the switches, the labels, and how many tasks they have, see `snapshots`.
 
     Raises:
         FaultsError: arguments are not what they should be; all faults at once. It is a
@@ -221,6 +248,7 @@ def jobs(
     names = asked.names("queues", queues, may_be_none=False)
     fewest = asked.number("min_tasks", min_tasks)
     most = asked.most("tasks", max_tasks, fewest=fewest, default=MOST_TASKS)
+    choices = asked.labels("labels", labels)
     asked.check()
 
     def job(drafts: tuple[JobDraft, list[ShapeDraft]]) -> JobInfo:
@@ -229,15 +257,30 @@ def jobs(
         return build_job(draft, name, features, queues=names, shapes=drawn)
 
     shape_drafts = st.lists(SHAPE_DRAFTS, min_size=1, max_size=2)
-    return built(st.tuples(job_drafts_of(st.integers(fewest, most)), shape_drafts), job)
+    drawn = built(st.tuples(job_drafts_of(st.integers(fewest, most)), shape_drafts), job)
+    if not choices:
+        return drawn
+    return built(
+        st.tuples(drawn, LABEL_DRAFTS), lambda of: job_with_labels(of[0], of[1], 0, choices)
+    )
 
 
 def nodes(
-    *, name: str = "n1", scalars: bool = True, constraints: bool = True, affinity: bool = True
+    *,
+    name: str = "n1",
+    scalars: bool = True,
+    constraints: bool = True,
+    affinity: bool = True,
+    labels: Mapping[str, Sequence[str]] | None = None,
 ) -> SearchStrategy[NodeInfo]:
-    """Draw nodes with a given name; for the switches see `snapshots`."""
+    """Draw nodes with a given name; for the switches and labels see `snapshots`.
+
+    Raises:
+        FaultsError: arguments are not what they should be; all faults at once.
+
+    """
     features = Features(scalars=scalars, constraints=constraints, affinity=affinity)
-    return built(NODE_DRAFTS, lambda draft: build_node(draft, name, features))
+    return _with_labels(built(NODE_DRAFTS, lambda draft: build_node(draft, name, features)), labels)
 
 
 def queues(*, name: str = "q1", weights: bool = True, ages: bool = True) -> SearchStrategy[Queue]:

@@ -9,7 +9,7 @@ An example is printed as the code that makes it (`batchsched.testing.as_code`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import asdict, evolve
 from hypothesis import strategies as st
@@ -20,6 +20,7 @@ from batchsched.model.validation.values import shown
 from batchsched.testing.asked import Asked
 from batchsched.testing.drafts.features import Features
 from batchsched.testing.drafts.snapshot import SnapshotDraft, build_snapshot
+from batchsched.testing.labels import LABEL_DRAFTS, with_labels
 from batchsched.testing.part_strategies import (
     MOST_TASKS,
     NODE_DRAFTS,
@@ -80,6 +81,7 @@ def snapshots(
     overcommitted: bool = True,
     trees: bool = True,
     always: Sequence[str] = (),
+    labels: Mapping[str, Sequence[str]] | None = None,
 ) -> SearchStrategy[Snapshot]:
     """Draw snapshots: small clusters that have about as much work as they can do.
 
@@ -119,6 +121,8 @@ def snapshots(
         trees: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
             leaves. A quarter of the examples use it.
         always: switches, by name, whose features every example may use.
+        labels: keys of labels, and the values to draw from for each: any node, job and task may
+            have one of them, or lack the label. ``{"team": ["red", "blue"]}``, say.
 
     Raises:
         FaultsError: arguments are not what they should be, such as a switch in `always` that
@@ -167,6 +171,7 @@ def snapshots(
     most_jobs = asked.most("jobs", max_jobs, fewest=fewest_jobs, default=_JOBS)
     most_tasks = asked.most("tasks", max_tasks, fewest=fewest_tasks, default=MOST_TASKS)
     used = _uses(features, asked.names("always", always), asked)
+    label_choices = asked.labels("labels", labels)
     asked.check()
     switches = st.binary(min_size=len(used), max_size=len(used))
     counts = [
@@ -189,7 +194,10 @@ def snapshots(
             several(draw, job_drafts, counts[3]),
             several(draw, TASK_DRAFTS, counts[4]),
         )
-        return build_snapshot(content, evolve(features, **off))
+        built = build_snapshot(content, evolve(features, **off))
+        if not label_choices:
+            return built
+        return with_labels(built, draw(LABEL_DRAFTS), label_choices)
 
     return snapshot()
 

@@ -7,7 +7,8 @@ once more. What is found is told with the smallest example.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from warnings import warn
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from batchsched.errors import PluginError
 from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import ArgumentValue
 from batchsched.plugin.extension_points import Plugin
-from batchsched.testing.laws.asking import ANSWERS
+from batchsched.testing.laws.asking import ANSWERS, Answers
 from batchsched.testing.laws.claims import check_claimant_keys, check_may_give
 from batchsched.testing.laws.isolation import check_isolation
 from batchsched.testing.laws.kept import check_kept, may_keep
@@ -34,10 +35,11 @@ from batchsched.testing.laws.rules import (
 )
 from batchsched.testing.laws.speed import check_arrays, check_shields
 from batchsched.testing.laws.trial import Subject, Trial
+from batchsched.testing.laws.vacuity import AnswersSeen, VacuityWarning
 from batchsched.testing.laws.violation import LawViolation
 from batchsched.testing.strategies import snapshots
 
-__all__ = ["LawViolation", "check_plugin"]
+__all__ = ["LawViolation", "VacuityWarning", "check_plugin"]
 
 _REPEATING, _KEEPING = 2, 3
 """The choices of four with which an example also runs cycles: again and again, or keeping."""
@@ -51,6 +53,7 @@ def check_plugin(
     name: str = "under-test",
     arguments: Mapping[str, ArgumentValue] = _NONE,
     examples: SearchStrategy[Snapshot] | None = None,
+    labels: Mapping[str, Sequence[str]] | None = None,
     config: SchedulerConfig | None = None,
     max_examples: int = 100,
     shrink: bool = True,
@@ -78,6 +81,9 @@ def check_plugin(
         arguments: what it is configured with, if it is made here.
         examples: snapshots to try; by default small ones of all that `snapshots()` draws, every
             other one without constraints, in which more is placed and evicted.
+        labels: keys of labels and their values, which these draw for nodes, jobs and tasks (see
+            `snapshots`). None: those that the plugin declares, as a mapping ``reads_labels`` of
+            itself or its class.
         config: the configuration to run it in; it must name the plugin. By default the plugin
             stands in a tier before those of the default configuration.
         max_examples: how many examples to try.
@@ -86,13 +92,25 @@ def check_plugin(
 
     Raises:
         LawViolation: the plugin breaks a law; Hypothesis adds the example as a note.
-        ValueError: `config` names no plugin that is called `name`.
+        ValueError: `config` names no plugin that is called `name`; or there are labels and
+            examples, which have their own: ``examples=snapshots(labels=...)``.
+
+    Warns:
+        VacuityWarning: no law was broken, but a predicate, score, key or verdict was the same in
+            all examples: what it reads never varied. It says what to pass. Of fewer than twenty
+            different examples nothing is said.
 
     >>> from batchsched.plugins.drf import DrfPlugin
     >>> check_plugin(DrfPlugin(), max_examples=5)
     """
     subject = Subject(plugin, name, arguments, config)
-    drawn = _default_examples() if examples is None else examples
+    if examples is None:
+        drawn = _default_examples(subject.declared_labels() if labels is None else labels)
+    elif labels is None:
+        drawn = examples
+    else:
+        raise ValueError("labels are for the default examples; give examples=snapshots(labels=...)")
+    seen = AnswersSeen()
     one_move = st.builds(Move, st.integers(0, KINDS - 1), st.integers(0, 15))
     moves = st.lists(one_move, min_size=1, max_size=5)
 
@@ -114,7 +132,7 @@ def check_plugin(
     def keeps_the_laws(snapshot: Snapshot, other: Snapshot, moves: list[Move], cycles: int) -> None:
         try:
             trial = subject.open(snapshot)
-            _check_answers(trial, moves)
+            seen.note(trial, _check_answers(trial, moves))
             # Each of these runs several cycles, which takes many times as long as all else.
             if cycles == _KEEPING and may_keep(trial):
                 check_kept(subject, trial, snapshot)
@@ -126,9 +144,11 @@ def check_plugin(
             ) from error
 
     keeps_the_laws()
+    for text in seen.vacuous(name):
+        warn(text, VacuityWarning, stacklevel=2)
 
 
-def _default_examples() -> SearchStrategy[Snapshot]:
+def _default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snapshot]:
     simple = snapshots(
         max_nodes=3,
         max_jobs=4,
@@ -139,12 +159,14 @@ def _default_examples() -> SearchStrategy[Snapshot]:
         scalars=False,
         init_requests=False,
         reservations=False,
+        labels=labels,
     )
-    return st.one_of(snapshots(max_nodes=3, max_jobs=4, max_tasks=3), simple)
+    return st.one_of(snapshots(max_nodes=3, max_jobs=4, max_tasks=3, labels=labels), simple)
 
 
-def _check_answers(trial: Trial, moves: list[Move]) -> None:
-    check_stability(trial)
+def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
+    """Check everything that takes no cycle; return what was answered at first."""
+    answers = check_stability(trial)
     # Before anything else is done and undone, so that nothing is left of that.
     check_discard(trial, moves)
     check_task_keys(trial)
@@ -155,3 +177,4 @@ def _check_answers(trial: Trial, moves: list[Move]) -> None:
     check_arrays(trial)
     check_normalise(trial, moves)
     check_scope(trial, moves)
+    return answers

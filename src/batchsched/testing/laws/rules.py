@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 
-def check_stability(trial: Trial) -> None:
-    """The same question gets the same answer, and asking changes nothing."""
+def check_stability(trial: Trial) -> Answers:
+    """The same question gets the same answer, and asking changes nothing; return the answers."""
     books = trial.books()
     first = ask_all(trial)
     if trial.books() != books:
@@ -40,6 +40,7 @@ def check_stability(trial: Trial) -> None:
     if changed is not None:
         question, seen = changed
         trial.fail(question.point, "asked twice, it answers the same", seen)
+    return first
 
 
 def check_discard(trial: Trial, moves: Sequence[Move]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import NoReturn, cast
 
@@ -80,7 +80,13 @@ class Subject:
             self._make_fresh = _copies_of(plugin) or self._make
         else:
             self._make = self._make_fresh = _as_registered(name, cast("PluginFactory", plugin))
-        self._scheduler(self._make)  # what is wrong with the configuration is told at once
+        # What is wrong with the configuration is told at once.
+        _, self._spies = self._scheduler(self._make)
+
+    def declared_labels(self) -> Mapping[str, Sequence[str]] | None:
+        """Return the labels that the plugin says it reads, if it does."""
+        plugin: object = self._spies[-1].plugin
+        return cast("Mapping[str, Sequence[str]] | None", getattr(plugin, "reads_labels", None))
 
     def open(self, snapshot: Snapshot) -> Trial:
         """Open a session."""

@@ -1,0 +1,110 @@
+"""Whether the laws were put to the test: an answer that never varied shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from attrs import define, field
+
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import shown
+from batchsched.plugin.extension_points import (
+    JobOrder,
+    NodeOrderOnResource,
+    Preemptable,
+    QueueOrder,
+    Reclaimable,
+    TaskOrder,
+)
+from batchsched.testing.laws.asking import Answers
+from batchsched.testing.laws.trial import Trial
+
+__all__ = ["AnswersSeen", "VacuityWarning"]
+
+_FEWEST = 20
+"""Of fewer different examples nothing is said: they are chosen for something else."""
+_TOO_FEW = 20
+"""So few equal answers are no surprise."""
+
+_POINTS = {
+    "job_order_key": JobOrder,
+    "queue_order_key": QueueOrder,
+    "task_order_key": TaskOrder,
+    "node_order_on_resource": NodeOrderOnResource,
+    "preemptable": Preemptable,
+    "reclaimable": Reclaimable,
+}
+"""What is asked of each job, queue, task, node or victim, besides predicates and scores."""
+_VERDICTS = ("preemptable", "reclaimable")
+_LABELS = (
+    "if it reads labels, pass their keys and values as labels={...}, or let the plugin declare "
+    "them as `reads_labels`"
+)
+_EXAMPLES = "pass examples=snapshots(...) with `always` naming the features that it reads"
+
+
+class VacuityWarning(UserWarning):
+    """A plugin answered the same everywhere, so that the laws say nothing of the answer."""
+
+
+@define
+class _Answer:
+    """What was answered at one extension point."""
+
+    times: int = 0
+    first: object = None
+    varied: bool = False
+
+    def note(self, answers: Iterable[object]) -> None:
+        for answer in answers:
+            if not self.times:
+                self.first = answer
+            elif not self.varied and answer != self.first:
+                self.varied = True
+            self.times += 1
+
+
+@define
+class AnswersSeen:
+    """Takes note of the answers in all examples, and tells which never varied."""
+
+    _by_point: dict[tuple[str, int], _Answer] = field(factory=dict["tuple[str, int]", "_Answer"])
+    _examples: list[Snapshot] = field(factory=list["Snapshot"])
+    """Different ones, as many as it takes to say something."""
+
+    def note(self, trial: Trial, answers: Answers) -> None:
+        """Take note of all answers in one example."""
+        if len(self._examples) < _FEWEST and trial.snapshot not in self._examples:
+            self._examples.append(trial.snapshot)
+        for key in _asked_of(trial):
+            self._by_point.setdefault(key, _Answer())
+        for question, answer in answers.items():
+            seen = self._by_point.get((question.point, question.number))
+            if seen is not None:
+                each = question.point in _VERDICTS
+                seen.note(cast("tuple[object, ...]", answer) if each else (answer,))
+
+    def vacuous(self, plugin: str) -> Iterator[str]:
+        """Yield a text on each extension point whose answers show nothing."""
+        if len(self._examples) < _FEWEST:
+            return
+        several = {point for point, number in self._by_point if number}
+        for (point, number), answer in self._by_point.items():
+            which = f"{point}[{number}]" if point in several else point
+            what = f"plugin {plugin!r}, {which}: "
+            if not answer.times:
+                yield f"{what}it was never asked, so the laws say nothing of it; {_EXAMPLES}"
+            elif not answer.varied and answer.times > _TOO_FEW:
+                yield (
+                    f"{what}it answered {shown(answer.first)} everywhere ({answer.times} times), "
+                    f"so the laws say nothing of it; {_LABELS}; else {_EXAMPLES}"
+                )
+
+
+def _asked_of(trial: Trial) -> Iterator[tuple[str, int]]:
+    yield from (("predicates", number) for number in range(len(trial.predicates)))
+    yield from (("node_scores", number) for number in range(len(trial.scores)))
+    for point, kind in _POINTS.items():
+        if isinstance(trial.opened, kind):
+            yield point, 0
