@@ -162,9 +162,9 @@ class _Recorder:
         """End the cycle; take note of what actions keep for the reasons."""
         self._session = None
         cycle = self.cycles[-1]
-        cycle.unplaced.extend(session.unplaced)
-        cycle.undone.extend(session.rolled_back)
-        cycle.queues_overused.update(session.queues_overused.names)
+        cycle.unplaced.extend(session.reports.unplaced)
+        cycle.undone.extend(session.reports.rolled_back)
+        cycle.queues_overused.update(session.reports.queues_overused.names)
 
 
 def record(scenario: Scenario) -> Recording:
@@ -228,9 +228,9 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
     for uid in cycle.unplaced:
         session.record_failure(session.task(uid))
     for uid in cycle.undone:
-        session.record_rollback([session.task(uid)])
+        session.reports.record_rollback([session.task(uid)])
     for name in sorted(cycle.queues_overused):
-        session.queues_overused.add(name)
+        session.reports.queues_overused.add(name)
     del calls
     clock.begin()
 

@@ -114,7 +114,7 @@ def test_reservations_without_a_future_are_dropped_at_open(
     name: str, jobs: list, dropped: dict[str, str]
 ) -> None:
     of = opened(cluster([node("n1", "4C8G"), node("n2", "4C8G")], *jobs), PLUGINS)
-    ended = [task for task in of.initial_reservations if task.status is not S.RESERVED]
+    ended = [task for task in of.reservations.initial if task.status is not S.RESERVED]
     assert {task.uid: task.info.node_name for task in ended} == dropped
     for uid in dropped:
         assert standing(of.task(uid)) == ("Pending", None, False)
@@ -302,7 +302,7 @@ def test_evictions_name_the_action_and_the_claimant() -> None:
 def test_dropping_reservations_makes_tasks_pending_and_takes_note() -> None:
     of = session()
     of.reserve(of.task("c-2"), of.node("n1"))
-    of.drop_reservations(of.jobs["default/c"])
+    of.reservations.drop_of(of.jobs["default/c"])
     assert standing(of.task("c-1")) == standing(of.task("c-2")) == ("Pending", None, False)
     # c-2 was of this session.
     assert [promise.task_uid for promise in close(of).dropped_reservations] == ["c-1"]
@@ -368,7 +368,7 @@ class TestWhatIsRecorded:
 
     def test_reports_cannot_be_written_by_hand(self) -> None:
         of = self.of()
-        for reports in (of.unplaced, of.rolled_back):
+        for reports in (of.reports.unplaced, of.reports.rolled_back):
             with pytest.raises(TypeError):
                 reports["b-1"] = of.task("b-1")  # type: ignore[index]
 
@@ -377,7 +377,7 @@ class TestWhatIsRecorded:
         task, other = of.task("b-1"), of.task("b-2")
         assert not of.was_tried_in_vain(task)
         of.record_failure(task)
-        assert of.unplaced == {"b-1": task}
+        assert of.reports.unplaced == {"b-1": task}
         assert of.was_tried_in_vain(task)
         assert not of.was_tried_in_vain(other)
 
@@ -386,7 +386,7 @@ class TestWhatIsRecorded:
         task = of.task("b-1")
         with of.statement() as statement:
             statement.allocate(task, of.node("n1"))
-        assert of.rolled_back == {"b-1": task}
+        assert of.reports.rolled_back == {"b-1": task}
         assert not of.was_tried_in_vain(task)
 
     def test_a_committed_statement_and_a_trial_record_nothing(self) -> None:
@@ -396,7 +396,7 @@ class TestWhatIsRecorded:
             statement.commit()
         with of.statement(is_trial=True) as statement:
             statement.allocate(of.task("b-2"), of.node("n1"))
-        assert of.rolled_back == {}
+        assert of.reports.rolled_back == {}
 
 
 def test_a_notebook_shows_what_is_idle_on_each_node() -> None:

@@ -84,7 +84,7 @@ class AllocateAction:
             waiting = jobs[queue]
             while True:
                 if session.overused(queue):
-                    session.queues_overused.add(queue.name)
+                    session.reports.queues_overused.add(queue.name)
                     break
                 if not waiting:
                     break

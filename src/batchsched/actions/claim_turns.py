@@ -96,7 +96,7 @@ def _take_turn(
         return False
     claim = session.plugin_set.claim(need, limits.recent(session))
     if isinstance(claim, Unfit):
-        session.record_claim_refusal(need.tasks, claim)
+        session.reports.record_claim_refusal(need.tasks, claim)
         return False
     key = in_vain.key(job, tasks)
     if key in in_vain:

@@ -116,7 +116,7 @@ def _place(
 ) -> bool:
     may_use_idle = not session.overused(queue)
     if not may_use_idle:
-        session.queues_overused.add(queue.name)
+        session.reports.queues_overused.add(queue.name)
     return (may_use_idle and place_now_or_later(session, statement, task)) or make_room(
         session,
         statement,

@@ -54,7 +54,7 @@ class ReclaimAction:
         while queues:
             queue = queues.pop()
             if session.overused(queue):
-                session.queues_overused.add(queue.name)
+                session.reports.queues_overused.add(queue.name)
                 continue
             waiting = jobs[queue]
             if not waiting:
@@ -103,7 +103,7 @@ def _take_turn(
         if session.job_pipelined(job):
             break
     if tasks and session.overused(queue):
-        session.queues_overused.add(queue.name)
+        session.reports.queues_overused.add(queue.name)
     return placed
 
 

@@ -18,12 +18,12 @@ from batchsched.placement import FollowsNodes, Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
+from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
-from batchsched.state.vectors import Vector
 
 __all__ = ["Books", "PlacementFactory"]
 
@@ -55,15 +55,12 @@ class Books:
         """The jobs of the session by UID, in order of UID."""
         self.left_out: dict[str, JobCondition] = {}
         """Why jobs are not in the session, by UID."""
-        self.large_enough: dict[Vector, frozenset[int]] = {}
-        """What tasks request to the slots of the nodes where it fits when nothing is there."""
+        self.node_room = NodeRoom(ledger)
         self.gang_needs: dict[JobState, GangNeed | None] = {}
         """What jobs need that can never start as gangs, as far as it was asked for; None: nothing.
 
         That is, of jobs that are as they are when no cycle runs.
         """
-        self.room_for_jobs: dict[str, Vector] | None = None
-        """What nodes have besides what tasks of no job hold there, where any do; None: unknown."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs of which it is to be said whether they are in the session."""
 
@@ -131,8 +128,11 @@ class Books:
             self.gang_needs.clear()
         for job in (*changes.jobs_gone, *changes.jobs):
             self.gang_needs.pop(job, None)
-        if nodes_changed or other_tasks_changed:
-            self.room_for_jobs = None
+        if nodes_changed:
+            self.node_room.forget_nodes()
+        elif other_tasks_changed:
+            self.node_room.forget_others()
+        self.node_room.trim()
         is_worn = self.is_worn
         if is_worn:
             self.ledger.log.nodes.clear()
@@ -145,8 +145,6 @@ class Books:
             anew = frozenset({"job_valid", *_NODE_FUNCTIONS})
         else:
             anew = self.plugin_set.resume(self.view, changes)
-        if nodes_changed or len(self.large_enough) > MOST_CLASSES:
-            self.large_enough.clear()
         if is_worn or anew & _NODE_FUNCTIONS or not self._engine_follows():
             if isinstance(self.ledger, LiveLedger):
                 self.ledger.node_slots.take_changed()

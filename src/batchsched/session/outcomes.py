@@ -52,10 +52,10 @@ def close(
         raise InvariantError(session.ledger.broken)
     for job in session.jobs_having(TaskStatus.RESERVED):
         if not (session.job_ready(job) or session.job_condition_ready(job)):
-            if any(task.uid in session.unplaced for task in job.tasks):
+            if any(task.uid in session.reports.unplaced for task in job.tasks):
                 # It was tried: what it lacks is company, not an action.
-                session.record_rollback(job.having(TaskStatus.RESERVED))
-            session.drop_reservations(job)
+                session.reports.record_rollback(job.having(TaskStatus.RESERVED))
+            session.reservations.drop_of(job)
     end_promises(session)
     conditions = session.plugin_set.close()
     why = PendingReasons(session)
@@ -77,7 +77,7 @@ def close(
     pipelined = _promised(session, TaskStatus.PIPELINED)
     conditional = _promised(session, TaskStatus.CONDITIONAL)
     reserved = _promised(session, TaskStatus.RESERVED)
-    dropped = _in_order(_dropped(session.initial_reservations, TaskStatus.RESERVED))
+    dropped = _in_order(_dropped(session.reservations.initial, TaskStatus.RESERVED))
     broken = _in_order(
         _dropped((task for task, _ in session.ledger.initial_promises), TaskStatus.PIPELINED)
     )

@@ -65,12 +65,12 @@ class PendingReasons:
             return condition
         parts = [condition.message]
         undone = sum(
-            task.uid in self._session.rolled_back for task in job.having(TaskStatus.PENDING)
+            task.uid in self._session.reports.rolled_back for task in job.having(TaskStatus.PENDING)
         )
         if undone:
             parts.append(f"{undone} had a place, taken back since not enough others had one")
         for task in job.tasks:
-            if task.status is TaskStatus.PENDING and task.uid in self._session.unplaced:
+            if task.status is TaskStatus.PENDING and task.uid in self._session.reports.unplaced:
                 parts.append(self._text_of_failure(task, "beside them" if undone else "then"))
                 break
         need = self._gangs.of(job)
@@ -115,7 +115,7 @@ class PendingReasons:
         session = self._session
         searches = [
             search
-            for search in session.eviction_searches.values()
+            for search in session.reports.eviction_searches.values()
             if search.task.uid in reasons and search.task.job is not None
         ]
         if not searches:
@@ -140,14 +140,14 @@ class PendingReasons:
         assert queue is not None
         pending = session.in_task_order(job.having(TaskStatus.PENDING))
         blocked_by = next(
-            (t for t in pending if t.uid in session.unplaced and not t.is_best_effort), None
+            (t for t in pending if t.uid in session.reports.unplaced and not t.is_best_effort), None
         )
         not_reached: PendingReason | None = None
         if blocked_by is not None:
             name = blocked_by.info.display_name
             detail = f"task {name!r} of its job could not be placed before it"
             not_reached = PendingReason(WhyPending.NOT_REACHED, detail=detail)
-        elif queue.name in session.queues_overused:
+        elif queue.name in session.reports.queues_overused:
             not_reached = self._overused(job, queue, None)
         is_reached = blocked_by is not None
         planned = session.plans.reasons.get(job.uid)
@@ -158,15 +158,15 @@ class PendingReasons:
                 reasons[task.uid] = planned
             elif job.groups is not None and not job.groups.may_take(task):
                 reasons[task.uid] = _at_maximum(job.groups, task)
-            elif task.uid in session.unplaced:
+            elif task.uid in session.reports.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.rolled_back and session.job_ready(job):
+            elif task.uid in session.reports.rolled_back and session.job_ready(job):
                 # Undone for lack of company that came with a later action.
                 reasons[task.uid] = self._unplaced(job, task)
-            elif task.uid in session.rolled_back:
+            elif task.uid in session.reports.rolled_back:
                 reasons[task.uid] = self._incomplete(job, None)
-            elif task.uid in session.claim_refusals:
-                detail = session.claim_refusals[task.uid].text
+            elif task.uid in session.reports.claim_refusals:
+                detail = session.reports.claim_refusals[task.uid].text
                 reasons[task.uid] = PendingReason(WhyPending.ABOVE_FAIR_SHARE, detail=detail)
             elif not_reached is None or is_reached or task.is_best_effort:
                 reasons[task.uid] = _NOT_CONSIDERED
@@ -178,7 +178,7 @@ class PendingReasons:
                 reasons[task.uid] = evolve(reasons[task.uid], gang_need=need)
 
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
-        refusal = self._session.refusals.get(task.uid)
+        refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
             return PendingReason(why, detail=refusal.text)
@@ -191,14 +191,14 @@ class PendingReasons:
         if known is None:
             detail = ""
             held_by: tuple[str, ...] = ()
-            if not self._session.large_enough(task.init_resreq):
+            if not self._session.node_room.large_enough(task.init_resreq):
                 detail = "no node is large enough"
             else:
                 held_by = self._held_room.holders(task)
             why = WhyPending.HELD_BY_GANG if held_by else WhyPending.NO_NODE
             known = PendingReason(why, tally, detail, held_by)
             self._of_kind[key] = known
-        claim = self._session.claim_refusals.get(task.uid)
+        claim = self._session.reports.claim_refusals.get(task.uid)
         if claim is not None and known.why is WhyPending.NO_NODE and not known.detail:
             return evolve(known, detail=claim.text)
         return known
@@ -208,7 +208,7 @@ class PendingReasons:
     ) -> PendingReason:
         queue = job.queue
         assert queue is not None
-        if queue.name in self._session.queues_overused and self._session.overused(queue):
+        if queue.name in self._session.reports.queues_overused and self._session.overused(queue):
             return self._overused(job, queue, tally)
         lacks_only_this = job.min_available - job.ready_count == 1
         if not lacks_only_this and not self._session.job_ready(job):
@@ -229,7 +229,7 @@ class PendingReasons:
         return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
-        share = self._session.queues_overused.share(queue.name)
+        share = self._session.reports.queues_overused.share(queue.name)
         holders = self._held_room.share_holders(job, queue, share)
         if holders:
             return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)

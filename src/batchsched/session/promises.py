@@ -38,7 +38,9 @@ def keep_promises(session: Session) -> None:
                 node = promised[job][task]
                 if job.groups is not None and not job.groups.may_take(task):
                     continue
-                if not session.is_out_of_service(task, node) and node.fits_later(task.init_resreq):
+                if not session.reservations.is_out_of_service(task, node) and node.fits_later(
+                    task.init_resreq
+                ):
                     statement.pipeline(task, node)
             if session.job_pipelined(job):
                 statement.commit()

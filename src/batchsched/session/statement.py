@@ -6,13 +6,13 @@ framework" document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
 from batchsched.errors import StatementError
 from batchsched.model.status import TaskStatus
+from batchsched.session.cycle_reports import CycleReports
 from batchsched.state.change_log import Position
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -40,8 +40,9 @@ class Decides(Protocol):
         """Bind all Allocated tasks of the job, if it is ready."""
         ...
 
-    def record_rollback(self, tasks: Iterable[TaskState], /) -> None:
-        """Record tasks whose places are taken back."""
+    @property
+    def reports(self) -> CycleReports:
+        """For the reasons: what actions tried, and what came of it."""
         ...
 
     def statement_ended(self) -> None:
@@ -162,7 +163,7 @@ class Statement:
         """
         self._end()
         if not self._is_trial:
-            self._session.record_rollback(self.placed())
+            self._session.reports.record_rollback(self.placed())
         ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
             ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)

@@ -145,8 +145,8 @@ def test_a_reservation_that_is_given_up_twice_is_listed_once() -> None:
     snapshot = cluster([node("n1", "4C4G")], job("r", "1C1G@n1"), job("s", "4C4G>n1"))
     session = scheduler("allocate").open(snapshot)
     (on,) = session.nodes
-    session.drop_reservations(session.jobs["default/s"])
+    session.reservations.drop_of(session.jobs["default/s"])
     session.reserve(session.task("s-1"), on)
-    session.drop_reservations(session.jobs["default/s"])
+    session.reservations.drop_of(session.jobs["default/s"])
     dropped = close(session).dropped_reservations
     assert [(promise.task_uid, promise.node_name) for promise in dropped] == [("s-1", "n1")]

@@ -132,7 +132,7 @@ class _Turns:
         node, victims = choice
         for victim in victims:
             statement.unallocate(victim)
-            session.record_rollback([victim])
+            session.reports.record_rollback([victim])
         statement.allocate(task, node)
         return victims
 

@@ -27,7 +27,7 @@ def release(session: Session, starvation_threshold: float | None) -> None:
             for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
                 for task in job.having(status):
                     session.unallocate(task)
-                    session.record_rollback([task])
+                    session.reports.record_rollback([task])
     waiting = session.live_jobs(candidates)
     while waiting:
         job = waiting.pop()

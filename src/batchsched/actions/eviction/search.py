@@ -181,7 +181,7 @@ class _Search:
         job = task.job
         assert job is not None
         assert job.queue is not None
-        large_enough: AbstractSet[int] = session.large_enough(task.init_resreq)
+        large_enough: AbstractSet[int] = session.node_room.large_enough(task.init_resreq)
         # Jobs of a queue have the same candidates, but for where they run themselves.
         own = None
         if scope is EvictionScope.SAME_JOB:

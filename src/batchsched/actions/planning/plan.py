@@ -95,7 +95,7 @@ class _Planner:
             waiting = jobs[queue]
             while True:
                 if session.overused(queue):
-                    session.queues_overused.add(queue.name)
+                    session.reports.queues_overused.add(queue.name)
                     self._forget_queue(queue)
                     break
                 if not waiting:

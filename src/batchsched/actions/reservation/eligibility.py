@@ -62,7 +62,7 @@ def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> 
 
     What daemons and other tasks of no job hold does not count, for they may never leave.
     """
-    return fits(plus(node.reserved, task.init_resreq), session.room_for_jobs(node))
+    return fits(plus(node.reserved, task.init_resreq), session.node_room.for_jobs(node))
 
 
 def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> bool:
@@ -82,7 +82,7 @@ def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> 
                 wanted = plus(wanted, other.init_resreq)
             elif other.job is not None and other.job.count(TaskStatus.RESERVED):
                 return False
-    return fits(wanted, session.room_for_jobs(node))
+    return fits(wanted, session.node_room.for_jobs(node))
 
 
 def _can_hold_beside_its_job(session: Session, task: TaskState, node: NodeState) -> bool:
@@ -95,7 +95,7 @@ def _can_hold_beside_its_job(session: Session, task: TaskState, node: NodeState)
     for other in node.tasks.values():
         if other.job is task.job and other.status is TaskStatus.ALLOCATED:
             wanted = plus(wanted, other.init_resreq)
-    return fits(wanted, session.room_for_jobs(node))
+    return fits(wanted, session.node_room.for_jobs(node))
 
 
 def first_node_to_reserve(

@@ -13,7 +13,8 @@ from batchsched.placement import Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.extension_points import Plugin
 from batchsched.session.opened_plugins import ConfiguredPlugin
-from batchsched.session.session import PlacementFactory, QueueTurns, Session
+from batchsched.session.plugin_questions import QueueTurns
+from batchsched.session.session import PlacementFactory, Session
 from batchsched.session.statement import Statement
 from batchsched.session.trace_events import (
     JobTaken,

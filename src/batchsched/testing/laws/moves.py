@@ -80,7 +80,7 @@ def _reserve(trial: Trial, statement: Statement, which: int) -> _Moved:
         trial,
         which,
         lambda task, node: fits(
-            plus(node.reserved, task.init_resreq), trial.session.room_for_jobs(node)
+            plus(node.reserved, task.init_resreq), trial.session.node_room.for_jobs(node)
         ),
     )
     if chosen is not None:

@@ -1,0 +1,102 @@
+"""Which jobs a session schedules, and why it leaves others out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping
+
+from attrs import evolve
+
+from batchsched.model.eligibility import Unmet, unmet_dependencies
+from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.session.plugin_set import PluginSet
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import JobState, QueueState
+
+__all__ = ["admit_jobs"]
+
+_WAITS = (ConditionReason.WAITS_FOR, ConditionReason.NEVER_ELIGIBLE)
+
+
+def admit_jobs(
+    jobs: Iterable[JobState],
+    ledger: Ledger,
+    plugins: PluginSet,
+    admitted: MutableMapping[str, JobState],
+    left_out: MutableMapping[str, JobCondition],
+) -> None:
+    """Decide which of some jobs are in the session.
+
+    Args:
+        jobs: the jobs.
+        ledger: the books.
+        plugins: what may refuse a job as a whole.
+        admitted: the jobs of the session by UID; kept up to date.
+        left_out: why other jobs are not in it, by UID; kept up to date.
+
+    """
+    jobs = list(jobs)
+    unmet = _unmet(jobs, ledger, left_out)
+    for uid in unmet.keys() - {job.uid for job in jobs}:
+        # What it waits for may have changed, though the job has not.
+        left_out[uid] = _not_eligible(unmet[uid])
+    for job in jobs:
+        refusal = None
+        if job.queue is None:
+            refusal = _without_queue(job, ledger.queues)
+        elif job.uid in unmet:
+            refusal = _not_eligible(unmet[job.uid])
+        else:
+            refused = plugins.job_valid(job)
+            refusal = None if refused is None else refused[1]
+        if job.in_session is not (refusal is None):
+            job.in_session = refusal is None
+            for task in job.tasks:
+                if task.node is not None:
+                    task.node.running = None
+        if refusal is None:
+            admitted[job.uid] = job
+            left_out.pop(job.uid, None)
+        else:
+            left_out[job.uid] = refusal
+            admitted.pop(job.uid, None)
+
+
+def _unmet(
+    jobs: Iterable[JobState], ledger: Ledger, left_out: Mapping[str, JobCondition]
+) -> Mapping[str, Unmet]:
+    """Return those of some jobs, and of those left out, that are not eligible, by UID."""
+    known = ledger.jobs
+    waiting = {job.uid: job for job in jobs if _may_wait(job)}
+    for uid, condition in left_out.items():
+        if condition.reason in _WAITS and uid in known:
+            waiting[uid] = known[uid]
+    if not waiting:
+        return {}
+    concerned = dict(waiting)
+    for job in waiting.values():
+        for dependency in job.info.depends_on:
+            if dependency.job in known:
+                concerned[dependency.job] = known[dependency.job]
+    return unmet_dependencies(
+        evolve(job.info, tasks=[task.info for task in job.tasks])
+        for _, job in sorted(concerned.items())
+    )
+
+
+def _without_queue(job: JobState, queues: Mapping[str, QueueState]) -> JobCondition:
+    name = job.info.queue
+    queue = queues.get(name)
+    if queue is None:
+        message = f"queue {name!r} is not in the snapshot"
+        return JobCondition(ConditionReason.QUEUE_UNKNOWN, message)
+    message = f"queue {name!r} has other queues below it, such as {queue.children[0].name!r}"
+    return JobCondition(ConditionReason.QUEUE_NOT_LEAF, f"{message}; jobs name one of those")
+
+
+def _may_wait(job: JobState) -> bool:
+    return bool(job.info.depends_on) and job.info.eligible_time is None
+
+
+def _not_eligible(unmet: Unmet) -> JobCondition:
+    reason = ConditionReason.NEVER_ELIGIBLE if unmet.never else ConditionReason.WAITS_FOR
+    return JobCondition(reason, unmet.text)

@@ -1,0 +1,136 @@
+"""What plugins say of jobs, queues and tasks, as actions ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.model.shortage import QueueShare
+from batchsched.model.status import TaskStatus
+from batchsched.session.plugin_set import PluginSet
+from batchsched.session.victims import Victims
+from batchsched.state.ledger import Ledger
+from batchsched.state.live_queue import LiveQueue, SortKey
+from batchsched.state.needs import Need, need_of_job
+from batchsched.state.queue_walk import QueueWalk
+from batchsched.state.records import JobState, QueueState, TaskState
+
+__all__ = ["PluginQuestions", "QueueTurns"]
+
+QueueTurns = LiveQueue[QueueState] | QueueWalk
+"""Queues waiting for their turn."""
+
+
+class PluginQuestions:
+    """Questions that all plugins together answer on the tasks, jobs and queues of a ledger."""
+
+    ledger: Ledger
+    plugin_set: PluginSet
+
+    # Readiness and queues
+
+    def job_ready(self, job: JobState) -> bool:
+        """Return whether the job's tasks that have a place may be bound."""
+        return self.plugin_set.job_ready(job)
+
+    def job_pipelined(self, job: JobState) -> bool:
+        """Return whether what was promised to the job is enough."""
+        return self.plugin_set.job_pipelined(job)
+
+    def job_condition_ready(self, job: JobState) -> bool:
+        """Return whether the job is ready or conditionally ready."""
+        return self.plugin_set.job_condition_ready(job)
+
+    def job_valid(self, job: JobState) -> JobCondition | None:
+        """Return why plugins refuse the job as a whole, or None."""
+        refusal = self.plugin_set.job_valid(job)
+        return None if refusal is None else refusal[1]
+
+    def overused(self, queue: QueueState) -> bool:
+        """Return whether the queue has all that it deserves."""
+        return self.plugin_set.overused(queue)
+
+    def allocatable(self, queue: QueueState, need: Need) -> Unfit | None:
+        """Return why the queue may not take what is needed, or None."""
+        return self.plugin_set.allocatable(queue, need)
+
+    def queue_share(self, queue: QueueState) -> QueueShare | None:
+        """Return what a queue deserves and has, if a plugin that says who is overused knows."""
+        share = self.plugin_set.queue_share(queue)
+        if share is None:
+            return None
+        deserved, allocated = map(self.ledger.dimensions.resource, share)
+        return QueueShare(deserved=deserved, allocated=allocated)
+
+    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return which of the candidates may be evicted for a task of their own queue."""
+        return self.plugin_set.eviction.preemptable(claimant, candidates)
+
+    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return which of the candidates may be evicted for a task of another queue."""
+        return self.plugin_set.eviction.reclaimable(claimant, candidates)
+
+    def is_starving(self, job: JobState, threshold: float) -> bool:
+        """Return whether the job has waited longer than `threshold` seconds to no avail."""
+        return (
+            self.ledger.now - job.info.creation_time > threshold
+            and not self.job_ready(job)
+            and not self.job_condition_ready(job)
+        )
+
+    # Orders
+
+    def job_order_key(self, job: JobState) -> SortKey:
+        """Return the key of a job under job_order; the least goes first."""
+        return self.plugin_set.job_key(job)
+
+    def queue_order_key(self, queue: QueueState) -> SortKey:
+        """Return the key of a queue under queue_order; the least goes first."""
+        return self.plugin_set.queue_key(queue)
+
+    def task_order_key(self, task: TaskState) -> SortKey:
+        """Return the key of a task under task_order; the least goes first."""
+        return self.plugin_set.task_key(task)
+
+    def live_jobs(self, jobs: Iterable[JobState]) -> LiveQueue[JobState]:
+        """Return `jobs` waiting for their turn, in live job order."""
+        return LiveQueue(self.plugin_set.job_key, jobs)
+
+    def live_queues(self, queues: Iterable[QueueState]) -> LiveQueue[QueueState]:
+        """Return `queues` waiting for their turn, in live queue order."""
+        return LiveQueue(self.plugin_set.queue_key, queues)
+
+    def queue_turns(
+        self,
+        jobs: Mapping[QueueState, LiveQueue[JobState]],
+        tasks_of: Callable[[JobState], Collection[TaskState]],
+    ) -> QueueTurns:
+        """Return queues waiting for their turn, with the jobs that wait in each.
+
+        If a plugin ranks queues by need, the next queue is found by walking down the tree.
+
+        Args:
+            jobs: the jobs that wait in each queue.
+            tasks_of: what a job that waits has left to place, in task order.
+
+        """
+        if not self.plugin_set.orders_by_need:
+            return LiveQueue(self.plugin_set.queue_key, jobs)
+
+        def offer(queue: QueueState) -> Need | None:
+            job = jobs[queue].first()
+            return None if job is None else need_of_job(job, tasks_of(job))
+
+        return QueueWalk(self.plugin_set.queue_key, offer, self.ledger.queues.values(), jobs)
+
+    def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return `tasks` in task order."""
+        return sorted(tasks, key=self.plugin_set.task_key)
+
+    def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return `tasks` in victim order, the least valuable first."""
+        return sorted(tasks, key=self.plugin_set.task_key, reverse=True)
+
+    def whole_job(self, job: JobState) -> list[TaskState]:
+        """Return the tasks that are evicted when a job is as a whole, in victim order. O(tasks)."""
+        return self.in_victim_order(job.having(TaskStatus.RUNNING))

@@ -1,0 +1,74 @@
+"""Reservations that a cycle begins with, and which of them are of no use any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from batchsched.model.cluster import NodeInfo
+from batchsched.model.status import TaskStatus
+from batchsched.placement import Placement
+from batchsched.session.node_room import NodeRoom
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import fits
+
+__all__ = ["Reservations"]
+
+
+class Reservations:
+    """The tasks of a session that are Reserved on a node."""
+
+    __slots__ = ("_ledger", "_node_room", "_placement", "initial")
+
+    def __init__(self, ledger: Ledger, placement: Placement, node_room: NodeRoom) -> None:
+        self._ledger = ledger
+        self._placement = placement
+        self._node_room = node_room
+        self.initial: list[TaskState] = [task for task, _ in ledger.lost_reservations]
+        """The tasks that the snapshot has as Reserved, those on nodes that are gone included."""
+        for job in self._jobs_reserving():
+            self.initial += job.having(TaskStatus.RESERVED)
+
+    def _jobs_reserving(self) -> list[JobState]:
+        reserving = self._ledger.jobs_having[TaskStatus.RESERVED.index]
+        return [job for _, job in sorted(reserving.items())]
+
+    def drop_stale(self, is_ready: Callable[[JobState], bool]) -> None:
+        """Drop reservations on nodes that cannot hold them, and of jobs that need none."""
+        for _, node in sorted(self._ledger.reserved_nodes.items()):
+            if node.reserved_tasks and not fits(node.reserved, self._node_room.for_jobs(node)):
+                for task in sorted(node.reserved_tasks.values(), key=_uid):
+                    self._drop(task)
+            elif node.reserved_tasks:
+                # Nobody knows for how long. Meanwhile other nodes could be reserved.
+                for task in sorted(node.reserved_tasks.values(), key=_uid):
+                    if self.is_out_of_service(task, node):
+                        self._drop(task)
+        for job in self._jobs_reserving():
+            if not job.in_session or is_ready(job):
+                self.drop_of(job)
+
+    def drop_of(self, job: JobState) -> None:
+        """Make all Reserved tasks of a job Pending again."""
+        for task in job.having(TaskStatus.RESERVED):
+            self._drop(task)
+
+    def _drop(self, task: TaskState) -> None:
+        self._ledger.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+
+    def is_out_of_service(self, task: TaskState, node: NodeState) -> bool:
+        """Return whether a node takes no tasks at all for now, this one included."""
+        return _takes_no_tasks(node.info) and self._placement.refusal(task, node) is not None
+
+
+def _uid(task: TaskState) -> str:
+    return task.uid
+
+
+def _takes_no_tasks(node: NodeInfo) -> bool:
+    """Return whether the node says that it takes no tasks at all, whichever they are."""
+    return (
+        node.unschedulable
+        or node.conditions.get("Ready", "True") != "True"
+        or node.conditions.get("NetworkUnavailable", "False") != "False"
+    )
