@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
 from batchsched import (
+    ActionOption,
+    ConfigError,
     JobInfo,
     NodeInfo,
+    PluginOption,
     Queue,
     Resource,
     Scheduler,
     SchedulerConfig,
     Snapshot,
     TaskInfo,
+    Tier,
     check_config,
     default_registry,
 )
@@ -40,16 +46,22 @@ def assert_shown(finding: Finding, checked: SchedulerConfig) -> None:
     assert finding.place
     assert finding.consequence
     assert finding.advice
-    if finding.shows == "cannot be built":
-        assert finding.snapshot is None
-        return
-    assert finding.snapshot is not None
     assert len(finding.snapshot.jobs) <= 3
+    if finding.shows == "cannot be built":
+        with pytest.raises(ConfigError, match=re.escape(finding.place)):
+            Scheduler(checked)
+        if finding.instead is not None:
+            assert Scheduler(finding.instead).schedule(finding.snapshot).binds
+        return
     result = Scheduler(checked).schedule(finding.snapshot)
     if finding.shows == "decides otherwise":
         assert finding.instead is not None
         other = Scheduler(finding.instead).schedule(finding.snapshot)
         assert decisions(other) != decisions(result)
+    elif finding.shows == "has no effect":
+        assert finding.instead is not None
+        assert result.binds
+        assert Scheduler(finding.instead).schedule(finding.snapshot) == result
     elif finding.shows == "reserves":
         assert result.reserved
     else:
@@ -139,6 +151,23 @@ def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
             "actions[1]",
         ),
         (config("allocate", ["gang", "capacity"]), "CapacityWithoutReclaim", "tiers[0].plugins[1]"),
+        (config("preempt", ["predicates", "nodeorder"]), "NoVictims", "actions[0]"),
+        (config("allocate, backfill, reserve", ALL), "ReservationsMustBeKept", "actions[2]"),
+        (
+            config([{"name": "allocate", "arguments": {"starvationThreshold": 60}}], ALL),
+            "ReservationsMustBeKept",
+            "actions[0]",
+        ),
+        (config("backfill", ALL), "NothingStarts", "actions"),
+        (
+            config(
+                "allocate",
+                [{"name": "fcfs", "arguments": {"strict": False}}, "gang"],
+                ["predicates", "sjf"],
+            ),
+            "ShadowedOrder",
+            "tiers[1].plugins[1]",
+        ),
     ],
 )
 def test_each_kind_is_found(checked: SchedulerConfig, code: str, place: str) -> None:
@@ -195,12 +224,77 @@ def test_what_is_advised_against_endless_evictions_ends_them(
     assert not any(evicts_for_ever(instead, cluster) for cluster in small_clusters())
 
 
+MISSPELT = {
+    "actions": "enqueue, allocate",
+    "configurations": [{"name": "allocate", "arguments": {"unredy": "hold"}}],
+    "tiers": [
+        {"plugins": ["gang", {"name": "predicates", "enableFoo": True}, "binpack"]},
+        {"plugins": [{"name": "nodeorder", "arguments": {"leastrequest.weight": 2}}]},
+    ],
+}
+UNKNOWN = {
+    "actions[0]": "UnknownAction",
+    "actions[1].arguments['unredy']": "UnknownArgument",
+    "tiers[0].plugins[1].enableFoo": "UnknownFlag",
+    "tiers[0].plugins[2]": "UnknownPlugin",
+    "tiers[1].plugins[0].arguments['leastrequest.weight']": "UnknownArgument",
+}
+
+
+def test_what_is_not_known_is_found_in_what_was_read_without_it() -> None:
+    read = SchedulerConfig.from_mapping(MISSPELT, unknown="notice")
+    findings = check_config(read)
+    assert {finding.place: finding.code for finding in findings} == UNKNOWN
+    for finding in findings:
+        assert finding.shows == "has no effect"
+        assert_shown(finding, read)
+    assert check_config(MISSPELT) == findings
+
+
+def test_what_is_not_known_is_found_in_what_cannot_be_built_for_it() -> None:
+    parts = [
+        Tier(
+            plugins=[
+                PluginOption(name="gang"),
+                PluginOption(name="predicates", flags={"enableFoo": True}),
+                PluginOption(name="binpack"),
+            ]
+        ),
+        Tier(plugins=[PluginOption(name="nodeorder", arguments={"leastrequest.weight": 2})]),
+    ]
+    misspelt = SchedulerConfig(
+        actions=[
+            ActionOption(name="enqueue"),
+            ActionOption(name="allocate", arguments={"unredy": "hold"}),
+        ],
+        tiers=parts,
+    )
+    findings = check_config(misspelt)
+    assert {finding.place: finding.code for finding in findings} == UNKNOWN
+    for finding in findings:
+        assert finding.shows == "cannot be built"
+        assert finding.instead is not None
+        assert_shown(finding, misspelt)
+        assert check_config(finding.instead) == ()
+    argument = next(finding for finding in findings if "unredy" in finding.place)
+    assert "did you mean 'unready'" in argument.consequence
+
+
+@pytest.mark.parametrize("given", [{"tiers": "gang"}, {"actions": 7}, 7])
+def test_what_is_no_configuration_is_found_to_be_none(given: Any) -> None:
+    findings = check_config(given)
+    assert {finding.code for finding in findings} == {"Invalid"}
+    for finding in findings:
+        assert finding.instead is None
+        assert Scheduler().schedule(finding.snapshot).binds
+
+
 def test_what_cannot_be_built_is_found_with_its_path() -> None:
     wrong = SchedulerConfig(
         actions=config("allocate").actions, tiers=config("allocate", ["drff"]).tiers
     )
     (finding,) = check_config(wrong)
-    assert (finding.code, finding.place) == ("Invalid", "tiers[0].plugins[0]")
+    assert (finding.code, finding.place) == ("UnknownPlugin", "tiers[0].plugins[0]")
     assert "did you mean 'drf'" in finding.consequence
 
 

@@ -6,72 +6,28 @@ configuration decides otherwise than with what the rule proposes instead, or evi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
-
-from attrs import frozen
+from collections.abc import Iterator, Mapping, Sequence
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import BatchschedError, ConfigError
 from batchsched.model.result import CycleResult
-from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.tools.config_rules import RULES, Suspected, action_named, remedies_for_loops
+from batchsched.tools.finding import Finding
 from batchsched.tools.small_clusters import small_clusters
+from batchsched.tools.unknown_parts import what_cannot_be_built, what_was_left_out
 from batchsched.transition.next_snapshot import next_snapshot
 
-__all__ = ["Finding", "check_config", "decisions", "evicts_for_ever"]
+__all__ = ["check_config", "decisions", "evicts_for_ever"]
 
 _CYCLES = 8
 _SETTLED = 4
 
-Shows = Literal["cannot be built", "decides otherwise", "evicts for ever", "reserves"]
-
-
-@frozen(kw_only=True)
-class Finding:
-    """Something that a configuration can never do, or should not."""
-
-    code: str
-    """A stable name of what was found."""
-    place: str
-    """Where in the configuration."""
-    consequence: str
-    """What follows from it."""
-    advice: str
-    """What would work."""
-    shows: Shows
-    """What happens on `snapshot`: the configuration decides otherwise than with `instead`, evicts
-    in cycle after cycle (which `instead` does not), or makes reservations. Without a snapshot: it
-    cannot be built."""
-    snapshot: Snapshot | None = None
-    """A cluster of at most three jobs on which it shows."""
-    instead: SchedulerConfig | None = None
-    """The configuration with the advice taken, where there is one."""
-    shows_on_yours: bool | None = None
-    """Whether it shows on the caller's own snapshot; None: none was given."""
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.code}: {self.consequence}; {self.advice}"
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the finding as dicts, lists, texts and numbers only, ready for JSON."""
-        return {
-            "code": self.code,
-            "place": self.place,
-            "consequence": self.consequence,
-            "advice": self.advice,
-            "shows": self.shows,
-            "snapshot": None if self.snapshot is None else self.snapshot.to_dict(),
-            "instead": None if self.instead is None else self.instead.to_dict(),
-            "shows_on_yours": self.shows_on_yours,
-        }
-
 
 def check_config(
-    config: SchedulerConfig,
+    config: SchedulerConfig | Mapping[str, object],
     snapshot: Snapshot | None = None,
     *,
     registry: Registry | None = None,
@@ -80,10 +36,12 @@ def check_config(
 
     Nothing is a guess: a finding comes with a cluster of at most three jobs on which the
     configuration decides otherwise than with what is advised instead, or evicts in every cycle.
-    Some tens of small cycles a finding; with `snapshot` two more cycles on that.
+    What a configuration says and nobody understands is found too, whether it cannot be built
+    for that or was left out when it was read. Some tens of small cycles a finding; with
+    `snapshot` two more cycles on that.
 
     Args:
-        config: what to check.
+        config: what to check; or what a configuration file holds, once it is parsed.
         snapshot: a cluster of one's own, on which each finding is tried too.
         registry: what the configuration may name.
 
@@ -97,30 +55,34 @@ def check_config(
 'predicates' ; shown by 1 job
 
     """
+    read: SchedulerConfig | None = None
     try:
-        scheduler = Scheduler(config, registry)
+        if isinstance(config, Mapping):
+            read = SchedulerConfig.from_mapping(config, registry=registry, unknown="notice")
+        else:
+            read = config
+        scheduler = Scheduler(read, registry)
     except ConfigError as error:
-        return tuple(
-            Finding(
-                code="Invalid",
-                place=fault.path,
-                consequence=fault.message,
-                advice="nothing can be scheduled with it until this is mended",
-                shows="cannot be built",
-            )
-            for fault in error.faults
-        )
-    findings: list[Finding] = []
-    results = [scheduler.schedule(cluster) for cluster in small_clusters()]
-    mine = None if snapshot is None else scheduler.schedule(snapshot)
+        return tuple(what_cannot_be_built(read, error, registry))
+    return tuple(_findings(scheduler.config, registry, scheduler, snapshot))
+
+
+def _findings(
+    config: SchedulerConfig,
+    registry: Registry | None,
+    scheduler: Scheduler,
+    snapshot: Snapshot | None,
+) -> Iterator[Finding]:
+    yield from what_was_left_out(config, scheduler)
+    results = [scheduler.schedule(cluster, reasons=False) for cluster in small_clusters()]
+    mine = None if snapshot is None else scheduler.schedule(snapshot, reasons=False)
     for rule in RULES:
         for suspected in rule(config):
             finding = _shown(suspected, registry, results, snapshot, mine)
             if finding is not None:
-                findings.append(finding)
-    findings += _what_reserves(config, results, mine)
-    findings += _what_loops(config, registry, scheduler, snapshot)
-    return tuple(findings)
+                yield finding
+    yield from _what_reserves(config, results, mine)
+    yield from _what_loops(config, registry, scheduler, snapshot)
 
 
 def _shown(
@@ -137,7 +99,7 @@ def _shown(
             (
                 cluster
                 for cluster, result in zip(small_clusters(), results, strict=True)
-                if decisions(other.schedule(cluster)) != decisions(result)
+                if decisions(other.schedule(cluster, reasons=False)) != decisions(result)
             ),
             None,
         )
@@ -145,7 +107,7 @@ def _shown(
             return None
         on_mine = None
         if snapshot is not None and mine is not None:
-            on_mine = decisions(other.schedule(snapshot)) != decisions(mine)
+            on_mine = decisions(other.schedule(snapshot, reasons=False)) != decisions(mine)
     except BatchschedError:
         return None  # what would be advised cannot be had
     return Finding(
@@ -237,7 +199,7 @@ def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:
     """
     late = 0
     for cycle in range(_CYCLES):
-        result = scheduler.schedule(snapshot)
+        result = scheduler.schedule(snapshot, reasons=False)
         if not result.evictions and not result.binds and not result.pipelined:
             return False
         late += cycle >= _SETTLED and bool(result.evictions)

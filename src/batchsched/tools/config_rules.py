@@ -160,6 +160,50 @@ def _shadowed(config: SchedulerConfig) -> Iterator[Suspected]:
             )
 
 
+_ORDERING = ("priority", "sjf", "las", "sla", "drf")
+"""Plugins that order jobs by something else than when they came."""
+
+
+def _shadowed_order(config: SchedulerConfig) -> Iterator[Suspected]:
+    fcfs = _find(config, "fcfs")
+    if fcfs is None or not fcfs[1].flags.get("enableJobOrder", True):
+        return
+    behind = False
+    for at, position, plugin in _plugins(config):
+        behind |= plugin.name == "fcfs"
+        if not behind or plugin.name not in _ORDERING:
+            continue
+        if not plugin.flags.get("enableJobOrder", True):
+            continue
+        moved = partial(_before_fcfs, plugin)
+        yield Suspected(
+            code="ShadowedOrder",
+            place=f"tiers[{at}].plugins[{position}]",
+            consequence=(
+                f"plugin {plugin.name!r} orders jobs only where they came at the very same time: "
+                "fcfs decides before it"
+            ),
+            advice="put it before fcfs",
+            instead=_changed_plugins(_without_plugin(config, plugin.name), moved),
+        )
+
+
+def _before_fcfs(moved: PluginOption, plugin: PluginOption) -> tuple[PluginOption, ...]:
+    return (moved, plugin) if plugin.name == "fcfs" else (plugin,)
+
+
+def _nothing_starts(config: SchedulerConfig) -> Iterator[Suspected]:
+    names = {action.name for action in config.actions}
+    if names <= {"backfill", "reserve"}:  # of others it is known, or may be, that they start jobs
+        yield Suspected(
+            code="NothingStarts",
+            place="actions",
+            consequence="no action starts jobs whose tasks ask for anything",
+            advice="run action 'allocate'",
+            instead=evolve(config, actions=(ActionOption(name="allocate"), *config.actions)),
+        )
+
+
 def _at_minimum(config: SchedulerConfig) -> Iterator[Suspected]:
     gang = _find(config, "gang")
     evicting = action_named(config, "preempt") or action_named(config, "reclaim")
@@ -359,6 +403,8 @@ RULES: tuple[Callable[[SchedulerConfig], Iterator[Suspected]], ...] = (
     _missing,
     _switched_off,
     _shadowed,
+    _shadowed_order,
+    _nothing_starts,
     _no_victims,
     _at_minimum,
     _release_without_hold,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from attrs import evolve
+
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.constraints import Taint, TaintEffect
 from batchsched.model.resources import Resource
@@ -98,6 +100,14 @@ def small_clusters() -> tuple[Snapshot, ...]:
         _snapshot([_node("n1", 4), _node("n2", 4)], [_job("a", runs="n2"), _job("b", waits=1)]),
         # A job of higher priority waits for one that came first.
         _snapshot([_node("n1", 1)], [_job("a", waits=1), _job("b", waits=1, priority=9)]),
+        # One of higher priority, which is shorter too, comes after another.
+        _snapshot(
+            [_node("n1", 1)],
+            [
+                evolve(_job("a", waits=1), estimate=100),
+                evolve(_job("b", waits=1, priority=9, created=1), estimate=10),
+            ],
+        ),
         # One that runs is in the way of a more important one, in the same queue.
         _snapshot([_node("n1", 1)], [_job("a", runs="n1"), _job("b", waits=1, priority=9)]),
         _snapshot(
