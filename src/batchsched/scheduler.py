@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.actions.action import Action
+from batchsched.actions.action import Action, EvictsToCure
 from batchsched.config.checker import checked
 from batchsched.config.default_registry import default_registry
 from batchsched.config.options import ENABLE_FLAGS, ActionOption, Tier
@@ -120,6 +120,11 @@ predicates, priority, proportion, sjf, sla
         self._actions: list[tuple[str, Action]] = [
             (option.name, action) for option, action in zip(options, made.actions, strict=True)
         ]
+        # Where nodes are promised that accept a task only once others have left, nobody may come
+        # meanwhile with whom they would refuse it again.
+        self._promises_repel = any(
+            isinstance(action, EvictsToCure) and action.evicts_to_cure for action in made.actions
+        )
 
     def schedule(self, snapshot: Snapshot, /, *, reasons: bool = True) -> CycleResult:
         """Run one cycle and return what it decided. The snapshot is not changed.
@@ -151,7 +156,12 @@ predicates, priority, proportion, sjf, sla
 
         """
         session = TracedSession(
-            snapshot, self._plugins, self._placement, trace, rivals_at=rivals_at
+            snapshot,
+            self._plugins,
+            self._placement,
+            trace,
+            rivals_at=rivals_at,
+            promises_repel=self._promises_repel,
         )
         return self.run(_begun(session))
 
@@ -205,9 +215,20 @@ predicates, priority, proportion, sjf, sla
             message = f"expected a Snapshot, got {shown(snapshot)}"
             raise SnapshotError([Fault("snapshot", message)])
         if self._trace is None:
-            session = Session(snapshot, self._plugins, self._placement)
+            session = Session(
+                snapshot,
+                self._plugins,
+                self._placement,
+                promises_repel=self._promises_repel,
+            )
         else:
-            session = TracedSession(snapshot, self._plugins, self._placement, self._trace)
+            session = TracedSession(
+                snapshot,
+                self._plugins,
+                self._placement,
+                self._trace,
+                promises_repel=self._promises_repel,
+            )
         return _begun(session)
 
     def attach(self, cluster: Cluster, /) -> AttachedScheduler:
@@ -224,7 +245,7 @@ predicates, priority, proportion, sjf, sla
 
     def keep(self, content: Content, /) -> Keeper:
         """Return books of this configuration that follow what a living cluster consists of."""
-        return Keeper(content, self._plugins, self._placement)
+        return Keeper(content, self._plugins, self._placement, promises_repel=self._promises_repel)
 
 
 def _begun(session: Session) -> Session:

@@ -9,7 +9,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, QueueState, TaskState
 
-__all__ = ["Action", "has_task_to_place", "jobs_by_queue", "tasks_to_place"]
+__all__ = ["Action", "EvictsToCure", "has_task_to_place", "jobs_by_queue", "tasks_to_place"]
 
 
 @runtime_checkable
@@ -18,6 +18,20 @@ class Action(Protocol):
 
     def execute(self, session: Session, /) -> None:
         """Act on the session. Called once each time the action stands in the configuration."""
+        ...
+
+
+@runtime_checkable
+class EvictsToCure(Action, Protocol):
+    """An action that may promise nodes which accept the task only once others have left.
+
+    Where such an action is configured, required anti-affinity counts tasks that a node is promised
+    to like those that run there, so that nobody comes meanwhile who would keep them from starting.
+    """
+
+    @property
+    def evicts_to_cure(self) -> bool:
+        """Whether it does so, with the arguments that it has."""
         ...
 
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 
 from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.claiming import make_room_by_claim
-from batchsched.actions.eviction.limits import NO_LIMITS, EvictionLimits
+from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.reasons import Unfit
@@ -24,14 +24,14 @@ __all__ = ["reclaim_by_claims"]
 def reclaim_by_claims(
     session: Session,
     jobs: Mapping[QueueState, LiveQueue[JobState]],
-    limits: EvictionLimits = NO_LIMITS,
+    rules: EvictionRules = DEFAULT_RULES,
 ) -> None:
     """Serve job after job, that of the next queue first; all that a job needs, or nothing.
 
     Args:
         session: where this happens.
         jobs: the jobs of each queue that have something to place.
-        limits: what it must keep to when it evicts.
+        rules: what it must keep to when it evicts.
 
     """
     left: dict[str, deque[TaskState]] = {}
@@ -48,7 +48,7 @@ def reclaim_by_claims(
         if not jobs[queue]:
             continue
         job = jobs[queue].pop()
-        if _take_turn(session, job, tasks_of(job), in_vain, limits):
+        if _take_turn(session, job, tasks_of(job), in_vain, rules):
             jobs[queue].push(job)
         queues.push(queue)
 
@@ -88,13 +88,13 @@ def _take_turn(
     job: JobState,
     tasks: deque[TaskState],
     in_vain: _InVain,
-    limits: EvictionLimits,
+    rules: EvictionRules,
 ) -> bool:
     """Give a job its turn; return whether it is to come back."""
     need = need_of_job(job, tasks)
     if need is None:
         return False
-    claim = session.plugin_set.claim(need, limits.recent(session))
+    claim = session.plugin_set.claim(need, rules.recent(session))
     if isinstance(claim, Unfit):
         session.reports.record_claim_refusal(need.tasks, claim)
         return False
@@ -107,17 +107,17 @@ def _take_turn(
             session,
             job,
             tasks,
-            lambda statement, task: _place_task(session, statement, task, claim),
+            lambda statement, task: _place_task(session, statement, task, claim, rules),
             lambda: session.job_pipelined(job),
             substitutes=False,
-            limits=limits,
+            rules=rules,
         )
         if placed:
             in_vain.clear()
         return placed
     with session.statement() as statement:
-        placed = _place(session, statement, job, tasks, claim)
-        if session.job_pipelined(job) and limits.allow(session, statement):
+        placed = _place(session, statement, job, tasks, claim, rules)
+        if session.job_pipelined(job) and rules.allow(session, statement):
             statement.commit()
             if placed:
                 in_vain.clear()
@@ -132,11 +132,12 @@ def _place(
     job: JobState,
     tasks: deque[TaskState],
     claim: Claim,
+    rules: EvictionRules,
 ) -> bool:
     placed = False
     while tasks:
         task = tasks.popleft()
-        if not _place_task(session, statement, task, claim):
+        if not _place_task(session, statement, task, claim, rules):
             session.record_failure(task)
             break
         placed = True
@@ -145,7 +146,9 @@ def _place(
     return placed
 
 
-def _place_task(session: Session, statement: Statement, task: TaskState, claim: Claim) -> bool:
+def _place_task(
+    session: Session, statement: Statement, task: TaskState, claim: Claim, rules: EvictionRules
+) -> bool:
     return place_now_or_later(session, statement, task) or make_room_by_claim(
-        session, statement, task, claim
+        session, statement, task, claim, curable=rules.curable
     )

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from batchsched.actions.action import tasks_to_place
-from batchsched.actions.eviction.limits import NO_LIMITS, EvictionLimits
+from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.groups import Counting, GroupState, JobGroups
@@ -47,7 +47,7 @@ def take_group_turn(
     *,
     asks_queue: bool = False,
     substitutes: bool = True,
-    limits: EvictionLimits = NO_LIMITS,
+    rules: EvictionRules = DEFAULT_RULES,
 ) -> bool:
     """Place all that a job with groups asks for next; return whether that was done.
 
@@ -61,7 +61,7 @@ def take_group_turn(
         asks_queue: whether the queue of a job that is not ready must be able to take all of it,
             as it stands.
         substitutes: whether other tasks are tried in the place of those that find none.
-        limits: what must be kept to where it evicts.
+        rules: what must be kept to where it evicts.
 
     """
     groups = job.groups
@@ -73,7 +73,7 @@ def take_group_turn(
         with session.statement() as statement:
             placed = _fill(session, statement, groups, tasks, goal, place, substitutes=substitutes)
             if placed is not None:
-                if not is_enough() or not limits.allow(session, statement):
+                if not is_enough() or not rules.allow(session, statement):
                     return False
                 statement.commit()
                 take_out(tasks, placed)

@@ -9,7 +9,7 @@ from functools import partial
 from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
-from batchsched.actions.eviction.limits import NO_LIMITS, EvictionLimits
+from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.group_turns import take_group_turn, tasks_needed
 from batchsched.actions.placing import place_now_or_later
@@ -27,13 +27,18 @@ __all__ = ["PreemptAction"]
 class PreemptAction:
     """Evicts Running tasks for Pending ones of the same queue, and then of the same job."""
 
-    limits: EvictionLimits = NO_LIMITS
+    rules: EvictionRules = DEFAULT_RULES
     """What it must keep to, whatever plugins say."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> PreemptAction:
-        """Read ``maxEvictions`` and ``minRuntime``."""
-        return cls(limits=EvictionLimits.from_arguments(arguments))
+        """Read ``maxEvictions``, ``minRuntime`` and ``curable``."""
+        return cls(rules=EvictionRules.from_arguments(arguments))
+
+    @property
+    def evicts_to_cure(self) -> bool:
+        """Whether it searches nodes that accept a task only once others have left."""
+        return self.rules.curable
 
     def execute(self, session: Session, /) -> None:
         """Serve each queue that has something to place, the next queue first."""
@@ -53,9 +58,9 @@ class PreemptAction:
         queues = session.queue_turns(waiting, tasks_of)
         while queues:
             queue = queues.pop()
-            _between_jobs(session, queue, waiting[queue], tasks_of, self.limits)
+            _between_jobs(session, queue, waiting[queue], tasks_of, self.rules)
             for job in jobs[queue]:
-                _within_job(session, job, self.limits)
+                _within_job(session, job, self.rules)
 
 
 def _between_jobs(
@@ -63,7 +68,7 @@ def _between_jobs(
     queue: QueueState,
     waiting: LiveQueue[JobState],
     tasks_of: Callable[[JobState], deque[TaskState]],
-    limits: EvictionLimits,
+    rules: EvictionRules,
 ) -> None:
     while waiting:
         job = waiting.pop()
@@ -72,15 +77,15 @@ def _between_jobs(
                 session,
                 job,
                 tasks_of(job),
-                lambda statement, task: _place(session, statement, queue, task, limits),
+                lambda statement, task: _place(session, statement, queue, task, rules),
                 partial(session.job_pipelined, job),
-                limits=limits,
+                rules=rules,
             ):
                 waiting.push(job)
             continue
         with session.statement() as statement:
-            placed = _take_turn(session, statement, queue, job, tasks_of(job), limits)
-            if not session.job_pipelined(job) or not limits.allow(session, statement):
+            placed = _take_turn(session, statement, queue, job, tasks_of(job), rules)
+            if not session.job_pipelined(job) or not rules.allow(session, statement):
                 continue
             statement.commit()
         if placed:
@@ -93,12 +98,12 @@ def _take_turn(
     queue: QueueState,
     job: JobState,
     tasks: deque[TaskState],
-    limits: EvictionLimits,
+    rules: EvictionRules,
 ) -> bool:
     placed = False
     while tasks:
         task = tasks.popleft()
-        if _place(session, statement, queue, task, limits):
+        if _place(session, statement, queue, task, rules):
             placed = True
         else:
             session.record_failure(task)
@@ -112,7 +117,7 @@ def _place(
     statement: Statement,
     queue: QueueState,
     task: TaskState,
-    limits: EvictionLimits,
+    rules: EvictionRules,
 ) -> bool:
     may_use_idle = not session.overused(queue)
     if not may_use_idle:
@@ -123,11 +128,12 @@ def _place(
         task,
         scope=EvictionScope.OTHER_JOBS,
         may_use_idle=may_use_idle,
-        recent=limits.recent(session),
+        recent=rules.recent(session),
+        curable=rules.curable,
     )
 
 
-def _within_job(session: Session, job: JobState, limits: EvictionLimits) -> None:
+def _within_job(session: Session, job: JobState, rules: EvictionRules) -> None:
     tasks = tasks_needed(session, job)
     if job.groups is not None and len(tasks) > 1:
         return  # parts of what starts as a whole are of no use
@@ -139,8 +145,9 @@ def _within_job(session: Session, job: JobState, limits: EvictionLimits) -> None
                 task,
                 scope=EvictionScope.SAME_JOB,
                 may_use_idle=False,
-                recent=limits.recent(session),
-            ) or not limits.allow(session, statement):
+                recent=rules.recent(session),
+                curable=rules.curable,
+            ) or not rules.allow(session, statement):
                 session.record_failure(task)
                 return
             statement.commit()

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.actions.claim_turns import reclaim_by_claims
-from batchsched.actions.eviction.limits import NO_LIMITS, EvictionLimits
+from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
@@ -26,7 +26,7 @@ __all__ = ["ReclaimAction"]
 class ReclaimAction:
     """Evicts Running tasks of other queues; all that a gang needs, or nothing."""
 
-    limits: EvictionLimits = NO_LIMITS
+    rules: EvictionRules = DEFAULT_RULES
     """What it must keep to, whatever plugins say."""
     without_shares: bool = False
     """Whether it is meant that no plugin says what queues deserve; it decides nothing.
@@ -36,18 +36,23 @@ class ReclaimAction:
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> ReclaimAction:
-        """Read ``maxEvictions``, ``minRuntime`` and ``withoutShares``."""
+        """Read ``maxEvictions``, ``minRuntime``, ``curable`` and ``withoutShares``."""
         return cls(
-            limits=EvictionLimits.from_arguments(arguments),
+            rules=EvictionRules.from_arguments(arguments),
             without_shares=arguments.boolean("withoutShares", default=False),
         )
+
+    @property
+    def evicts_to_cure(self) -> bool:
+        """Whether it searches nodes that accept a task only once others have left."""
+        return self.rules.curable
 
     def execute(self, session: Session, /) -> None:
         """Serve queue after queue, the next queue and its next job first."""
         collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
         jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
         if session.plugin_set.has_claims:
-            reclaim_by_claims(session, jobs, self.limits)
+            reclaim_by_claims(session, jobs, self.rules)
             return
         left: dict[str, deque[TaskState]] = {}
         queues = session.live_queues(jobs)
@@ -68,17 +73,17 @@ class ReclaimAction:
                     session,
                     job,
                     tasks,
-                    lambda statement, task: _place(session, statement, task, self.limits),
+                    lambda statement, task: _place(session, statement, task, self.rules),
                     partial(session.job_pipelined, job),
                     substitutes=False,
-                    limits=self.limits,
+                    rules=self.rules,
                 ):
                     waiting.push(job)
                 queues.push(queue)
                 continue
             with session.statement() as statement:
-                placed = _take_turn(session, statement, queue, job, tasks, self.limits)
-                if session.job_pipelined(job) and self.limits.allow(session, statement):
+                placed = _take_turn(session, statement, queue, job, tasks, self.rules)
+                if session.job_pipelined(job) and self.rules.allow(session, statement):
                     statement.commit()
                     if placed:
                         waiting.push(job)
@@ -91,12 +96,12 @@ def _take_turn(
     queue: QueueState,
     job: JobState,
     tasks: deque[TaskState],
-    limits: EvictionLimits,
+    rules: EvictionRules,
 ) -> bool:
     placed = False
     while tasks and not session.overused(queue):
         task = tasks.popleft()
-        if not _place(session, statement, task, limits):
+        if not _place(session, statement, task, rules):
             session.record_failure(task)
             break
         placed = True
@@ -107,12 +112,13 @@ def _take_turn(
     return placed
 
 
-def _place(session: Session, statement: Statement, task: TaskState, limits: EvictionLimits) -> bool:
+def _place(session: Session, statement: Statement, task: TaskState, rules: EvictionRules) -> bool:
     return place_now_or_later(session, statement, task) or make_room(
         session,
         statement,
         task,
         scope=EvictionScope.OTHER_QUEUES,
         may_use_idle=True,
-        recent=limits.recent(session),
+        recent=rules.recent(session),
+        curable=rules.curable,
     )

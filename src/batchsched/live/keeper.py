@@ -24,9 +24,15 @@ class Keeper:
     """Books that follow the content of a cluster. Whatever they cannot follow, they begin anew."""
 
     def __init__(
-        self, content: Content, plugins: Sequence[ConfiguredPlugin], placement: PlacementFactory
+        self,
+        content: Content,
+        plugins: Sequence[ConfiguredPlugin],
+        placement: PlacementFactory,
+        *,
+        promises_repel: bool = False,
     ) -> None:
         self._content = content
+        self._promises_repel = promises_repel
         self._plugins = plugins
         self._placement = placement
         self._begin_anew()
@@ -35,7 +41,9 @@ class Keeper:
         content = self._content
         self._version = content.version
         self._ledger = LiveLedger(content.snapshot())
-        self._books = Books(self._ledger, self._plugins, self._placement)
+        self._books = Books(
+            self._ledger, self._plugins, self._placement, promises_repel=self._promises_repel
+        )
         self._books.live_on()
         self._undone: list[JobState] = []
         """The jobs that the last cycle changed."""
@@ -111,7 +119,7 @@ class _Following:
         ]
         needs_new_view = self._needs_new_view(coming, nodes=bool(nodes))
         if needs_new_view:
-            ledger.on_occupy = None
+            ledger.on_occupy = ledger.on_promise = None
         for uid in leaving:
             if uid in ledger.jobs:
                 self._gone.append(ledger.leave_job(uid))

@@ -41,7 +41,10 @@ covered by its queue's share: 7, would still be 2 nvidia.com/gpu short on n3
     action: str
     """The action that searched, such as ``preempt``."""
     nodes: int
-    """How many nodes it searched: those that the predicates accept."""
+    """How many nodes it searched: those that the predicates accept.
+
+    With `curable` also those that refuse the task for what evicting can cure.
+    """
     candidates: int
     """How many running tasks are there that it may consider."""
     out: Mapping[str, int] = field(default=EMPTY, converter=_counts)
@@ -50,6 +53,8 @@ covered by its queue's share: 7, would still be 2 nvidia.com/gpu short on n3
     """The node where least is short once all that may be evicted are; empty if none is short."""
     shortfall: Resource = _NOTHING
     """What is still short there."""
+    refusing: int = 0
+    """How many of the nodes searched would refuse the task even then, by a predicate."""
 
     @property
     def text(self) -> str:
@@ -59,6 +64,9 @@ covered by its queue's share: 7, would still be 2 nvidia.com/gpu short on n3
         if self.best_node:
             short = amounts_text(self.shortfall.dimensions())
             parts.append(f"would still be {short} short on {self.best_node}")
+        if self.refusing:
+            would = "1 node" if self.refusing == 1 else f"{self.refusing} nodes"
+            parts.append(f"{would} would still refuse it")
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
         candidates = "1 candidate" if self.candidates == 1 else f"{self.candidates} candidates"
         said = f"{self.action} searched {nodes} with {candidates}"

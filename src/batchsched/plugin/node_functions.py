@@ -53,6 +53,13 @@ class Predicate:
 
     It must give the answers of `check`, as long as the session lasts.
     """
+    curable: bool | Callable[[Unfit], bool] = False
+    """Whether a node that is refused, or is for this reason, may be accepted after evictions there.
+
+    Where preempt or reclaim has the argument `curable`, nodes that are only refused so are
+    searched too. A task that a node is promised to (`TaskStatus.PIPELINED`) should count for
+    `check` like one that runs there: else others may come that keep it from starting.
+    """
     watch: Callable[[TaskState], Sequence[Watch]] | None = None
     """For speed, with `Reads.CLUSTER`: return what tells of changes to the answers on nodes."""
     vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None

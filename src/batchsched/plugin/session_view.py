@@ -18,10 +18,19 @@ __all__ = ["SessionView"]
 class SessionView:
     """A plugin's view of the session: all of it may be read, none of it changed."""
 
-    __slots__ = ("_ledger", "_pod_affinity", "_task_key", "_units")
+    __slots__ = ("_ledger", "_pod_affinity", "_promises_repel", "_task_key", "_units")
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, *, promises_repel: bool = False) -> None:
+        """Look at the books of a session.
+
+        Args:
+            ledger: the books.
+            promises_repel: whether required anti-affinity counts tasks that a node is promised
+                to like those that run there.
+
+        """
         self._ledger = ledger
+        self._promises_repel = promises_repel
         self._pod_affinity: PodAffinityIndex | None = None
         self._task_key: Callable[[TaskState], SortKey] | None = None
         self._units: dict[str, tuple[int, dict[str, EvictionUnit]]] = {}
@@ -126,8 +135,13 @@ class SessionView:
     def pod_affinity(self) -> PodAffinityIndex:
         """Which tasks attract and repel which others; kept as tasks come and go."""
         if self._pod_affinity is None:
-            self._pod_affinity = PodAffinityIndex(self._ledger.tasks.values(), self._ledger.nodes)
-            self._ledger.on_occupy = self._pod_affinity.occupy
+            ledger = self._ledger
+            index = self._pod_affinity = PodAffinityIndex(
+                ledger.tasks.values(), ledger.nodes, promises_repel=self._promises_repel
+            )
+            ledger.on_occupy = index.occupy
+            if self._promises_repel:
+                ledger.on_promise = index.promise
         return self._pod_affinity
 
     @property

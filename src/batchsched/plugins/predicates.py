@@ -91,6 +91,7 @@ class _Predicates:
                 check=_task_limit,
                 reads=Reads.ACCOUNTS,
                 signature=_nothing,
+                curable=True,
                 specialise=lambda _task: _below_task_limit,
                 vectorise=lambda _task: lambda nodes: nodes.tasks < nodes.max_tasks,
             )
@@ -105,6 +106,7 @@ class _Predicates:
             check=_ports,
             reads=Reads.NODE,
             signature=_host_ports,
+            curable=True,
             specialise=lambda task: partial(_ports, task) if task.info.host_ports else None,
         )
         if self._has_taints:
@@ -141,6 +143,8 @@ def _inter_pod_affinity(index: PodAffinityIndex) -> Predicate:
         check=check,
         reads=Reads.CLUSTER,
         signature=index.signature,
+        # Evicting brings no task near that others want to be near to.
+        curable=lambda unfit: unfit.reason is not UnfitReason.POD_AFFINITY,
         specialise=check_for,
         watch=index.watch_refusals,
     )

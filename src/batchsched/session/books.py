@@ -43,10 +43,16 @@ class Books:
     """What one configuration knows of one cluster."""
 
     def __init__(
-        self, ledger: Ledger, plugins: Sequence[ConfiguredPlugin], placement: PlacementFactory
+        self,
+        ledger: Ledger,
+        plugins: Sequence[ConfiguredPlugin],
+        placement: PlacementFactory,
+        *,
+        promises_repel: bool = False,
     ) -> None:
         self.ledger = ledger
-        self.view = SessionView(ledger)
+        self._promises_repel = promises_repel
+        self.view = SessionView(ledger, promises_repel=promises_repel)
         self._configured = plugins
         self._placement = placement
         self.plugin_set = PluginSet(plugins, self.view)
@@ -139,8 +145,8 @@ class Books:
         index = self.view.pod_affinity_if_any
         if needs_new_view or (is_worn and index is not None and index.is_active):
             self.plugin_set.forget_keys(self.view)
-            self.view = SessionView(self.ledger)
-            self.ledger.on_occupy = None
+            self.view = SessionView(self.ledger, promises_repel=self._promises_repel)
+            self.ledger.on_occupy = self.ledger.on_promise = None
             self.plugin_set = PluginSet(self._configured, self.view)
             anew = frozenset({"job_valid", *_NODE_FUNCTIONS})
         else:

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from batchsched.model.eviction_report import EvictionReport
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.status import TaskStatus
+from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.session import Session
 from batchsched.state.records import NodeState, TaskState
@@ -50,7 +51,10 @@ class EvictionReports:
     def _of(self, search: EvictionSearch) -> EvictionReport | None:
         task = search.task
         assert task.job is not None
-        way = (search.action, search.point, search.among, search.may_use_idle, search.recent)
+        way: Hashable = (
+            *(search.action, search.point, search.among, search.may_use_idle, search.recent),
+            search.curable,
+        )
         counted = (way, task.job.uid, task.resreq, task.init_resreq)
         if counted not in self._counted and self._asked >= MOST_ASKED:
             return None
@@ -83,6 +87,9 @@ class EvictionReports:
         out: Counter[str] = Counter()
         best: tuple[float, NodeState, list[TaskState]] | None = None
         searched = list(session.placement.feasible(task))
+        refusing = curable_nodes(session, task) if search.curable else []
+        searched += refusing
+        still_refusing = 0
         groups = [session.in_victim_order(search.candidates_on(node)) for node in searched]
         candidates = sum(map(len, groups))
         recent = search.recent
@@ -100,6 +107,9 @@ class EvictionReports:
                     free.append(one)
                 else:
                     out[reason] += 1
+            if node in refusing and not accepts_without(session, task, node, free):
+                still_refusing += 1
+                continue
             size = 0.0
             for room in self._rooms(search, node, free):
                 for dimension, amount in asked:
@@ -124,6 +134,7 @@ class EvictionReports:
             out=out,
             best_node=best_node,
             shortfall=shortfall,
+            refusing=still_refusing,
         )
 
     def _rooms(

@@ -29,3 +29,5 @@ class EvictionSearch:
     """Which running tasks of a node the action may consider."""
     recent: RecentStarts | None = None
     """Which of them it may not evict, because they have just started."""
+    curable: bool = False
+    """Whether it searched nodes too that refuse the task for what evicting can cure."""

@@ -51,8 +51,21 @@ class Session(PluginQuestions):
         snapshot: Snapshot,
         plugins: Sequence[ConfiguredPlugin],
         placement: PlacementFactory,
+        *,
+        promises_repel: bool = False,
     ) -> None:
-        self._begin(Books(Ledger(snapshot), plugins, placement))
+        """Open a session on a snapshot.
+
+        Args:
+            snapshot: the cluster.
+            plugins: what decides.
+            placement: makes the engine that finds nodes.
+            promises_repel: whether required anti-affinity counts tasks that a node is promised
+                to like those that run there.
+
+        """
+        books = Books(Ledger(snapshot), plugins, placement, promises_repel=promises_repel)
+        self._begin(books)
 
     @classmethod
     def on(cls, books: Books) -> Session:
@@ -320,6 +333,7 @@ class Session(PluginQuestions):
         may_use_idle: bool,
         candidates_on: Callable[[NodeState], Sequence[TaskState]],
         recent: RecentStarts | None = None,
+        curable: bool = False,
     ) -> None:
         """Record that an action looked for tasks to evict for a task, and found too few.
 
@@ -333,11 +347,12 @@ class Session(PluginQuestions):
             may_use_idle: whether the task could have taken idle resources too.
             candidates_on: which running tasks of a node were considered.
             recent: which of them could not be evicted because they have just started.
+            curable: whether nodes were searched too that evicting can make accept the task.
 
         """
         action = self.action_name or point
         self.reports.record_search(
-            EvictionSearch(task, action, point, among, may_use_idle, candidates_on, recent)
+            EvictionSearch(task, action, point, among, may_use_idle, candidates_on, recent, curable)
         )
 
     def record_failure(self, task: TaskState) -> None:

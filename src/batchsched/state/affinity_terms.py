@@ -72,6 +72,8 @@ class Term:
     carried: str
     """How it is carried, if those who carry it are counted; empty: those whom it means are."""
     count: DomainCount
+    is_repelled: bool = False
+    """Whether those whom it means count who are only promised a node, too."""
 
 
 class TermsByNeed:

@@ -40,6 +40,9 @@ class Ledger:
     `initial_promises` lists them.
     """
 
+    on_promise: Callable[[TaskState, NodeState, int], None] | None = None
+    """Told of every task that a node begins (1) or ends (-1) to be promised to (Pipelined)."""
+
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.dimensions = Dimensions(
@@ -330,6 +333,8 @@ class Ledger:
                     node.leaving = tuple(map(operator, node.leaving, task.resreq))
             case TaskStatus.PIPELINED:
                 node.pipelined = tuple(map(operator, node.pipelined, task.resreq))
+                if self.on_promise is not None:
+                    self.on_promise(task, node, sign)
             case TaskStatus.CONDITIONAL:
                 node.conditional = tuple(map(operator, node.conditional, task.resreq))
             case TaskStatus.UNKNOWN:

@@ -16,6 +16,7 @@ from attrs import define, field
 from batchsched.model.cluster import TaskInfo
 from batchsched.model.constraints import PodAffinityTerm
 from batchsched.model.reasons import UnfitReason
+from batchsched.model.status import TaskStatus
 from batchsched.state.affinity_terms import Meaning, Term, TermsByNeed, meaning_of, needs_met
 from batchsched.state.domain_counts import CountsTogether, DomainCount
 from batchsched.state.records import NodeState, TaskState
@@ -42,6 +43,8 @@ class AffinityProfile:
     """What adds to the score of a domain, and how much a count of one adds."""
     counted: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
     """What changes when such a task comes to a node, and by how much."""
+    promised: list[DomainCount] = field(factory=list[DomainCount])
+    """What goes up by one when a node is promised to such a task: required anti-affinity."""
 
     @property
     def can_refuse(self) -> bool:
@@ -78,14 +81,36 @@ class PodAffinityIndex:
     O(terms that concern it).
     """
 
-    __slots__ = ("_carried", "_domains", "_meant", "_nodes", "_profiles", "is_active")
+    __slots__ = (
+        *("_carried", "_domains", "_meant", "_nodes", "_profiles", "_promises_repel", "_repelled"),
+        "is_active",
+    )
 
-    def __init__(self, tasks: Iterable[TaskState], nodes: Sequence[NodeState]) -> None:
+    def __init__(
+        self,
+        tasks: Iterable[TaskState],
+        nodes: Sequence[NodeState],
+        *,
+        promises_repel: bool = False,
+    ) -> None:
+        """Count what there is.
+
+        Args:
+            tasks: all tasks of the cluster.
+            nodes: all its nodes.
+            promises_repel: whether required anti-affinity, in both directions, counts tasks that
+                a node is promised to as well.
+
+        """
+        self._promises_repel = promises_repel
         self._nodes = nodes
         self._domains: dict[str, dict[str, list[int]]] = {}
         self._profiles: dict[Hashable, AffinityProfile] = {}
         self._meant: dict[tuple[frozenset[Meaning], str], DomainCount] = {}
         self._carried: dict[tuple[str, Meaning, str], DomainCount] = {}
+        # Whom attraction means must run; whom repulsion means may only be promised a node.
+        self._repelled = {} if promises_repel else self._meant
+        """What is counted of whom anti-affinity means."""
         all_tasks = list(tasks)
         self.is_active = any(
             task.info.pod_affinity is not None or task.info.pod_anti_affinity is not None
@@ -101,8 +126,11 @@ class PodAffinityIndex:
             self._profiles[key] = self._own_terms(info)
         self._introduce(examples)
         for task in all_tasks:
-            if task.status.occupies and task.node is not None:
-                self.occupy(task, task.node, 1)
+            if task.node is not None:
+                if task.status.occupies:
+                    self.occupy(task, task.node, 1)
+                elif task.status is TaskStatus.PIPELINED and promises_repel:
+                    self.promise(task, task.node, 1)
 
     @staticmethod
     def signature(task: TaskState) -> Hashable:
@@ -151,6 +179,13 @@ class PodAffinityIndex:
             for count, amount in self.profile(task).counted:
                 count.add(labels, sign * amount)
 
+    def promise(self, task: TaskState, node: NodeState, sign: int) -> None:
+        """Take note that `node` begins (1) or ends (-1) to be promised to `task`."""
+        if self.is_active:
+            labels = node.info.labels
+            for count in self.profile(task).promised:
+                count.add(labels, sign)
+
     def _own_terms(self, info: TaskInfo) -> AffinityProfile:
         profile = AffinityProfile()
         own = info.namespace
@@ -167,7 +202,8 @@ class PodAffinityIndex:
         if repel is not None:
             for term in repel.required:
                 meaning = meaning_of(term, own)
-                profile.repelled.append(self._meant_by(frozenset([meaning]), term.topology_key))
+                meant = self._meant_by(frozenset([meaning]), term.topology_key, repels=True)
+                profile.repelled.append(meant)
                 self._carry(profile, "repels", meaning, term.topology_key, 1)
             for preferred in repel.preferred:
                 self._prefer(profile, own, preferred.term, -preferred.weight)
@@ -181,11 +217,14 @@ class PodAffinityIndex:
         profile.attracting.append((meant, weight))
         self._carry(profile, "prefers", meaning, term.topology_key, weight)
 
-    def _meant_by(self, together: frozenset[Meaning], topology_key: str) -> DomainCount:
+    def _meant_by(
+        self, together: frozenset[Meaning], topology_key: str, *, repels: bool = False
+    ) -> DomainCount:
+        known = self._repelled if repels else self._meant
         key = (together, topology_key)
-        if key not in self._meant:
-            self._meant[key] = self._count_by(topology_key)
-        return self._meant[key]
+        if key not in known:
+            known[key] = self._count_by(topology_key)
+        return known[key]
 
     def _carry(
         self, profile: AffinityProfile, how: str, meaning: Meaning, key: str, amount: int
@@ -194,6 +233,8 @@ class PodAffinityIndex:
         if carried not in self._carried:
             self._carried[carried] = self._count_by(key)
         profile.counted.append((self._carried[carried], amount))
+        if how == "repels":
+            profile.promised.append(self._carried[carried])
 
     def _introduce(self, examples: Mapping[Hashable, TaskInfo]) -> None:
         """Let every profile know of the terms that mean its tasks, whoever has them."""
@@ -201,6 +242,9 @@ class PodAffinityIndex:
         terms = TermsByNeed(met)
         for (together, _), count in self._meant.items():
             terms.add(Term(together, "", count))
+        if self._promises_repel:
+            for (together, _), count in self._repelled.items():
+                terms.add(Term(together, "", count, is_repelled=True))
         for (how, meaning, _), count in self._carried.items():
             terms.add(Term(frozenset([meaning]), how, count))
         for key, info in examples.items():
@@ -208,6 +252,8 @@ class PodAffinityIndex:
             for term in terms.that_mean(info):
                 if not term.carried:
                     profile.counted.append((term.count, 1))
+                    if term.is_repelled:
+                        profile.promised.append(term.count)
                 elif term.carried == "repels":
                     profile.repelling.append(term.count)
                 else:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.claims import Claim, ClaimStage
+from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.needs import Need, need_of_task
@@ -23,7 +24,7 @@ _Short = Callable[[Sequence[EvictionUnit]], tuple[int, ...]]
 
 
 def make_room_by_claim(
-    session: Session, statement: Statement, task: TaskState, claim: Claim
+    session: Session, statement: Statement, task: TaskState, claim: Claim, *, curable: bool = False
 ) -> bool:
     """Evict what has to go for a task, and promise the task its place there.
 
@@ -31,18 +32,35 @@ def make_room_by_claim(
     is taken; then with whole jobs, where of those that are enough the one is taken that costs
     the fewest tasks.
 
+    Args:
+        session: where this happens.
+        statement: what records it.
+        task: the claimant, Pending.
+        claim: what its queue may take back.
+        curable: whether nodes are searched too, after the others, that refuse the task only for
+            what evicting can cure.
+
     Returns:
         Whether room was made. If not, nothing was changed.
 
     """
     there = set(claim.nodes())
+    curing = curable_nodes(session, task) if curable else []
+    for node in curing:
+        # Enough leaves already.
+        if not _shortage(session, task, claim, node, is_refused=True)(()):
+            statement.pipeline(task, node)
+            return True
     if not there:
         return False
-    nodes = list(session.placement.feasible(task, there))
+    curing = [node for node in curing if node.slot in there]
+    refusing = {node.slot for node in curing}
+    nodes = [*session.placement.feasible(task, there), *curing]
     for stage in ClaimStage:
         best: tuple[NodeState, list[TaskState]] | None = None
         for node in nodes:
-            victims = _victims_on(session, task, claim, node, stage)
+            short = _shortage(session, task, claim, node, is_refused=node.slot in refusing)
+            victims = _victims_on(session, claim, node, stage, short)
             if victims is not None and (best is None or len(victims) < len(best[1])):
                 best = node, victims
                 if stage is ClaimStage.SURPLUS_BEYOND_SHARE or len(victims) == 1:
@@ -57,10 +75,9 @@ def make_room_by_claim(
 
 
 def _victims_on(
-    session: Session, task: TaskState, claim: Claim, node: NodeState, stage: ClaimStage
+    session: Session, claim: Claim, node: NodeState, stage: ClaimStage, short: _Short
 ) -> list[TaskState] | None:
     """Return whom to evict on a node, or None if that cannot be enough."""
-    short = _shortage(task, claim, node)
     taken = list(claim.victims(node, stage, short))
     if not taken or short(taken):
         return None
@@ -75,8 +92,14 @@ def _victims_on(
     return list(victims.values())
 
 
-def _shortage(task: TaskState, claim: Claim, node: NodeState) -> _Short:
-    """Return what says in which dimensions a task is short on a node, given who has gone."""
+def _shortage(
+    session: Session, task: TaskState, claim: Claim, node: NodeState, *, is_refused: bool
+) -> _Short:
+    """Return what says in which dimensions a task is short on a node, given who has gone.
+
+    As long as a node refuses the task that would refuse it without them, too, these are all that
+    the task asks for. `is_refused`: whether it does now.
+    """
     asked = [(d, wanted) for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
     future_idle, eventual = node.future_idle, node.eventual
     alone = need_of_task(task)
@@ -97,6 +120,9 @@ def _shortage(task: TaskState, claim: Claim, node: NodeState) -> _Short:
         limits = claim.short_of_limits(
             Need(alone.job, alone.tasks, alone.request, alone.dimensions, tuple(leaving.values()))
         )
-        return tuple(sorted({*lacking, *limits})) if limits else tuple(lacking)
+        found = tuple(sorted({*lacking, *limits})) if limits else tuple(lacking)
+        if is_refused and not found and not accepts_without(session, task, node, leaving.values()):
+            return tuple([dimension for dimension, _ in asked])
+        return found
 
     return short

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from enum import Enum
 from functools import partial
-from typing import Literal
 
+from batchsched.actions.eviction.curing import CuringSearch
+from batchsched.actions.eviction.scope import EvictionScope, candidates_on
 from batchsched.actions.eviction.search_cache import (
     AtMost,
     Bounds,
@@ -36,26 +36,8 @@ from batchsched.state.records import HeldBy, NodeState, TaskState
 
 __all__ = ["EvictionScope", "make_room"]
 
-Point = Literal["preemptable", "reclaimable"]
-"""Which verdicts count: those on tasks of the claimant's queue, or of other queues."""
-
-
 _Found = tuple[NodeState, list[TaskState]]
 """Where there is room once these are evicted."""
-
-
-class EvictionScope(Enum):
-    """Which Running tasks may be evicted for a claimant, before any plugin is asked."""
-
-    OTHER_JOBS = "other jobs of the same queue"
-    SAME_JOB = "the same job"
-    OTHER_QUEUES = "other queues"
-    ANY_OTHER_JOB = "other jobs of any queue"
-
-    @property
-    def point(self) -> Point:
-        """Whose verdicts count."""
-        return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
 
 
 _NEVER = InVain((-1, -1, -1))
@@ -69,6 +51,7 @@ def make_room(
     scope: EvictionScope,
     may_use_idle: bool,
     recent: RecentStarts | None = None,
+    curable: bool = False,
 ) -> bool:
     """Evict what has to go for a task, and promise the task its place there.
 
@@ -84,6 +67,9 @@ def make_room(
         may_use_idle: whether the task may take idle resources too; if not, it must find
             room in what its victims hold alone.
         recent: tasks that may not be evicted, whatever plugins say.
+        curable: whether nodes are searched too that refuse the task only for what evicting can
+            cure (`batchsched.plugin.Predicate.curable`). Where one of them will accept it once
+            what leaves has left, nobody is evicted; else feasible nodes go first.
 
     Returns:
         Whether room was made. If not, nothing was changed.
@@ -95,14 +81,21 @@ def make_room(
         return False
     claimant_key = session.plugin_set.eviction.claimant_key(scope.point, task)
     kind = None if claimant_key is None else session.placement.kind(task)
-    same: Hashable = (scope, job.uid, kind, may_use_idle, claimant_key, recent)
+    same: Hashable = (scope, job.uid, kind, may_use_idle, claimant_key, recent, curable)
     in_vain = session.memo.store(InVain)
     found: _Found | None = None
     if kind is None or not in_vain.get(same, _NEVER).is_still_true(session.ledger):
         search = _Search(
             session, task, scope, claimant_key, may_use_idle=may_use_idle, recent=recent
         )
-        found = search.alone() or search.with_jobs()
+        found = (
+            _search_all(
+                search,
+                CuringSearch(session, task, scope, may_use_idle=may_use_idle, recent=recent),
+            )
+            if curable
+            else search.alone() or search.with_jobs()
+        )
     if found is None:
         in_vain[same] = InVain(session.ledger.log.position())
         session.record_eviction_search(
@@ -110,8 +103,9 @@ def make_room(
             point=scope.point,
             among=scope.value,
             may_use_idle=may_use_idle,
-            candidates_on=partial(_candidates_on, session, task, scope),
+            candidates_on=partial(candidates_on, session, task, scope),
             recent=recent,
+            curable=curable,
         )
         return False
     node, victims = found
@@ -121,18 +115,14 @@ def make_room(
     return True
 
 
-def _candidates_on(
-    session: Session, task: TaskState, scope: EvictionScope, node: NodeState
-) -> list[TaskState]:
-    """Return the Running tasks on a node that may be considered for a task."""
-    job = task.job
-    assert job is not None
-    if scope is EvictionScope.OTHER_QUEUES:
-        return list(session.running_on(node).of_other_queues(job.queue).tasks)
-    if scope is EvictionScope.OTHER_JOBS:
-        others = session.running_on(node).of_queue(job.queue).tasks
-        return [other for other in others if other.job is not job]
-    return [other for other in session.running_on(node).all if other.job is job]
+def _search_all(search: _Search, curing: CuringSearch) -> _Found | None:
+    """Search the feasible nodes, and those that evicting can make feasible."""
+    found = curing.nobody() or search.alone() or curing.alone()
+    if found is not None:
+        return found
+    feasible = search.with_jobs()
+    possible = [*([feasible] if feasible is not None else ()), *curing.with_jobs()]
+    return min(possible, key=lambda choice: len(choice[1]), default=None)
 
 
 class _Search:

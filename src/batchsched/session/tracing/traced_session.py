@@ -99,6 +99,7 @@ class TracedSession(Session):
         trace: is told of each event.
         rivals_at: the position of the one event that is to tell what else there was to choose
             from, which takes time that grows with the cluster; None: of none.
+        promises_repel: see `Session`.
 
     """
 
@@ -112,6 +113,7 @@ class TracedSession(Session):
         trace: Trace,
         *,
         rivals_at: int | None = None,
+        promises_repel: bool = False,
     ) -> None:
         self._teller = Teller(self, trace, rivals_at)
 
@@ -122,7 +124,7 @@ class TracedSession(Session):
             evolve(configured, plugin=cast("Plugin", TracedPlugin(configured, self._teller)))
             for configured in plugins
         ]
-        super().__init__(snapshot, told, traced)
+        super().__init__(snapshot, told, traced, promises_repel=promises_repel)
 
     def tell(self, event: TraceEvent) -> None:
         """Tell of an event."""

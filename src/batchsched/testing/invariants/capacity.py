@@ -19,7 +19,7 @@ def check_capacity(cycle: Cycle) -> Iterator[str]:
     What is idle, will be idle, is accessible and will be left in the end is not negative on
     any node; where it was so before the cycle, because tasks held more than there is, nothing
     made it worse. Reservations are not larger than their node; and no task came to a node that
-    had as many tasks as it may.
+    had as many tasks as it may, unless it is promised the place of one that leaves.
     """
     new = set(cycle.new)
     for name, accounts in cycle.accounts.items():
@@ -36,9 +36,10 @@ def check_capacity(cycle: Cycle) -> Iterator[str]:
                 f"{_tasks_on(cycle, name)}"
             )
         limit = cycle.nodes[name].max_tasks
-        there = [
-            uid for uid in cycle.on_node[name] if cycle.after[uid].status is not TaskStatus.RESERVED
-        ]
+        passing = {TaskStatus.RESERVED}
+        if cycle.policy.cures:
+            passing.add(TaskStatus.RELEASING)
+        there = [uid for uid in cycle.on_node[name] if cycle.after[uid].status not in passing]
         came = [uid for uid in there if uid in new]
         if (
             limit is not None

@@ -9,6 +9,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, sub, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle, Place
+from batchsched.testing.invariants.matching import conflict, means
 from batchsched.testing.invariants.shares import certainly_has_less, deserved, may_be_charged
 
 __all__ = ["check_claims", "check_sparing"]
@@ -112,6 +113,8 @@ def check_sparing(cycle: Cycle) -> Iterator[str]:
     task beside its victims only if its queue has less than it deserves; that counts if it is so
     even with all that the queue can have been given by then. Where capacity is configured and
     any queue has a guarantee or a limit, reclaim may evict for the sake of these, and is not asked.
+    With `curable` a victim may also be one too many on its node, or have a host port that the
+    claimant wants, or be kept apart from it by anti-affinity.
     """
     if not cycle.policy.knows_actions:
         return  # who knows what came and went
@@ -164,6 +167,12 @@ def _spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[s
             fits(request, sub(future, share))
             and fits(request, sub(eventual, for_good))
             and (_may_grow(cycle, victim, before) or fits(request, others))
+            and not (
+                cycle.policy.cures
+                and _may_stand_in_the_way(
+                    cycle, claimant, _together_with(cycle, victim, victims), later
+                )
+            )
         ):
             yield (
                 f"task {uid!r} is evicted from {node_name!r} by {victim.action} for "
@@ -171,8 +180,37 @@ def _spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[s
             )
 
 
+def _may_stand_in_the_way(
+    cycle: Cycle, claimant: str, unit: Sequence[str], later: Sequence[str]
+) -> bool:
+    """Return whether a node may refuse a claimant because of tasks that were evicted.
+
+    `later`: who was evicted there after that, and so was there too.
+    """
+    task = cycle.tasks[claimant]
+    node = cycle.nodes[cycle.after[claimant].node_name or ""]
+    passing = (TaskStatus.RESERVED, TaskStatus.RELEASING)
+    staying = [uid for uid in cycle.on_node[node.name] if cycle.after[uid].status not in passing]
+    may_have_been = _may_have_been_there(cycle, node.name, but=claimant)
+    # The claimant is one of those that stay.
+    count = len({*staying, *unit, *later, *may_have_been}) - 1
+    if node.max_tasks is not None and count >= node.max_tasks:
+        return True
+    victims = [cycle.tasks[uid] for uid in unit]
+    return any(
+        conflict(task, victim) is not None
+        or any(
+            means(term, owner, meant) and term.topology_key in node.labels
+            for owner, meant in ((task, victim), (victim, task))
+            if owner.pod_anti_affinity is not None
+            for term in owner.pod_anti_affinity.required
+        )
+        for victim in victims
+    )
+
+
 def _together_with(cycle: Cycle, victim: Eviction, here: Sequence[Eviction]) -> list[str]:
-    """Return the victims on a node that may have gone as one with a victim."""
+    """Return those of some victims that may have gone as one with a victim."""
     if not cycle.policy.evicts_whole_jobs:
         return [victim.task_uid]
     job = cycle.job_of[victim.task_uid]

@@ -72,14 +72,19 @@ def _refusals(
 
 def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator[UnfitReason]:
     existing: list[tuple[TaskInfo, NodeInfo]] = []
+    promised: list[tuple[TaskInfo, NodeInfo]] = []
     for uid, place in cycle.after.items():
-        if place.status in OCCUPYING and place.node_name in cycle.nodes:
-            existing.append((cycle.tasks[uid], cycle.nodes[place.node_name]))
+        if place.node_name in cycle.nodes:
+            here = cycle.tasks[uid], cycle.nodes[place.node_name]
+            if place.status in OCCUPYING:
+                existing.append(here)
+            elif place.status is TaskStatus.PIPELINED and cycle.policy.cures:
+                promised.append(here)
 
     def shares(key: str, other: NodeInfo) -> bool:
         return key in node.labels and other.labels.get(key) == node.labels[key]
 
-    for other, where in existing:
+    for other, where in (*existing, *promised):
         if other.pod_anti_affinity is not None and any(
             means(term, other, task) and shares(term.topology_key, where)
             for term in other.pod_anti_affinity.required
@@ -105,7 +110,7 @@ def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator
     if task.pod_anti_affinity is not None and any(
         means(term, task, other) and shares(term.topology_key, where)
         for term in task.pod_anti_affinity.required
-        for other, where in existing
+        for other, where in (*existing, *promised)
     ):
         yield UnfitReason.POD_ANTI_AFFINITY
 

@@ -22,7 +22,8 @@ def check_placements(cycle: Cycle) -> Iterator[str]:
     and pressure must hold at the end. Host ports and inter-pod affinity depend on what else
     was there at the time; what is checked is what must have been so at any time: no conflict
     with tasks that were there from the beginning or are in conflict whoever came first, and
-    a task to be near that can have been there.
+    a task to be near that can have been there. With `curable` a promise waits for others to
+    leave, and nobody comes meanwhile whom anti-affinity forbids beside it.
     """
     if not cycle.policy.has("predicates", "enablePredicate"):
         return
@@ -51,20 +52,29 @@ def _is_new_reservation(cycle: Cycle, uid: str) -> bool:
 
 def _ports(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Iterator[str]:
     for other in cycle.on_node[node.name]:
-        if other != task.uid and cycle.after[other].status is not TaskStatus.RESERVED:
+        status = cycle.after[other].status
+        if _waits_for_others(cycle, task) and status is TaskStatus.RELEASING:
+            continue
+        if other != task.uid and status is not TaskStatus.RESERVED:
             port = conflict(task, cycle.tasks[other])
             if port is not None:
                 yield f"{what}, where task {other!r} has {port.protocol} port {port.port} too"
 
 
+def _waits_for_others(cycle: Cycle, task: TaskInfo) -> bool:
+    """Return whether a task may start only once others have left its node."""
+    return cycle.policy.cures and cycle.after[task.uid].status is TaskStatus.PIPELINED
+
+
 def _repelled(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Iterator[str]:
-    occupies = cycle.after[task.uid].status in OCCUPYING
+    repels = (*OCCUPYING, TaskStatus.PIPELINED) if cycle.policy.cures else OCCUPYING
+    can_repel = cycle.after[task.uid].status in repels
     for uid, place in cycle.after.items():
-        # Who is only promised a place repels nobody, so of two tasks that came in this cycle
-        # both must occupy their nodes for the later one to have seen the earlier one.
-        if uid == task.uid or place.status not in OCCUPYING:
+        # Who is only promised a place repels nobody but with `curable`, so of two tasks that came
+        # in this cycle both must repel for the later one to have seen the earlier one.
+        if uid == task.uid or place.status not in repels:
             continue
-        if cycle.before(uid).status not in OCCUPYING and not occupies:
+        if cycle.before(uid).status not in OCCUPYING and not can_repel:
             continue
         other, where = cycle.tasks[uid], cycle.nodes.get(place.node_name or "")
         if where is None:

@@ -172,6 +172,15 @@ class Policy:
         return action.name in ("preempt", "reclaim") or action.name not in self.known_actions
 
     @property
+    def cures(self) -> bool:
+        """Whether nodes may be promised that accept a task only once others have left."""
+        return any(
+            _is_true(action.arguments.get("curable", False))
+            for name in ("preempt", "reclaim")
+            for action in self.actions(name)
+        )
+
+    @property
     def undoes(self) -> bool:
         """Whether any action may undo placements, at once or later."""
         return self.takes_back or any(

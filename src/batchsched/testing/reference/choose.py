@@ -14,6 +14,7 @@ __all__ = [
     "accepted_nodes",
     "best",
     "by_score",
+    "curable_nodes",
     "feasible_nodes",
     "place_conditionally",
     "place_later",
@@ -50,6 +51,12 @@ def open_nodes(
 def feasible_nodes(session: Session, task: TaskInfo, *, own_job: bool = False) -> list[NodeInfo]:
     """Return the nodes that the predicates accept and that no reservation closes."""
     return open_nodes(session, task, accepted_nodes(session, task), own_job=own_job)
+
+
+def curable_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
+    """Return the open nodes that refuse a task only for what evicting may cure."""
+    nodes = session.tiers.curable(task, session.nodes)
+    return open_nodes(session, task, nodes, own_job=False)
 
 
 def by_score(session: Session, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:

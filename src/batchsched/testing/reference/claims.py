@@ -8,7 +8,12 @@ from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.capacity import Capacity, Claim, Unit, needed
-from batchsched.testing.reference.choose import feasible_nodes, place_later, place_now
+from batchsched.testing.reference.choose import (
+    curable_nodes,
+    feasible_nodes,
+    place_later,
+    place_now,
+)
 from batchsched.testing.reference.claimant_turn import claimant_turn
 from batchsched.testing.reference.make_room import members
 from batchsched.testing.reference.session import Session
@@ -47,10 +52,17 @@ def _take_a_place(session: Session, claim: Claim, task: TaskInfo) -> bool:
         return True
     if not session.is_open_for(task):
         return False
+    curable = curable_nodes(session, task) if session.cures else []
+    refusing = {node.name for node in curable}
+    for node in curable:
+        if not _short(session, claim, task, node, [], is_refused=True):
+            session.place(task, TaskStatus.PIPELINED, node)
+            return True
     for stage in (1, 2, 3):
         found: list[tuple[NodeInfo, list[TaskInfo]]] = []
-        for node in feasible:
-            victims = _victims_on(session, claim, task, node, stage)
+        for node in [*feasible, *curable]:
+            is_refused = node.name in refusing
+            victims = _victims_on(session, claim, task, node, stage, is_refused=is_refused)
             if victims:
                 found.append((node, victims))
                 if stage == 1:
@@ -65,7 +77,13 @@ def _take_a_place(session: Session, claim: Claim, task: TaskInfo) -> bool:
 
 
 def _victims_on(
-    session: Session, claim: Claim, task: TaskInfo, node: NodeInfo, stage: int
+    session: Session,
+    claim: Claim,
+    task: TaskInfo,
+    node: NodeInfo,
+    stage: int,
+    *,
+    is_refused: bool,
 ) -> list[TaskInfo]:
     """Return whom to evict on a node, without those that can be spared; nobody: too few."""
     capacity = claim.plugin
@@ -79,7 +97,7 @@ def _victims_on(
         and session.tiers.lets_go(task, list(unit.victims), is_whole_job=not unit.is_surplus)
     ]
     taken: list[Unit] = []
-    while short := _short(session, claim, task, node, taken):
+    while short := _short(session, claim, task, node, taken, is_refused=is_refused):
         gone = {other.uid for unit in taken for other in unit.victims}
         left = [unit for unit in units if unit.tasks[0].uid not in gone]
         victim = claim.next_victim(left, stage, short, taken)
@@ -88,15 +106,24 @@ def _victims_on(
         taken.append(victim)
     for unit in list(reversed(taken)):
         without = [other for other in taken if other is not unit]
-        if without and not _short(session, claim, task, node, without):
+        if without and not _short(session, claim, task, node, without, is_refused=is_refused):
             taken = without
     return members([session.tiers.victims_in_order(unit.victims) for unit in taken])
 
 
 def _short(
-    session: Session, claim: Claim, task: TaskInfo, node: NodeInfo, taken: Sequence[Unit]
+    session: Session,
+    claim: Claim,
+    task: TaskInfo,
+    node: NodeInfo,
+    taken: Sequence[Unit],
+    *,
+    is_refused: bool,
 ) -> list[str]:
-    """Return the dimensions in which a task is short on a node, once units are gone."""
+    """Return the dimensions in which a task is short on a node, once units are gone.
+
+    All that it asks for, as long as a node that refuses it would refuse it even then.
+    """
     capacity = claim.plugin
     leaving = list({other.uid: other for unit in taken for other in unit.victims}.values())
     accounts = session.accounts(node)
@@ -111,4 +138,6 @@ def _short(
         if wanted >= EPSILON and wanted - min(now, in_the_end) >= EPSILON:
             found.add(dimension)
     found.update(capacity.limited(session.queues[claim.leaf], [task], leaving))
+    if is_refused and not found and not session.accepts_without(task, node, leaving):
+        found = {name for name in capacity.dimensions if task.start_request.get(name) >= EPSILON}
     return [dimension for dimension in capacity.dimensions if dimension in found]

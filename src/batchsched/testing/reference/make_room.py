@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.status import TaskStatus
+from batchsched.testing.reference.choose import curable_nodes
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of
 from batchsched.testing.reference.tiers import Victims
@@ -42,10 +43,13 @@ def enough_victims(
         taken.append(victim)
     if not is_enough(taken):
         return None
-    for victim in list(reversed(taken)):
-        without = [other for other in taken if other is not victim]
-        if is_enough(without):
-            taken = without
+    spared = True
+    while spared:
+        spared = False
+        for victim in list(reversed(taken)):
+            without = [other for other in taken if other is not victim]
+            if is_enough(without):
+                taken, spared = without, True
     return taken
 
 
@@ -57,37 +61,30 @@ def make_room(
     session: Session,
     action: str,
     task: TaskInfo,
-    nodes: Iterable[NodeInfo],
+    feasible: Sequence[NodeInfo],
     *,
     may_use_idle: bool,
     is_candidate: Callable[[TaskInfo], bool],
     victims_of: Callable[[TaskInfo, list[TaskInfo]], Victims],
+    in_order: Callable[[Sequence[NodeInfo]], Sequence[NodeInfo]] | None = None,
 ) -> bool:
     """Evict what is needed for a task, and let it be Pipelined there.
 
     Those who may go on their own, on the first node where that is enough. Only if no node
-    is, whole jobs too, on the node where the fewest tasks are evicted in all.
+    is, whole jobs too, on the node where the fewest tasks are evicted in all. Nodes that evicting
+    can make accept the task come after feasible ones, but before all where nobody needs to go.
     """
     request = task.start_request
-    possible: list[tuple[NodeInfo, list[Unit], list[Unit]]] = []
-    for node in nodes:
-        victims = victims_of(task, running_on(session, node, is_candidate))
-        jobs = {session.job_of(other).uid: session.job_of(other) for other in victims.with_job}
-        whole = [
-            session.tiers.victims_in_order(
-                other for other in job.tasks if session.state.status(other).occupies
-            )
-            for job in jobs.values()
-        ]
-        whole = [*victims.replicas, *whole]
-        if victims.alone or whole:
-            possible.append((node, [[victim] for victim in victims.alone], whole))
+    curable: Sequence[NodeInfo] = curable_nodes(session, task) if session.cures else []
+    if in_order is not None:
+        feasible, curable = in_order(feasible), in_order(curable)
 
     def chosen_on(node: NodeInfo, units: Sequence[Unit]) -> list[TaskInfo] | None:
         accounts = session.accounts(node)
 
         def is_enough(taken: Sequence[Unit]) -> bool:
-            leaving = [other for other in members(taken) if _is_on(session, other, node)]
+            gone = members(taken)
+            leaving = [other for other in gone if _is_on(session, other, node)]
             freed = total_of(victim.resreq for victim in leaving)
             new = total_of(
                 victim.resreq for victim in leaving if not session.state.is_backfill(victim)
@@ -96,25 +93,43 @@ def make_room(
                 request.fits(accounts.future_idle + freed)
                 and request.fits(accounts.eventual + new)
                 and (may_use_idle or request.fits(freed))
+                and (node not in curable or session.accepts_without(task, node, gone))
             )
 
         taken = enough_victims(units, is_enough)
         return None if taken is None else members(taken)
 
-    chosen: list[tuple[NodeInfo, list[TaskInfo]]] = []
-    for node, alone, _ in possible:
-        victims_here = chosen_on(node, alone) if alone else None
-        if victims_here is not None:
-            chosen = [(node, victims_here)]
-            break
-    else:
-        for node, alone, whole in possible:
-            victims_here = chosen_on(node, [*alone, *whole]) if whole else None
-            if victims_here is not None:
-                chosen.append((node, victims_here))
-    if not chosen:
+    def units_on(node: NodeInfo) -> tuple[list[Unit], list[Unit]]:
+        victims = victims_of(task, running_on(session, node, is_candidate))
+        jobs = {session.job_of(other).uid: session.job_of(other) for other in victims.with_job}
+        whole = [
+            session.tiers.victims_in_order(
+                other for other in job.tasks if session.state.status(other).occupies
+            )
+            for job in jobs.values()
+        ]
+        return [[victim] for victim in victims.alone], [*victims.replicas, *whole]
+
+    def search() -> tuple[NodeInfo, list[TaskInfo]] | None:
+        for node in curable:
+            if chosen_on(node, []) is not None:
+                return node, []
+        units = [(node, *units_on(node)) for node in (*feasible, *curable)]
+        for node, alone, _ in units:
+            chosen = chosen_on(node, alone) if alone else None
+            if chosen is not None:
+                return node, chosen
+        found: list[tuple[NodeInfo, list[TaskInfo]]] = []
+        for node, alone, whole in units:
+            chosen = chosen_on(node, [*alone, *whole]) if whole else None
+            if chosen is not None:
+                found.append((node, chosen))
+        return min(found, key=lambda choice: len(choice[1]), default=None)  # the first of equals
+
+    found = search()
+    if found is None:
         return False
-    node, evicted = min(chosen, key=lambda choice: len(choice[1]))  # the first of equals
+    node, evicted = found
     if not session.may_take_task(task, evicted):
         return False
     for victim in evicted:

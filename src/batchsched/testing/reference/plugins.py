@@ -107,6 +107,10 @@ class Plugin:
         """Return those of the nodes that the plugin's predicate accepts."""
         return list(nodes)
 
+    def curable(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """Return those of the nodes that it refuses only for what evicting may cure."""
+        return []
+
     def raw_scores(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> dict[str, RawScore]:
         """Return what each node counts, by itself; what is missing is 0."""
         return {}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.constraints import PodAffinity, PodAffinityTerm, WeightedPodTerm
+from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.state import State
 
 __all__ = ["AffinityRule", "affinity_counts"]
@@ -36,6 +37,16 @@ def _existing(state: State) -> Iterator[tuple[TaskInfo, NodeInfo]]:
             yield state.tasks[uid], nodes[place.node_name]
 
 
+def _repelling(state: State) -> Iterator[tuple[TaskInfo, NodeInfo]]:
+    """Yield whom anti-affinity looks at: with promises that repel, also who is promised a node."""
+    yield from _existing(state)
+    if state.promises_repel:
+        nodes = {node.name: node for node in state.snapshot.nodes}
+        for uid, place in state.places.items():
+            if place.status is TaskStatus.PIPELINED and place.node_name is not None:
+                yield state.tasks[uid], nodes[place.node_name]
+
+
 class AffinityRule:
     """Which nodes required inter-pod affinity and anti-affinity allow to one task."""
 
@@ -44,31 +55,56 @@ class AffinityRule:
         """The terms of which each must be met."""
         self.near_domains: set[tuple[PodAffinityTerm, str]] = set()
         """Where each of them is met: the term, and the value of its topology label."""
-        self.far_domains: set[tuple[str, str]] = set()
-        """The domains that are refused: topology label and value."""
+        self.kept_away: set[tuple[str, str]] = set()
+        """The domains that other tasks' terms refuse: topology label and value."""
+        self.shunned: set[tuple[str, str]] = set()
+        """The domains that the task's own terms refuse."""
         for other, node in _existing(state):
             if all(_means(term, task, other) for term in self.near):
                 for term in self.near:
                     if term.topology_key in node.labels:
                         self.near_domains.add((term, node.labels[term.topology_key]))
-            for owner, meant in ((task, other), (other, task)):
+        for other, node in _repelling(state):
+            for owner, meant, domains in (
+                (task, other, self.shunned),
+                (other, task, self.kept_away),
+            ):
                 for term in _required(owner.pod_anti_affinity):
                     if _means(term, owner, meant) and term.topology_key in node.labels:
-                        self.far_domains.add((term.topology_key, node.labels[term.topology_key]))
+                        domains.add((term.topology_key, node.labels[term.topology_key]))
         self.is_first = not self.near_domains and all(
             _means(term, task, task) for term in self.near
         )
 
     def accepts(self, node: NodeInfo) -> bool:
         """Return whether the task may be on this node."""
-        if any(node.labels.get(key) == value for key, value in self.far_domains):
-            return False
+        return (
+            not _is_in(node, self.kept_away)
+            and not _is_in(node, self.shunned)
+            and self.is_attracted(node)
+        )
+
+    def is_curable(self, node: NodeInfo) -> bool:
+        """Return whether a node is refused by what evicting may cure.
+
+        That is said by the first of the three rules that refuses it, in this order.
+        """
+        if _is_in(node, self.kept_away):
+            return True
+        return self.is_attracted(node) and _is_in(node, self.shunned)
+
+    def is_attracted(self, node: NodeInfo) -> bool:
+        """Return whether the task's affinity accepts the node."""
         return self.is_first or all(
             (term, node.labels[term.topology_key]) in self.near_domains
             if term.topology_key in node.labels
             else False
             for term in self.near
         )
+
+
+def _is_in(node: NodeInfo, domains: set[tuple[str, str]]) -> bool:
+    return any(node.labels.get(key) == value for key, value in domains)
 
 
 def affinity_counts(state: State, task: TaskInfo, nodes: Iterable[NodeInfo]) -> dict[str, int]:

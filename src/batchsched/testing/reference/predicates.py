@@ -31,8 +31,32 @@ class Predicates(Plugin):
         return [
             node
             for node in nodes
-            if self._has_room_for(task, node, by_node[node.name])
-            and _is_in_order(node)
+            if self._may_ever_take(task, node)
+            and self._has_room_for(task, node, by_node[node.name])
+            and affinity.accepts(node)
+        ]
+
+    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """Return the nodes that refuse a task only for what evicting may cure."""
+        by_node = self._state.tasks_by_node()
+        affinity = AffinityRule(self._state, task)
+        return [
+            node
+            for node in nodes
+            if self._may_ever_take(task, node)
+            and (
+                affinity.is_curable(node)
+                or (
+                    not self._has_room_for(task, node, by_node[node.name])
+                    and affinity.accepts(node)
+                )
+            )
+        ]
+
+    def _may_ever_take(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Return whether a node accepts a task but for who is there."""
+        return (
+            _is_in_order(node)
             and _is_selected(task, node)
             and all(
                 any(toleration.tolerates(taint) for toleration in task.tolerations)
@@ -40,8 +64,7 @@ class Predicates(Plugin):
                 if taint.repels()
             )
             and not self._is_under_pressure(task, node)
-            and affinity.accepts(node)
-        ]
+        )
 
     def _has_room_for(self, task: TaskInfo, node: NodeInfo, on_node: list[TaskInfo]) -> bool:
         """Return whether the node's number of tasks and its host ports allow one more."""

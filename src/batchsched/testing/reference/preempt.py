@@ -81,12 +81,13 @@ def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
         session,
         "preempt",
         task,
-        by_score(session, task, feasible),
+        feasible,
         may_use_idle=may_use_idle,
         is_candidate=lambda other: (
             session.job_of(other) is not job and session.job_of(other).queue == queue.name
         ),
         victims_of=session.tiers.preemptable,
+        in_order=partial(by_score, session, task),
     )
 
 
@@ -108,8 +109,9 @@ def _swap(session: Session, task: TaskInfo) -> bool:
         session,
         "preempt",
         task,
-        by_score(session, task, feasible_nodes(session, task)),
+        feasible_nodes(session, task),
         may_use_idle=False,
         is_candidate=lambda other: session.job_of(other) is job,
         victims_of=session.tiers.preemptable,
+        in_order=partial(by_score, session, task),
     )

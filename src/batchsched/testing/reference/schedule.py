@@ -54,6 +54,7 @@ def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleR
 def _run(session: Session, action: ActionConf) -> None:
     session.most_evictions = NO_BOUND
     session.tiers.min_runtime = 0
+    session.cures = False
     match action.name:
         case "allocate":
             allocate(session, action.arguments)
@@ -76,6 +77,7 @@ def _run(session: Session, action: ActionConf) -> None:
 def _read_limits(session: Session, action: ActionConf) -> None:
     session.most_evictions = action.arguments.integer("maxEvictions", NO_BOUND)
     session.tiers.min_runtime = action.arguments.number("minRuntime", 0)
+    session.cures = action.arguments.boolean("curable")
 
 
 def _result(session: Session) -> CycleResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
@@ -36,12 +36,15 @@ class Session:
         self.now = snapshot.now
         self.nodes = snapshot.nodes
         self.queues = {queue.name: queue for queue in snapshot.queues}
-        self.state = State(snapshot)
+        promises_repel = any(action.arguments.boolean("curable") for action in conf.actions)
+        self.state = State(snapshot, promises_repel=promises_repel)
         self.tiers = Tiers(conf, self.state)
         self.tried_in_vain: set[str] = set()
         """UIDs of the tasks for which an action found no place; statements do not undo this."""
         self.most_evictions = NO_BOUND
         """How many tasks the cycle may evict, as the action that runs says."""
+        self.cures = False
+        """Whether the action that runs searches nodes that evicting can make accept a task."""
         self.planned: list[Take] = []
         """What the action plan has taken of the future."""
         self.plans: dict[str, Plan] = {}
@@ -123,6 +126,20 @@ class Session:
         """Return the accounts of all nodes, by name."""
         by_node = self.state.tasks_by_node()
         return {node.name: self.state.accounts(node, by_node[node.name]) for node in self.nodes}
+
+    def accepts_without(self, task: TaskInfo, node: NodeInfo, gone: Iterable[TaskInfo]) -> bool:
+        """Return whether a node is accepted once others, and what is leaving it, have left."""
+        saved = self.state.save()
+        leaving = [
+            other
+            for other in self.state.tasks_on(node)
+            if self.state.status(other) is TaskStatus.RELEASING
+        ]
+        for other in [*leaving, *gone]:
+            self.state.take_off(other)
+        accepted = self.tiers.accepted(task, [node])
+        self.state.restore(saved)
+        return bool(accepted)
 
     def reserved_on(self, node: NodeInfo) -> list[TaskInfo]:
         """Return the tasks that are Reserved on a node."""

@@ -108,8 +108,10 @@ class Saved:
 class State:
     """The places of all tasks of a snapshot, and the decisions made so far."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, promises_repel: bool = False) -> None:
         self.snapshot = snapshot
+        self.promises_repel = promises_repel
+        """Whether anti-affinity looks at tasks that a node is promised to as well."""
         self.tasks: dict[str, TaskInfo] = {}
         self.job_of: dict[str, JobInfo] = {}
         for job in snapshot.jobs:

@@ -203,6 +203,15 @@ class Tiers:
             left = plugin.accepted(task, left)
         return left
 
+    def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """Return those of the nodes that are refused only for what evicting may cure."""
+        names = {
+            node.name
+            for plugin in self._all("enablePredicate")
+            for node in plugin.curable(task, nodes)
+        }
+        return [node for node in nodes if node.name in names]
+
     def raw_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, list[RawScore]]:
         """Return what each node counts by itself, for every plugin."""
         answers = [plugin.raw_scores(task, nodes) for plugin in self._all("enableNodeOrder")]

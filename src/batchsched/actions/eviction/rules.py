@@ -1,4 +1,4 @@
-"""How much an action may evict: how many tasks a cycle, and none that has just started."""
+"""What an action keeps to when it evicts: how many tasks, how recent ones, and where it looks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts
 
-__all__ = ["NO_LIMITS", "EvictionLimits"]
+__all__ = ["DEFAULT_RULES", "EvictionRules"]
 
 
 @frozen(kw_only=True)
-class EvictionLimits:
+class EvictionRules:
     """What an action must keep to when it evicts, whatever plugins say."""
 
     most: float = inf
@@ -26,13 +26,20 @@ class EvictionLimits:
     Nor is what goes only as a whole, if one of its tasks did. When a task started must be known.
     """
 
+    curable: bool = False
+    """Whether nodes are searched too that refuse the claimant only for what evicting can cure.
+
+    See `batchsched.plugin.Predicate.curable`.
+    """
+
     @classmethod
-    def from_arguments(cls, arguments: Arguments) -> EvictionLimits:
-        """Read ``maxEvictions`` and ``minRuntime``, numbers from 0."""
+    def from_arguments(cls, arguments: Arguments) -> EvictionRules:
+        """Read ``maxEvictions`` and ``minRuntime``, numbers from 0, and ``curable``."""
         most = arguments.integer("maxEvictions", default=0, minimum=0)
         return cls(
             most=most if arguments.is_given("maxEvictions") else inf,
             min_runtime=arguments.number("minRuntime", default=0, minimum=0),
+            curable=arguments.boolean("curable", default=False),
         )
 
     def recent(self, session: Session) -> RecentStarts | None:
@@ -45,5 +52,5 @@ class EvictionLimits:
         return not evictions or len(session.evictions) + evictions <= self.most
 
 
-NO_LIMITS = EvictionLimits()
-"""Any number of tasks, whenever they started."""
+DEFAULT_RULES = EvictionRules()
+"""Any number of tasks, whenever they started, on nodes that accept the claimant."""

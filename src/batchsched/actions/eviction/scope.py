@@ -1,0 +1,46 @@
+"""Which Running tasks an action may evict for a claimant, before any plugin is asked."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+from batchsched.session.session import Session
+from batchsched.state.records import NodeState, TaskState
+
+__all__ = ["EvictionScope", "Point", "candidates_on"]
+
+Point = Literal["preemptable", "reclaimable"]
+"""Which verdicts count: those on tasks of the claimant's queue, or of other queues."""
+
+
+class EvictionScope(Enum):
+    """Which Running tasks may be evicted for a claimant, before any plugin is asked."""
+
+    OTHER_JOBS = "other jobs of the same queue"
+    SAME_JOB = "the same job"
+    OTHER_QUEUES = "other queues"
+    ANY_OTHER_JOB = "other jobs of any queue"
+
+    @property
+    def point(self) -> Point:
+        """Whose verdicts count."""
+        return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
+
+
+def candidates_on(
+    session: Session, task: TaskState, scope: EvictionScope, node: NodeState
+) -> list[TaskState]:
+    """Return the Running tasks on a node that may be considered for a task."""
+    job = task.job
+    assert job is not None
+    running = session.running_on(node)
+    match scope:
+        case EvictionScope.OTHER_QUEUES:
+            return list(running.of_other_queues(job.queue).tasks)
+        case EvictionScope.OTHER_JOBS:
+            return [other for other in running.of_queue(job.queue).tasks if other.job is not job]
+        case EvictionScope.SAME_JOB:
+            return [other for other in running.all if other.job is job]
+        case EvictionScope.ANY_OTHER_JOB:
+            return [other for other in running.all if other.job is not job]

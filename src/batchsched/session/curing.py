@@ -1,0 +1,98 @@
+"""Nodes that refuse a task only for what evicting can cure, and whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from batchsched.errors import plugin_error
+from batchsched.model.reasons import Unfit
+from batchsched.model.status import TaskStatus
+from batchsched.placement.evaluator import checked_unfit
+from batchsched.plugin.node_functions import Predicate
+from batchsched.session.session import Session
+from batchsched.state.overdrafts import Origin
+from batchsched.state.records import NodeState, TaskState
+
+__all__ = ["accepts_without", "curable_nodes"]
+
+
+def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
+    """Return the nodes, in node order, that refuse a task only for what evicting may cure.
+
+    They are large enough for it, and no reservation closes them. O(nodes x predicates).
+
+    Raises:
+        PluginError: a predicate raised, or answered what it must not.
+
+    """
+    predicates = session.plugin_set.predicates
+    curable = [each for each in predicates if each[1].curable]
+    if not curable:
+        return []
+    others = [each for each in predicates if not each[1].curable]
+    large_enough = session.node_room.large_enough(task.init_resreq)
+    return [
+        node
+        for node in session.nodes
+        if node.slot in large_enough
+        and not node.is_closed
+        and _refuses_curably(curable, task, node)
+        and all(_refusal(*each, task, node) is None for each in others)
+    ]
+
+
+def _refuses_curably(
+    predicates: Iterable[tuple[str, Predicate]], task: TaskState, node: NodeState
+) -> bool:
+    """Return whether any of some predicates refuses a node, and each that does may be cured."""
+    refuses = False
+    for name, predicate in predicates:
+        unfit = _refusal(name, predicate, task, node)
+        if unfit is not None:
+            if not _is_curable(name, predicate, unfit):
+                return False
+            refuses = True
+    return refuses
+
+
+def _refusal(name: str, predicate: Predicate, task: TaskState, node: NodeState) -> Unfit | None:
+    try:
+        unfit = predicate.check(task, node)
+        return None if unfit is None else checked_unfit(unfit)
+    except Exception as error:
+        raise plugin_error(name, "predicates", error) from error
+
+
+def _is_curable(name: str, predicate: Predicate, unfit: Unfit) -> bool:
+    curable = predicate.curable
+    if isinstance(curable, bool):
+        return curable
+    try:
+        return bool(curable(unfit))
+    except Exception as error:
+        raise plugin_error(name, "predicates", error) from error
+
+
+def accepts_without(
+    session: Session, task: TaskState, node: NodeState, gone: Iterable[TaskState]
+) -> bool:
+    """Return whether the predicates accept a node for a task once others have left the cluster.
+
+    Besides those that are named, everything that is Releasing on the node has left then. The
+    session is as it was afterwards. O(tasks on the node, and that are named).
+    """
+    ledger = session.ledger
+    leaving = [other for other in node.tasks.values() if other.status is TaskStatus.RELEASING]
+    begin = ledger.log.position()
+    moved: list[tuple[TaskState, Origin]] = []
+    try:
+        for other in {each.uid: each for each in (*leaving, *gone)}.values():
+            moved.append((other, (other.status, other.node, other.is_backfill)))
+            ledger.move(
+                other, TaskStatus.PENDING, None, is_backfill=other.is_backfill, is_undo=True
+            )
+        return session.placement.refusal(task, node) is None
+    finally:
+        for other, (status, where, is_backfill) in reversed(moved):
+            ledger.move(other, status, where, is_backfill=is_backfill, is_undo=True)
+        ledger.log.record_rollback(begin)
