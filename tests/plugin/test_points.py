@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pytest
 from attrs import fields, frozen
+from tests.support.books import opened
 from tests.support.clusters import bound, cluster, job, node
 
 from batchsched import Arguments, ConfigError, PluginError, Scheduler, SchedulerConfig
 from batchsched.config.default_registry import default_registry
-from batchsched.plugin import ExtensionPoints
+from batchsched.plugin import ExtensionPoints, Verdict
 from batchsched.plugin.point_names import POINTS, points_of
 from batchsched.plugin.session_view import SessionView
-from batchsched.state.records import JobState
+from batchsched.state.records import JobState, TaskState
 
 
 class ShortNamesFirst:
@@ -58,6 +60,34 @@ def test_none_at_all_is_an_error() -> None:
 def test_what_is_counted_must_be_taken_off_again() -> None:
     with pytest.raises(PluginError, match="on_allocate without on_deallocate; expected both"):
         points_of("mine", OnlyAdds.points)
+
+
+class Shielding:
+    """It has a method that is named like a hint."""
+
+    def preemptable(self, _claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+        return [Verdict.PROTECTED] * len(candidates)
+
+    def shielded(self, _claimant: TaskState, candidates: Sequence[TaskState]) -> list[bool]:
+        return [True] * len(candidates)
+
+
+def test_a_hint_that_is_not_returned_is_an_error() -> None:
+    with pytest.raises(PluginError, match="'shielded' is no extension point but a hint; return"):
+        points_of("mine", Shielding())
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"shielded": None}])
+def test_hints_of_another_kind_are_an_error(answer: object) -> None:
+    own = ExtensionPoints(hints=lambda: answer)  # type: ignore[arg-type, return-value]
+    with pytest.raises(PluginError, match="'own', hints: expected EvictionHints, got"):
+        opened(cluster([node("n1", "1C1G")]), [("own", own)])
+
+
+def test_what_raises_for_its_hints_is_named() -> None:
+    own = ExtensionPoints(hints=lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    with pytest.raises(PluginError, match="'own', hints: ZeroDivisionError"):
+        opened(cluster([node("n1", "1C1G")]), [("own", own)])
 
 
 @pytest.mark.parametrize("named", ["long", "short"])

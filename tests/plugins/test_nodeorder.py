@@ -315,8 +315,8 @@ def test_scoring_many_nodes_at_once_gives_the_scores_of_each(
     for number, score in enumerate(opened.node_scores()):  # type: ignore[attr-defined]
         for mine in ledger.tasks.values():
             plain = [score.score(mine, n) for n in ledger.nodes]
-            assert score.specialise is not None
-            values = score.specialise(mine)
+            assert score.hints.specialise is not None
+            values = score.hints.specialise(mine)
             if values is None:
                 assert set(plain) <= {0}
                 assert score.normalise is not None
@@ -358,8 +358,8 @@ def test_small_and_full_and_empty_nodes_score_the_same_at_once(
     for score in scores:
         plain = [_by_the_specification(weights, mine, n) for n in ledger.nodes]
         assert [score.score(mine, n) for n in ledger.nodes] == plain
-        assert score.specialise is not None
-        values = score.specialise(mine)
+        assert score.hints.specialise is not None
+        values = score.hints.specialise(mine)
         assert values is not None
         assert values(ledger.nodes) == plain
 
@@ -385,7 +385,7 @@ def test_scores_on_arrays_are_those_of_each_node(weights: NodeOrderPlugin) -> No
     [score] = weights.open(SessionView(ledger)).node_scores()  # type: ignore[attr-defined]
     table = NodeMatrix(ledger.nodes, ledger.log.nodes, ledger.dimensions)
     for some in (range(len(nodes)), range(len(sizes)), [0, 5], [0, 6], [0, 7]):
-        found: Any = score.vectorise(mine)(table.some(np.array(list(some))))
+        found: Any = score.hints.vectorise(mine)(table.some(np.array(list(some))))
         plain = [_by_the_specification(weights, mine, ledger.nodes[i]) for i in some]
         assert found.tolist() == plain
 
@@ -468,14 +468,14 @@ def test_scores_say_what_they_read_and_count_as_configured() -> None:
     requested, _, attraction = scores
     assert requested.signature(one) != requested.signature(larger)
     for score in (requested, attraction):
-        assert score.specialise is not None
+        assert score.hints.specialise is not None
         plain = [score.score(one, n) for n in of.nodes]
-        values = score.specialise(one)
+        values = score.hints.specialise(one)
         assert values is not None
         assert values(of.nodes) == plain
-    assert requested.vectorise is not None
-    assert attraction.watch is not None
-    (watch,) = attraction.watch(one)[:1]
+    assert requested.hints.vectorise is not None
+    assert attraction.hints.watch is not None
+    (watch,) = attraction.hints.watch(one)[:1]
     end, _ = watch.changed_since(0)
     of.allocate(alike, of.nodes[2])
     assert watch.changed_since(end)[1] == [2]

@@ -307,8 +307,8 @@ def test_checks_made_for_one_task_give_the_answers_of_the_plain_ones(snapshot: S
     for number, predicate in enumerate(plugin_object(of, "predicates").predicates()):
         for task in of.ledger.tasks.values():
             answers = [predicate.check(task, n) for n in of.nodes]
-            if predicate.specialise is not None:
-                check = predicate.specialise(task)
+            if predicate.hints.specialise is not None:
+                check = predicate.hints.specialise(task)
                 assert [None if check is None else check(n) for n in of.nodes] == answers
             # Tasks with equal keys get equal answers.
             key = (number, predicate.signature(task))
@@ -329,15 +329,15 @@ def test_inter_pod_affinity_says_what_it_reads_and_is_not_asked_where_it_cannot_
     hates, alike, meant, plain = of.jobs["default/j"].tasks
     assert affinity.reads is Reads.CLUSTER
     assert affinity.signature(hates) == affinity.signature(alike) != affinity.signature(meant)
-    check = affinity.specialise(hates)
+    check = affinity.hints.specialise(hates)
     assert [check(n) is None for n in of.nodes] == [True, False]
-    assert affinity.specialise(plain) is None
-    watches = affinity.watch(meant)
+    assert affinity.hints.specialise(plain) is None
+    watches = affinity.hints.watch(meant)
     before = [watch.changed_since(0)[0] for watch in watches]
     of.allocate(hates, of.nodes[0])
     told = [watch.changed_since(end)[1] for watch, end in zip(watches, before, strict=True)]
     assert told == [[of.nodes[0].slot]]  # the first that hates it
-    assert affinity.watch(plain) == []
+    assert affinity.hints.watch(plain) == []
 
 
 def test_predicates_read_what_they_declare_in_the_order_of_the_specification() -> None:
@@ -374,12 +374,12 @@ def test_predicates_that_cannot_refuse_a_task_are_not_asked_about_it() -> None:
     of = session({"max_tasks": 2}, {})
     limit, conditions, selector, ports = plugin_object(of, "predicates").predicates()
     plain, on = of.task("t"), of.nodes[0]
-    assert limit.specialise(plain)(on) is None
+    assert limit.hints.specialise(plain)(on) is None
     arrays = NodeMatrix(of.nodes, of.ledger.log.nodes, of.ledger.dimensions).all()
-    assert limit.vectorise(plain)(arrays).tolist() == [True]
-    assert conditions.specialise is None
-    assert selector.specialise(plain) is None
-    assert ports.specialise(plain) is None
+    assert limit.hints.vectorise(plain)(arrays).tolist() == [True]
+    assert conditions.hints.specialise is None
+    assert selector.hints.specialise(plain) is None
+    assert ports.hints.specialise(plain) is None
 
 
 def test_a_refusal_says_whose_it_is() -> None:
@@ -395,5 +395,5 @@ def test_the_number_of_tasks_is_compared_on_all_nodes_at_once() -> None:
     limit = next(iter(plugin_object(of, "predicates").predicates()))
     arrays = NodeMatrix(of.nodes, of.ledger.log.nodes, of.ledger.dimensions).all()
     task = of.task("a-1")
-    assert limit.vectorise(task)(arrays).tolist() == [False, False, True, True]
+    assert limit.hints.vectorise(task)(arrays).tolist() == [False, False, True, True]
     assert [limit.check(task, n) is None for n in of.nodes] == [False, False, True, True]

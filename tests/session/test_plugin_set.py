@@ -27,7 +27,7 @@ from batchsched import (
     UnfitReason,
     default_registry,
 )
-from batchsched.plugin import NodeScore, Predicate, Verdict, Vote
+from batchsched.plugin import NodeScore, Predicate, PredicateHints, ScoreHints, Verdict, Vote
 from batchsched.plugin.point_names import POINTS as ALL_POINTS
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.opened_plugins import ConfiguredPlugin
@@ -432,10 +432,16 @@ def test_whatever_a_plugin_raises_says_which_plugin_and_where(point: str) -> Non
     "predicate",
     [
         Predicate(check=_fails),
-        Predicate(check=lambda _t, _n: None, specialise=_fails, signature=lambda _: 0),
+        Predicate(
+            check=lambda _t, _n: None,
+            hints=PredicateHints(specialise=_fails),
+            signature=lambda _: 0,
+        ),
         pytest.param(Predicate(check=lambda _t, _n: None, signature=_fails)),
         pytest.param(
-            Predicate(check=lambda _t, _n: None, watch=_fails, signature=lambda _: 0),
+            Predicate(
+                check=lambda _t, _n: None, hints=PredicateHints(watch=_fails), signature=lambda _: 0
+            ),
         ),
     ],
     ids=["check", "specialise", "signature", "watch"],
@@ -450,10 +456,16 @@ def test_whatever_a_predicate_raises_says_so_too(predicate: Predicate) -> None:
     [
         NodeScore(score=_fails),
         NodeScore(score=lambda _t, _n: 1, normalise=_fails),
-        NodeScore(score=lambda _t, _n: 1, specialise=_fails, signature=lambda _: 0, watch=list),
+        NodeScore(
+            score=lambda _t, _n: 1,
+            hints=ScoreHints(specialise=_fails, watch=list),
+            signature=lambda _: 0,
+        ),
         pytest.param(NodeScore(score=lambda _t, _n: 1, signature=_fails)),
         pytest.param(
-            NodeScore(score=lambda _t, _n: 1, watch=_fails, signature=lambda _: 0),
+            NodeScore(
+                score=lambda _t, _n: 1, hints=ScoreHints(watch=_fails), signature=lambda _: 0
+            ),
         ),
     ],
     ids=["score", "normalise", "specialise", "signature", "watch"],

@@ -28,7 +28,7 @@ from batchsched import (
     TaskStatus,
     default_registry,
 )
-from batchsched.plugin import NodeScore, Predicate, Reads
+from batchsched.plugin import NodeScore, Predicate, Reads, ScoreHints
 
 CPU = Resource(milli_cpu=1000)
 
@@ -109,7 +109,9 @@ def test_scores_of_too_few_nodes_are_refused_and_their_plugin_named() -> None:
         def node_scores(self) -> list[NodeScore]:
             return [
                 NodeScore(
-                    score=lambda _t, _n: 1, reads=Reads.NODE, specialise=lambda _t: lambda _n: []
+                    score=lambda _t, _n: 1,
+                    reads=Reads.NODE,
+                    hints=ScoreHints(specialise=lambda _t: lambda _n: []),
                 )
             ]
 

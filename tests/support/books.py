@@ -8,9 +8,11 @@ from typing import Any
 from batchsched import Snapshot, TaskStatus, default_registry
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.point_names import HINTS
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.state.records import JobState, NodeState, TaskState
+from tests.support.hints import hints_of
 
 NODE_ACCOUNTS = (
     *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional", "reserved"),
@@ -38,6 +40,8 @@ class Saying:
 
     def __init__(self, **points: Callable[..., object]) -> None:
         self.__dict__.update(points)
+        if points.keys() & set(HINTS):
+            self.hints = lambda: hints_of(self)
 
 
 Named = str | tuple[str, object]

@@ -10,6 +10,7 @@ from batchsched.config.registry import PluginFactory
 from batchsched.plugin import Plugin
 from batchsched.plugin.session_view import SessionView
 from batchsched.testing import LawViolation, check_plugin
+from tests.support.hints import WithHints
 
 
 class OpensA:
@@ -22,7 +23,7 @@ class OpensA:
         return self._kind(view)
 
 
-class Opened:
+class Opened(WithHints):
     def __init__(self, view: SessionView) -> None:
         self.view = view
 

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.status import TaskStatus
-from batchsched.plugin import NodeScore, Predicate, Reads
+from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import NodeState, TaskState
 
@@ -74,15 +74,17 @@ class Own:
                 check=self._few,
                 reads=Reads.ACCOUNTS,
                 signature=_alike,
-                vectorise=lambda _task: lambda nodes: ~(nodes.tasks >= 3),
+                hints=PredicateHints(vectorise=lambda _task: lambda nodes: ~(nodes.tasks >= 3)),
             )
         if "same" in self.parts:
             yield Predicate(
                 check=self._not_beside_the_same,
                 reads=Reads.NODE,
                 signature=_app,
-                specialise=lambda task: (
-                    (lambda node: self._not_beside_the_same(task, node)) if _app(task) else None
+                hints=PredicateHints(
+                    specialise=lambda task: (
+                        (lambda node: self._not_beside_the_same(task, node)) if _app(task) else None
+                    )
                 ),
             )
         if "settled" in self.parts:
@@ -128,7 +130,7 @@ class Own:
                 score=self._idle,
                 reads=Reads.ACCOUNTS,
                 signature=_alike,
-                vectorise=lambda _task: lambda nodes: nodes.idle[0] * 0.1 / 7,
+                hints=ScoreHints(vectorise=lambda _task: lambda nodes: nodes.idle[0] * 0.1 / 7),
             )
         if "capacity" in self.parts:
             yield NodeScore(
@@ -136,7 +138,9 @@ class Own:
                 weight=3,
                 reads=Reads.ACCOUNTS,
                 signature=_alike,
-                vectorise=lambda _task: lambda nodes: nodes.allocatable[1] - nodes.scoring[1],
+                hints=ScoreHints(
+                    vectorise=lambda _task: lambda nodes: nodes.allocatable[1] - nodes.scoring[1]
+                ),
             )
         if "running" in self.parts:
             yield NodeScore(score=self._running, reads=Reads.NODE, signature=_alike)
@@ -146,7 +150,9 @@ class Own:
                 normalise=lambda raw, low, high: 10 * (high - raw) / ((high - low) or 1),
                 reads=Reads.DESCRIPTION,
                 signature=_app,
-                specialise=lambda task: lambda nodes: [self._by_name(task, n) for n in nodes],
+                hints=ScoreHints(
+                    specialise=lambda task: lambda nodes: [self._by_name(task, n) for n in nodes]
+                ),
             )
         if "elsewhere" in self.parts:
             yield NodeScore(score=self._elsewhere)
@@ -156,8 +162,12 @@ class Own:
                 normalise=lambda raw, _low, high: raw / (high or 1),
                 reads=Reads.DESCRIPTION,
                 signature=_app,
-                specialise=lambda task: (
-                    (lambda nodes: [self._by_name(task, n) for n in nodes]) if _app(task) else None
+                hints=ScoreHints(
+                    specialise=lambda task: (
+                        (lambda nodes: [self._by_name(task, n) for n in nodes])
+                        if _app(task)
+                        else None
+                    )
                 ),
             )
         if "nothing" in self.parts:

@@ -13,7 +13,15 @@ import batchsched
 from batchsched import Arguments, SchedulerConfig
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.status import TaskStatus
-from batchsched.plugin import NodeScore, Plugin, Predicate, Reads, Verdict
+from batchsched.plugin import (
+    NodeScore,
+    Plugin,
+    Predicate,
+    PredicateHints,
+    Reads,
+    ScoreHints,
+    Verdict,
+)
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.conformance import ConformancePlugin
 from batchsched.plugins.drf import DrfPlugin
@@ -177,7 +185,7 @@ class SpecialCaseDiffers(Opened):
         yield NodeScore(
             score=lambda task, node: node.index,
             reads=Reads.DESCRIPTION,
-            specialise=lambda task: lambda nodes: [1.0 for _ in nodes],
+            hints=ScoreHints(specialise=lambda task: lambda nodes: [1.0 for _ in nodes]),
         )
 
 
@@ -187,7 +195,7 @@ class SpecialCaseIsNotNothing(Opened):
             score=lambda task, node: node.index,
             normalise=lambda raw, lowest, highest: raw - lowest,
             reads=Reads.DESCRIPTION,
-            specialise=lambda task: None,
+            hints=ScoreHints(specialise=lambda task: None),
         )
 
 
@@ -197,7 +205,9 @@ class ArraysDiffer(Opened):
             score=lambda task, node: node.idle[0] // 1000,
             reads=Reads.ACCOUNTS,
             signature=lambda task: None,
-            vectorise=lambda task: lambda nodes: nodes.idle[0] // 1000 * (nodes.tasks < 2),
+            hints=ScoreHints(
+                vectorise=lambda task: lambda nodes: nodes.idle[0] // 1000 * (nodes.tasks < 2)
+            ),
         )
 
 
@@ -207,7 +217,7 @@ class ArraysCheckLess(Opened):
             check=lambda task, node: NO if len(node.tasks) > 1 else None,
             reads=Reads.ACCOUNTS,
             signature=lambda task: None,
-            vectorise=lambda task: lambda nodes: nodes.tasks <= 2,
+            hints=PredicateHints(vectorise=lambda task: lambda nodes: nodes.tasks <= 2),
         )
 
 
@@ -247,7 +257,9 @@ class ShieldsFewerWhenThereIsLess(Opened):
 
 class WatchesNothing(Opened):
     def predicates(self) -> Iterable[Predicate]:
-        yield Predicate(check=self.check, reads=Reads.CLUSTER, watch=lambda task: [])
+        yield Predicate(
+            check=self.check, reads=Reads.CLUSTER, hints=PredicateHints(watch=lambda task: [])
+        )
 
     def check(self, task: TaskState, node: NodeState) -> Unfit | None:
         there = sum(len(other.tasks) for other in self.view.nodes)

@@ -18,7 +18,7 @@ from pathlib import Path
 BEGIN = """\
 from collections.abc import Sequence
 
-from batchsched.plugin import ExtensionPoints, NodeScore, Plugin, Predicate, Reads, Verdict
+from batchsched.plugin import EvictionHints, ExtensionPoints, NodeScore, Plugin, Reads, Verdict
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import JobState, NodeState, TaskState
 
@@ -52,6 +52,7 @@ RIGHT = (
     "preemptable=all_go, reclaimable=all_go",
     "node_scores=lambda: [NodeScore(score=lambda task, node: 1, reads=Reads.DESCRIPTION)]",
     "job_ready=lambda job: True, overused=lambda queue: False",
+    "preemptable=all_go, hints=lambda: EvictionHints(claimant_key=named, preemptable_alone=all_go)",
 )
 """What a plugin may return."""
 
@@ -62,6 +63,8 @@ WRONG = {
     "too few arguments": "preemptable=named",
     "scores that are none": "node_scores=lambda: [1.5]",
     "what is no function": "job_valid=True",
+    "hints that are verdicts": "hints=lambda: EvictionHints(shielded=all_go)",
+    "a misspelt hint": "hints=lambda: EvictionHints(claimantkey=named)",
 }
 """What a plugin may not return, and why."""
 

@@ -297,11 +297,12 @@ class EquivalenceClassMaker:
     ) -> None:
         if function.reads is not Reads.CLUSTER:
             return
-        if function.watch is None:
+        watch = function.hints.watch
+        if watch is None:
             kind.is_watched = False
             return
         try:
-            kind.watches.extend(function.watch(task))
+            kind.watches.extend(watch(task))
         except Exception as error:
             point = "predicates" if isinstance(function, Predicate) else "node_scores"
             raise plugin_error(name, point, error) from error
@@ -322,15 +323,15 @@ class EquivalenceClassMaker:
 
 
 def _check_for(predicate: Predicate, task: TaskState) -> NodeCheck | None:
-    if predicate.specialise is not None:
-        return predicate.specialise(task)
+    if predicate.hints.specialise is not None:
+        return predicate.hints.specialise(task)
     check = predicate.check
     return lambda node: check(task, node)
 
 
 def _values_for(score: NodeScore, task: TaskState) -> NodeValues | None:
-    if score.specialise is not None:
-        return score.specialise(task)
+    if score.hints.specialise is not None:
+        return score.hints.specialise(task)
     value = score.score
     return lambda nodes: [value(task, node) for node in nodes]
 

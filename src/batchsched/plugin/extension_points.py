@@ -10,12 +10,13 @@ Inspired by the extension points of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.plugin.claims import Claim, ClaimTerms
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict, Vote
@@ -26,32 +27,27 @@ from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 __all__ = [
     "Allocatable",
     "AllocateEvents",
-    "ClaimantKey",
     "Claims",
     "DeallocateEvents",
+    "Hints",
     "JobConditionReady",
     "JobOrder",
     "JobPipelined",
     "JobReady",
     "JobValid",
     "JobsAdmitted",
-    "MayGive",
     "NodeOrder",
     "NodeOrderOnResource",
-    "OnlyWithJob",
     "Overused",
     "Plugin",
     "Predicates",
     "Preemptable",
-    "PreemptableAlone",
     "QueueOrder",
     "QueueOrderByNeed",
     "QueueReport",
     "QueueShares",
     "Reclaimable",
-    "ReclaimableAlone",
     "Revocable",
-    "RevocableAlone",
     "SessionClose",
     "TaskOrder",
     "VerdictReasons",
@@ -254,103 +250,11 @@ class Revocable(Protocol):
 
 
 @runtime_checkable
-class PreemptableAlone(Preemptable, Protocol):
-    """Gives the verdicts of `preemptable` on many candidates, as if each stood alone."""
+class Hints(Protocol):
+    """Gives hints for speed, for plugins with verdicts."""
 
-    def preemptable_alone(
-        self, claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[Verdict]:
-        """Return what `preemptable` says of each candidate when it is the only one.
-
-        It is for speed: without it `preemptable` is called once a candidate.
-        """
-        ...
-
-
-@runtime_checkable
-class ReclaimableAlone(Reclaimable, Protocol):
-    """Gives the verdicts of `reclaimable` on many candidates, as if each stood alone."""
-
-    def reclaimable_alone(
-        self, claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[Verdict]:
-        """Return what `reclaimable` says of each candidate when it is the only one.
-
-        It is for speed: without it `reclaimable` is called once a candidate.
-        """
-        ...
-
-
-@runtime_checkable
-class RevocableAlone(Revocable, Protocol):
-    """Gives the verdicts of `revocable` on many candidates, as if each stood alone."""
-
-    def revocable_alone(
-        self, claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[Verdict]:
-        """Return what `revocable` says of each candidate when it is the only one.
-
-        It is for speed: without it `revocable` is called once a candidate.
-        """
-        ...
-
-
-@runtime_checkable
-class ClaimantKey(Protocol):
-    """Says what verdicts depend on, so that searches in vain need not be made again."""
-
-    def claimant_key(self, claimant: TaskState, /) -> Hashable:
-        """Return what `preemptable` and `reclaimable` read of a claimant.
-
-        Claimants with equal keys must get equal verdicts on equal candidates. A plugin
-        that has this promises, besides, that `preemptable` reads of the cluster only the
-        candidates and the accounts of their jobs, and `reclaimable` also the accounts
-        of their queues. It is for speed: where any plugin with verdicts lacks it, every
-        search starts from the beginning. None stands for a plugin that does not care
-        who claims.
-        """
-        ...
-
-
-@runtime_checkable
-class Shield(ClaimantKey, Protocol):
-    """Says cheaply who is protected in any case, so that searches pass them over."""
-
-    def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
-        """Return, for each candidate, whether it would be protected if it stood alone.
-
-        It is for speed. Who is shielded must be protected in any company, and remain so
-        while the accounts of its job and queue become smaller; of the claimant it may
-        depend on the `claimant_key` only.
-        """
-        ...
-
-
-@runtime_checkable
-class OnlyWithJob(ClaimantKey, Protocol):
-    """Says cheaply who cannot be evicted on their own, so that searches pass them over at first."""
-
-    def only_with_job(
-        self, claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[bool]:
-        """Return, for each candidate, whether it may go with its whole job at most.
-
-        It is for speed. Of such a candidate no verdict may be `Verdict.VICTIM`, in whatever
-        company, and that must remain so while the accounts of its job and queue become
-        smaller; of the claimant it may depend on the `claimant_key` only.
-        """
-        ...
-
-
-@runtime_checkable
-class MayGive(Protocol):
-    """Says which queues have nothing to give, so that their tasks need not be looked at."""
-
-    def may_give(self, queue: QueueState, /) -> bool:
-        """Return False if `reclaimable` would protect every task of the queue now.
-
-        It is for speed, for plugins with a `ClaimantKey`.
-        """
+    def hints(self) -> EvictionHints:
+        """Return hints; they change no answer. Called once a cycle, right after `Plugin.open`."""
         ...
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from enum import Enum
 
 from attrs import field, frozen
 
 from batchsched.model.reasons import Unfit
-from batchsched.plugin.node_arrays import NodeArrays, Numbers
+from batchsched.plugin.hints import PredicateHints, ScoreHints
 from batchsched.state.records import NodeState, TaskState
-from batchsched.state.watch import Watch
 
 __all__ = ["NodeScore", "Predicate", "Reads", "per_task"]
+
+_NO_PREDICATE_HINTS = PredicateHints()
+_NO_SCORE_HINTS = ScoreHints()
 
 
 class Reads(Enum):
@@ -48,11 +50,6 @@ class Predicate:
     """What `check` reads of the cluster."""
     signature: Callable[[TaskState], Hashable] = per_task
     """What `check` reads of the task: tasks with equal keys must get equal answers."""
-    specialise: Callable[[TaskState], Callable[[NodeState], Unfit | None] | None] | None = None
-    """For speed: return a check of nodes for this one task, or None if it accepts every node.
-
-    It must give the answers of `check`, as long as the session lasts.
-    """
     curable: bool | Callable[[Unfit], bool] = False
     """Whether a node that is refused, or is for this reason, may be accepted after evictions there.
 
@@ -60,14 +57,8 @@ class Predicate:
     searched too. A task that a node is promised to (`TaskStatus.PIPELINED`) should count for
     `check` like one that runs there: else others may come that keep it from starting.
     """
-    watch: Callable[[TaskState], Sequence[Watch]] | None = None
-    """For speed, with `Reads.CLUSTER`: return what tells of changes to the answers on nodes."""
-    vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
-    """For speed: return a check of many nodes at once for this one task, true where they pass.
-
-    It must give the answers of `check`. Only with `Reads.ACCOUNTS`; used by the engine
-    that comes with the extra ``fast``.
-    """
+    hints: PredicateHints = _NO_PREDICATE_HINTS
+    """For speed: see `PredicateHints`."""
 
 
 @frozen(kw_only=True)
@@ -84,21 +75,7 @@ class NodeScore:
     """What `score` reads of the cluster."""
     signature: Callable[[TaskState], Hashable] = per_task
     """What `score` reads of the task: tasks with equal keys must get equal scores."""
-    specialise: (
-        Callable[[TaskState], Callable[[Sequence[NodeState]], list[float]] | None] | None
-    ) = None
-    """For speed: return a function that scores many nodes for this one task at once.
-
-    It must give the answers of `score`, in order, as long as the session lasts. It may return
-    None for a task whose score, once normalised, is 0 on every node as long as the session lasts.
-    """
-    watch: Callable[[TaskState], Sequence[Watch]] | None = None
-    """For speed, with `Reads.CLUSTER`: return what tells of changes to the scores of nodes."""
-    vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
-    """For speed: return a function that scores many nodes at once for this one task.
-
-    It must give the answers of `score`. Only with `Reads.ACCOUNTS` and without `normalise`;
-    used by the engine that comes with the extra ``fast``.
-    """
+    hints: ScoreHints = _NO_SCORE_HINTS
+    """For speed: see `ScoreHints`."""
     name: str = field(default="")
     """For reports."""

@@ -7,9 +7,12 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import cast
 
-from batchsched.errors import PluginError
+from attrs import fields
 
-__all__ = ["POINTS", "points_of"]
+from batchsched.errors import PluginError
+from batchsched.plugin.hints import EvictionHints
+
+__all__ = ["HINTS", "POINTS", "points_of"]
 
 POINTS = (
     "job_order_key",
@@ -31,27 +34,25 @@ POINTS = (
     "on_allocate",
     "on_deallocate",
     "close",
-    "claimant_key",
-    "preemptable_alone",
-    "reclaimable_alone",
-    "revocable_alone",
-    "shielded",
-    "only_with_job",
-    "may_give",
     "allocatable",
     "claim",
     "queue_outcomes",
     "jobs_admitted",
+    "hints",
 )
 """The extension points, by the name of the method that a plugin's object has for each."""
+
+
+HINTS = tuple(field.name for field in fields(EvictionHints))
+"""The names of hints on verdicts."""
 
 
 def points_of(plugin: str, opened: object) -> frozenset[str]:
     """Return the extension points that the object has which a plugin opened.
 
     Raises:
-        PluginError: it has none, a method whose name is nearly that of one, or
-            `on_allocate` without `on_deallocate`.
+        PluginError: it has none, a method whose name is nearly that of one, `on_allocate`
+            without `on_deallocate`, or methods named like hints that nothing refers to.
 
     """
     kind = opened.__class__
@@ -71,6 +72,11 @@ def points_of(plugin: str, opened: object) -> frozenset[str]:
             "counted at a placement must be taken off when the placement is undone"
         )
         raise PluginError(plugin, "open", problem)
+    if "hints" not in points:
+        lost = next((name for name in HINTS if hasattr(kind, name)), None)
+        if lost is not None:
+            problem = f"{lost!r} is no extension point but a hint; return it from hints()"
+            raise PluginError(plugin, "open", problem)
     return points
 
 

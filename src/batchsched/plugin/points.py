@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import frozen
 
 from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
 from batchsched.plugin.claims import Claim, ClaimTerms
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.live_queue import SortKey
@@ -88,17 +89,5 @@ class ExtensionPoints:
     """Say how queues stand at the end; see `batchsched.plugin.QueueReport`."""
     jobs_admitted: Callable[[], None] | None = None
     """Be told that jobs have been admitted; see `batchsched.plugin.JobsAdmitted`."""
-    claimant_key: Callable[[TaskState], Hashable] | None = None
-    """For speed: what verdicts read of a claimant; see `batchsched.plugin.ClaimantKey`."""
-    shielded: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None = None
-    """For speed: who is protected in any company; see `batchsched.plugin.Shield`."""
-    only_with_job: Callable[[TaskState, Sequence[TaskState]], Sequence[bool]] | None = None
-    """For speed: who cannot be evicted alone; see `batchsched.plugin.OnlyWithJob`."""
-    preemptable_alone: _Verdicts | None = None
-    """For speed: many candidates as if alone; see `batchsched.plugin.PreemptableAlone`."""
-    reclaimable_alone: _Verdicts | None = None
-    """For speed: many candidates as if alone; see `batchsched.plugin.ReclaimableAlone`."""
-    revocable_alone: _Verdicts | None = None
-    """For speed: many candidates as if alone; see `batchsched.plugin.RevocableAlone`."""
-    may_give: Callable[[QueueState], bool] | None = None
-    """For speed: whether a queue may give anything; see `batchsched.plugin.MayGive`."""
+    hints: Callable[[], EvictionHints] | None = None
+    """For speed: give hints on verdicts; see `batchsched.plugin.EvictionHints`."""

@@ -8,6 +8,7 @@ from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import TaskState
@@ -36,6 +37,15 @@ class _Conformance:
     def resume(self, _changes: Changes, /) -> bool:
         return True  # it keeps nothing
 
+    def hints(self) -> EvictionHints:
+        return EvictionHints(
+            claimant_key=self.claimant_key,
+            shielded=self.shielded,
+            preemptable_alone=self.preemptable,
+            reclaimable_alone=self.reclaimable,
+            revocable_alone=self.revocable,
+        )
+
     def claimant_key(self, _claimant: TaskState, /) -> None:
         return None
 
@@ -52,9 +62,6 @@ class _Conformance:
 
     reclaimable = preemptable
     revocable = preemptable
-    preemptable_alone = preemptable
-    reclaimable_alone = preemptable
-    revocable_alone = preemptable
 
     def verdict_reasons(
         self, _claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /

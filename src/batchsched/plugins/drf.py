@@ -12,6 +12,7 @@ from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
@@ -74,6 +75,12 @@ class _Drf:
         if task.job is not None:
             uid = task.job.uid
             self._allocated[uid] = minus(self._allocated[uid], task.resreq)
+
+    def hints(self) -> EvictionHints:
+        return EvictionHints(
+            claimant_key=self.claimant_key,
+            preemptable_alone=self.preemptable_alone,
+        )
 
     def claimant_key(self, claimant: TaskState, /) -> float:
         assert claimant.job is not None

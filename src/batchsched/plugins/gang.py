@@ -14,6 +14,7 @@ from batchsched.model.reasons import ConditionReason, JobCondition
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.groups import Counting, JobGroups
@@ -92,6 +93,15 @@ class _Gang:
         if job.groups is not None:
             return job.groups.is_satisfied(Counting.RESERVED)
         return job.conditionally_ready_count >= job.min_available
+
+    def hints(self) -> EvictionHints:
+        return EvictionHints(
+            claimant_key=self.claimant_key,
+            shielded=self.shielded,
+            only_with_job=self.only_with_job,
+            preemptable_alone=self.preemptable_alone,
+            reclaimable_alone=self.reclaimable_alone,
+        )
 
     def claimant_key(self, claimant: TaskState, /) -> int | None:
         return _job(claimant).info.priority if self._evicts_whole_jobs else None

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import ScoreHints
 from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.plugin.node_functions import NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
@@ -77,11 +78,13 @@ class _NodeOrder:
                 score=partial(_requested_score, weights),
                 reads=Reads.ACCOUNTS,
                 signature=_scoring_request,
-                specialise=partial(_requested_scores, weights),
-                vectorise=(
-                    partial(_requested_arrays, weights)
-                    if max(map(abs, of_requests)) < LARGEST_WEIGHT_IN_ARRAYS
-                    else None
+                hints=ScoreHints(
+                    specialise=partial(_requested_scores, weights),
+                    vectorise=(
+                        partial(_requested_arrays, weights)
+                        if max(map(abs, of_requests)) < LARGEST_WEIGHT_IN_ARRAYS
+                        else None
+                    ),
                 ),
             )
         if self._has_preferences:
@@ -92,7 +95,7 @@ class _NodeOrder:
                 weight=weights.node_affinity,
                 reads=Reads.DESCRIPTION,
                 signature=_preferences,
-                specialise=_affinity_of_task,
+                hints=ScoreHints(specialise=_affinity_of_task),
             )
         if weights.pod_affinity and self._view.pod_affinity.is_active:
             index = self._view.pod_affinity
@@ -103,8 +106,9 @@ class _NodeOrder:
                 weight=weights.pod_affinity,
                 reads=Reads.CLUSTER,
                 signature=index.signature,
-                specialise=partial(_attraction, index),
-                watch=index.watch_attractions,
+                hints=ScoreHints(
+                    specialise=partial(_attraction, index), watch=index.watch_attractions
+                ),
             )
 
     def node_order_on_resource(self, task: TaskState, node: NodeState, /) -> float:

@@ -14,6 +14,7 @@ from batchsched.model.constraints.taints import untolerated
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import PredicateHints
 from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity_index import PodAffinityIndex
@@ -92,22 +93,28 @@ class _Predicates:
                 reads=Reads.ACCOUNTS,
                 signature=_nothing,
                 curable=True,
-                specialise=lambda _task: _below_task_limit,
-                vectorise=lambda _task: lambda nodes: nodes.tasks < nodes.max_tasks,
+                hints=PredicateHints(
+                    specialise=lambda _task: _below_task_limit,
+                    vectorise=lambda _task: lambda nodes: nodes.tasks < nodes.max_tasks,
+                ),
             )
         yield Predicate(check=_conditions, reads=Reads.DESCRIPTION, signature=_nothing)
         yield Predicate(
             check=_selector,
             reads=Reads.DESCRIPTION,
             signature=_selection,
-            specialise=lambda task: partial(_selector, task) if _selects(task) else None,
+            hints=PredicateHints(
+                specialise=lambda task: partial(_selector, task) if _selects(task) else None
+            ),
         )
         yield Predicate(
             check=_ports,
             reads=Reads.NODE,
             signature=_host_ports,
             curable=True,
-            specialise=lambda task: partial(_ports, task) if task.info.host_ports else None,
+            hints=PredicateHints(
+                specialise=lambda task: partial(_ports, task) if task.info.host_ports else None
+            ),
         )
         if self._has_taints:
             yield Predicate(check=_taints, reads=Reads.DESCRIPTION, signature=_tolerations)
@@ -145,8 +152,7 @@ def _inter_pod_affinity(index: PodAffinityIndex) -> Predicate:
         signature=index.signature,
         # Evicting brings no task near that others want to be near to.
         curable=lambda unfit: unfit.reason is not UnfitReason.POD_AFFINITY,
-        specialise=check_for,
-        watch=index.watch_refusals,
+        hints=PredicateHints(specialise=check_for, watch=index.watch_refusals),
     )
 
 

@@ -8,6 +8,7 @@ from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
@@ -39,6 +40,13 @@ class _Priority:
     def job_order_key(self, job: JobState, /) -> int:
         return -job.info.priority
 
+    def hints(self) -> EvictionHints:
+        return EvictionHints(
+            claimant_key=self.claimant_key,
+            shielded=self.shielded,
+            preemptable_alone=self.preemptable,
+        )
+
     def claimant_key(self, claimant: TaskState, /) -> tuple[int, int]:
         assert claimant.job is not None
         return claimant.job.info.priority, claimant.info.priority
@@ -50,8 +58,6 @@ class _Priority:
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         return [_verdict(claimant, candidate) for candidate in candidates]
-
-    preemptable_alone = preemptable
 
     def verdict_reasons(
         self, _claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict, /

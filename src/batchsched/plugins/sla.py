@@ -8,6 +8,7 @@ from attrs import frozen
 
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
@@ -63,12 +64,15 @@ class _BySlack:
 
 
 class _Claims(_BySlack):
+    def hints(self) -> EvictionHints:
+        return EvictionHints(
+            preemptable_alone=self.preemptable,
+        )
+
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
         return [self._verdict(claimant, candidate) for candidate in candidates]
-
-    preemptable_alone = preemptable
 
     def _verdict(self, claimant: TaskState, candidate: TaskState) -> Verdict:
         mine, other = claimant.job, candidate.job

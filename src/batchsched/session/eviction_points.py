@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar
 
 from batchsched.errors import PluginError, plugin_error
-from batchsched.plugin.extension_points import ClaimantKey, Shield
 from batchsched.plugin.verdicts import Verdict
 from batchsched.session.aggregation import Named
 from batchsched.session.opened_plugins import OpenedPlugins
@@ -19,6 +18,7 @@ __all__ = ["EvictionPoints"]
 AskedT = ParamSpec("AskedT")
 AnswerT = TypeVar("AnswerT")
 _Functions = list[Named[Callable[AskedT, AnswerT]]]
+_OfEach = list[Named[Callable[[TaskState, Sequence[TaskState]], Sequence[bool]]]]
 
 _POINTS = ("preemptable", "reclaimable")
 _VERDICT_TEXTS = {
@@ -46,45 +46,59 @@ class EvictionPoints:
         self._reclaimable = self._judges("reclaimable")
         self._revocable = self._judges("revocable") if opened.having("revocable") else None
         self._words = dict(opened.on("verdict_reasons"))
-        self._may_give: _Functions[[QueueState], bool] = opened.on("may_give", "reclaimable")
+        self._may_give: _Functions[[QueueState], bool] = [
+            (each.name, each.hints.may_give)
+            for each in opened.having("reclaimable")
+            if each.hints.may_give is not None
+        ]
         self._claimant_keys = {point: self._claimant_keys_on(point) for point in _POINTS}
         self._shields = {point: self._shields_on(point) for point in _POINTS}
         self._shield_keys = {point: self._shield_keys_on(point) for point in _POINTS}
-        self._only_with_job = {
-            point: opened.on("only_with_job", "claimant_key", point) for point in _POINTS
-        }
+        self._only_with_job = {point: self._only_with_job_on(point) for point in _POINTS}
 
     def _judges(self, point: str) -> Judges:
-        alone = f"{point}_alone"
+        hint = f"{point}_alone"
         tiers: dict[int, list[Judge]] = {}
         for opened in self._opened.having(point):
             judge = Judge(
                 opened.name,
                 getattr(opened.object, point),
-                getattr(opened.object, alone) if alone in opened.points else None,
+                getattr(opened.hints, hint),
             )
             tiers.setdefault(opened.tier, []).append(judge)
         return Judges(point, [tiers[tier] for tier in sorted(tiers)], self._unit_of)
 
     def _claimant_keys_on(self, point: str) -> _Functions[[TaskState], Hashable] | None:
         """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
-        judges = self._opened.having(point)
-        if not all("claimant_key" in opened.points for opened in judges):
-            return None
-        return [(opened.name, cast("ClaimantKey", opened.object).claimant_key) for opened in judges]
+        keys: _Functions[[TaskState], Hashable] = []
+        for opened in self._opened.having(point):
+            if opened.hints.claimant_key is None:
+                return None
+            keys.append((opened.name, opened.hints.claimant_key))
+        return keys
 
-    def _shields_on(self, point: str) -> list[Named[Shield]]:
-        """Return the plugins with verdicts that know who is protected in any case."""
+    def _shields_on(self, point: str) -> _OfEach:
+        """Return what says who is protected in any case."""
         return [
-            (opened.name, cast("Shield", opened.object))
-            for opened in self._opened.having(point, "claimant_key", "shielded")
+            (opened.name, opened.hints.shielded)
+            for opened in self._opened.having(point)
+            if opened.hints.shielded is not None and opened.hints.claimant_key is not None
+        ]
+
+    def _only_with_job_on(self, point: str) -> _OfEach:
+        """Return what says who cannot be evicted alone."""
+        return [
+            (opened.name, opened.hints.only_with_job)
+            for opened in self._opened.having(point)
+            if opened.hints.only_with_job is not None and opened.hints.claimant_key is not None
         ]
 
     def _shield_keys_on(self, point: str) -> _Functions[[TaskState], Hashable]:
         return [
-            (opened.name, cast("ClaimantKey", opened.object).claimant_key)
-            for opened in self._opened.having(point, "claimant_key")
-            if ("shielded" in opened.points or "only_with_job" in opened.points)
+            (opened.name, hints.claimant_key)
+            for opened, hints in [(each, each.hints) for each in self._opened.having(point)]
+            if hints.claimant_key is not None
+            and (hints.shielded is not None or hints.only_with_job is not None)
         ]
 
     def preemptable(
@@ -183,7 +197,7 @@ class EvictionPoints:
         name = ""
         try:
             for name, shield in self._shields[point]:
-                shielded = shield.shielded(claimant, left)
+                shielded = shield(claimant, left)
                 if len(shielded) != len(left):
                     problem = f"{len(shielded)} answers on {len(left)} candidates"
                     raise PluginError(name, "shielded", problem)

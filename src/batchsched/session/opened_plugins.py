@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
+from batchsched.model.validation.values import shown
 from batchsched.plugin.changes import Changes
-from batchsched.plugin.extension_points import Plugin
+from batchsched.plugin.extension_points import Hints, Plugin
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.point_names import points_of
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.aggregation import Named, by_tier
 
 __all__ = ["ConfiguredPlugin", "OpenedPlugin", "OpenedPlugins"]
+
+_NO_HINTS = EvictionHints()
 
 
 @frozen
@@ -37,6 +41,8 @@ class OpenedPlugin:
     object: object
     points: frozenset[str]
     """The extension points that it has and that are on, by method name."""
+    hints: EvictionHints
+    """What it says for speed."""
 
 
 def _open(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin:
@@ -47,7 +53,18 @@ def _open(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin:
     except Exception as error:
         raise plugin_error(configured.name, "open", error) from error
     enabled = points_of(configured.name, opened) - configured.disabled
-    return OpenedPlugin(configured.name, configured.tier, opened, enabled)
+    hints = _hints_of(configured.name, opened) if "hints" in enabled else _NO_HINTS
+    return OpenedPlugin(configured.name, configured.tier, opened, enabled, hints)
+
+
+def _hints_of(name: str, opened: object) -> EvictionHints:
+    try:
+        hints = cast("Hints", opened).hints()
+    except Exception as error:
+        raise plugin_error(name, "hints", error) from error
+    if not isinstance(cast("object", hints), EvictionHints):
+        raise PluginError(name, "hints", f"expected EvictionHints, got {shown(hints)}")
+    return hints
 
 
 class OpenedPlugins:

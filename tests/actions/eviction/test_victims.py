@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.books import Saying, dump, opened
 from tests.support.clusters import cluster, job, node
+from tests.support.hints import WithHints
 
 from batchsched import JobInfo, Snapshot, TaskStatus
 from batchsched.actions.eviction import victims as make_room_module
@@ -802,7 +803,7 @@ def test_a_job_finds_others_beside_its_own_tasks() -> None:
     assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) == ["a-2"]
 
 
-class NotOwn:
+class NotOwn(WithHints):
     """Protects tasks of the claimant's own job, and knows that."""
 
     def claimant_key(self, _claimant: TaskState) -> None:
@@ -825,7 +826,7 @@ def test_what_a_job_cannot_take_from_itself_others_can_take_from_it() -> None:
     assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-1"]
 
 
-class OnlyAlone:
+class OnlyAlone(WithHints):
     """Lets a task go if it is the only candidate."""
 
     def claimant_key(self, _claimant: TaskState) -> None:
@@ -871,7 +872,7 @@ def test_jobs_that_run_in_part_do_not_ask_for_everything_each_on_its_own(minimum
     """What can be given on a node is asked for once by all jobs, but for their own nodes."""
     asked: list[int] = []
 
-    class Counting:
+    class Counting(WithHints):
         def claimant_key(self, _claimant: TaskState) -> None:
             return None
 

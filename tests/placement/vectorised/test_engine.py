@@ -33,7 +33,7 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.vectorised import score_array as scores_module
 from batchsched.placement.vectorised.node_matrix import NodeMatrix
-from batchsched.plugin import NodeScore, Predicate, Reads
+from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session.opened_plugins import ConfiguredPlugin
@@ -97,8 +97,8 @@ def test_scores_on_arrays_are_exact_up_to_the_largest_amounts(
     table = NodeMatrix(session.nodes, session.ledger.log.nodes, session.ledger.dimensions)
     for _, score in session.plugin_set.node_scores:
         task = session.task("j-1")
-        assert score.vectorise is not None
-        on_arrays: object = score.vectorise(task)(table.all())  # type: ignore[arg-type]
+        assert score.hints.vectorise is not None
+        on_arrays: object = score.hints.vectorise(task)(table.all())  # type: ignore[arg-type]
         assert isinstance(on_arrays, np.ndarray)
         assert on_arrays.tolist() == [score.score(task, one)]
 
@@ -148,7 +148,9 @@ class _Largest:
             score=lambda _task, there: (1 << 60) + there.index,
             reads=Reads.ACCOUNTS,
             signature=lambda _task: None,
-            vectorise=lambda _task: lambda nodes: nodes.tasks * 0 + float(1 << 60),
+            hints=ScoreHints(
+                vectorise=lambda _task: lambda nodes: nodes.tasks * 0 + float(1 << 60)
+            ),
         )
 
 
@@ -172,7 +174,9 @@ class _Heavy:
                 weight=weight,
                 reads=Reads.ACCOUNTS,
                 signature=lambda _task: None,
-                vectorise=lambda _task: lambda nodes: (nodes.idle[0] // 1000).astype(int),
+                hints=ScoreHints(
+                    vectorise=lambda _task: lambda nodes: (nodes.idle[0] // 1000).astype(int)
+                ),
             )
 
 
@@ -232,7 +236,7 @@ class _Wrong:
             score=lambda _task, _node: 0,
             reads=Reads.ACCOUNTS,
             signature=lambda _task: None,
-            vectorise=lambda _task: answer,
+            hints=ScoreHints(vectorise=lambda _task: answer),
         )
 
 
@@ -268,7 +272,7 @@ class _Fails:
             check=lambda _task, _node: None,
             reads=Reads.ACCOUNTS,
             signature=lambda _task: None,
-            vectorise=lambda task: 1 / 0,  # type: ignore[arg-type, return-value]
+            hints=PredicateHints(vectorise=lambda task: 1 / 0),  # type: ignore[arg-type, return-value]
         )
 
 

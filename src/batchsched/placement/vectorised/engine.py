@@ -90,18 +90,18 @@ class VectorisedPlacement(IndexedPlacement):
             return None
         checks: list[tuple[str, ArrayFunction]] = []
         for name, predicate in kind.live_predicates:
-            if predicate.vectorise is None:
+            if predicate.hints.vectorise is None:
                 return None
             try:
-                checks.append((name, predicate.vectorise(task)))
+                checks.append((name, predicate.hints.vectorise(task)))
             except Exception as error:
                 raise plugin_error(name, "predicates", error) from error
         scores: list[tuple[str, int, ArrayFunction]] = []
         for name, score in kind.plain_scores:
-            if score.vectorise is None or abs(score.weight) >= LARGEST_WEIGHT_IN_ARRAYS:
+            if score.hints.vectorise is None or abs(score.weight) >= LARGEST_WEIGHT_IN_ARRAYS:
                 return None
             try:
-                scores.append((name, score.weight, score.vectorise(task)))
+                scores.append((name, score.weight, score.hints.vectorise(task)))
             except Exception as error:
                 raise plugin_error(name, "node_scores", error) from error
         return EquivalenceClassOnArrays(kind, checks, scores)

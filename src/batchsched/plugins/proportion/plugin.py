@@ -15,6 +15,7 @@ from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.plugins.proportion.coverage import Coverage
@@ -204,6 +205,14 @@ class _Proportion:
         return self._accounts[task.job.queue.name]
 
     # Reclaiming: within one's own share, from what is beyond the share of others.
+
+    def hints(self) -> EvictionHints:
+        return EvictionHints(
+            claimant_key=self.claimant_key,
+            shielded=self.shielded,
+            may_give=self.may_give,
+            reclaimable_alone=self.reclaimable_alone,
+        )
 
     def claimant_key(self, claimant: TaskState, /) -> tuple[_Claim, int]:
         # Who is covered is shielded, until somebody turns out not to be any more.

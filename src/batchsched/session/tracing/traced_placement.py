@@ -123,7 +123,8 @@ class TracedPlacement:
 def _is_normalised(score: NodeScore, task: TaskState) -> bool:
     if score.normalise is None:
         return False
-    return score.specialise is None or score.specialise(task) is not None
+    specialise = score.hints.specialise
+    return specialise is None or specialise(task) is not None
 
 
 def _fits(task: TaskState, node: NodeState, fit: str) -> bool:

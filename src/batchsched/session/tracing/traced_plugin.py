@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from functools import partial
+from typing import cast, overload
 
+from attrs import evolve
+
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.point_names import points_of
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
@@ -15,8 +19,8 @@ from batchsched.state.records import TaskState
 
 __all__ = ["TracedPlugin"]
 
-_ALONE = "_alone"
-_JUDGES = ("preemptable", "reclaimable", "preemptable_alone", "reclaimable_alone")
+_JUDGES = ("preemptable", "reclaimable")
+_Verdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 
 
 class TracedPlugin:
@@ -47,9 +51,29 @@ class _Judge:
 
     def __getattr__(self, point: str) -> object:
         function: object = getattr(self._opened, point)
-        if function is None or point not in _JUDGES:
+        if function is None or point not in (*_JUDGES, "hints"):
             return function
-        judge = cast("Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]", function)
+        if point == "hints":
+            return partial(self._hints, cast("Callable[[], EvictionHints]", function))
+        return self._told(point, cast("_Verdicts", function), alone=False)
+
+    def _hints(self, given: Callable[[], EvictionHints]) -> EvictionHints:
+        hints = given()
+        return evolve(
+            hints,
+            preemptable_alone=self._told("preemptable", hints.preemptable_alone, alone=True),
+            reclaimable_alone=self._told("reclaimable", hints.reclaimable_alone, alone=True),
+        )
+
+    @overload
+    def _told(self, point: str, judge: _Verdicts, *, alone: bool) -> _Verdicts: ...
+
+    @overload
+    def _told(self, point: str, judge: None, *, alone: bool) -> None: ...
+
+    def _told(self, point: str, judge: _Verdicts | None, *, alone: bool) -> _Verdicts | None:
+        if judge is None:
+            return None
 
         def told(claimant: TaskState, candidates: Sequence[TaskState]) -> Sequence[Verdict]:
             verdicts = tuple(judge(claimant, candidates))
@@ -62,8 +86,8 @@ class _Judge:
                 VerdictsGiven(
                     action=teller.action,
                     plugin=self._name,
-                    point=point.removesuffix(_ALONE),
-                    alone=point.endswith(_ALONE),
+                    point=point,
+                    alone=alone,
                     claimant=claimant.uid,
                     verdicts=by_task,
                 )

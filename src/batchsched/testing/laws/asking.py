@@ -11,13 +11,11 @@ from attrs import frozen
 
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.extension_points import (
-    ClaimantKey,
     JobConditionReady,
     JobOrder,
     JobPipelined,
     JobReady,
     JobValid,
-    MayGive,
     NodeOrderOnResource,
     Overused,
     Preemptable,
@@ -142,8 +140,8 @@ def _of_queues(trial: Trial) -> Iterator[_Asked]:
     truths: list[tuple[str, Callable[[QueueState], bool]]] = []
     if isinstance(opened, Overused):
         truths.append(("overused", opened.overused))
-    if isinstance(opened, MayGive):
-        truths.append(("may_give", opened.may_give))
+    if trial.hints.may_give is not None:
+        truths.append(("may_give", trial.hints.may_give))
     for queue in trial.session.queues.values():
         about = f"queue {queue.name!r}"
         if order is not None:
@@ -285,12 +283,13 @@ def _of_victims(trial: Trial) -> Iterator[_Asked]:
                     partial(_verdicts_of, trial, point, claimant, tuple(candidates)),
                     partial(are_verdicts, candidates=len(candidates)),
                 )
-    if isinstance(trial.opened, ClaimantKey):
+    claimant_key = trial.hints.claimant_key
+    if claimant_key is not None:
         for claimant in trial.pending:
             question = Question("claimant_key", f"task {claimant.uid!r}", task=claimant.uid)
             yield (
                 question,
-                partial(trial.opened.claimant_key, claimant),
+                partial(claimant_key, claimant),
                 is_hashable,
             )
 

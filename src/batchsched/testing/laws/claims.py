@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from batchsched.plugin.extension_points import ClaimantKey, MayGive
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import QueueState, TaskState
 from batchsched.testing.laws.asking import (
@@ -23,8 +22,8 @@ _POINTS: tuple[Point, ...] = ("preemptable", "reclaimable")
 
 def check_claimant_keys(trial: Trial) -> None:
     """Claimants with equal `claimant_key` get equal verdicts on equal candidates."""
-    opened = trial.opened
-    if not isinstance(opened, ClaimantKey):
+    claimant_key = trial.hints.claimant_key
+    if claimant_key is None:
         return
     pending = trial.pending
     for point in _POINTS:
@@ -35,7 +34,7 @@ def check_claimant_keys(trial: Trial) -> None:
                     if (
                         other.uid <= one.uid
                         or candidates_for(trial, point, other, node) != candidates
-                        or opened.claimant_key(one) != opened.claimant_key(other)
+                        or claimant_key(one) != claimant_key(other)
                     ):
                         continue
                     answers = [
@@ -58,7 +57,7 @@ def check_scope_of_verdicts(
 
     Whatever changed of the job that moved, or of its queue, is one of their accounts.
     """
-    if not isinstance(trial.opened, ClaimantKey):
+    if trial.hints.claimant_key is None:
         return
     for question, answer in before.items():
         if question.point not in _POINTS or after.get(question, answer) == answer:
@@ -82,11 +81,11 @@ def check_scope_of_verdicts(
 
 def check_may_give(trial: Trial) -> None:
     """Every task of a queue that has nothing to give is protected, alone and in company."""
-    opened = trial.opened
-    if not isinstance(opened, MayGive):
+    may_give = trial.hints.may_give
+    if may_give is None:
         return
     for queue in trial.session.queues.values():
-        if opened.may_give(queue):
+        if may_give(queue):
             continue
         for claimant in trial.pending:
             if owner(claimant).queue is not queue:

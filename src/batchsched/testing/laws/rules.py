@@ -140,11 +140,10 @@ def _watched(trial: Trial) -> Iterable[tuple[Kind, int, Predicate | NodeScore]]:
 def _positions(trial: Trial) -> _Positions:
     found: _Positions = {}
     for kind, number, function in _watched(trial):
-        if function.watch is not None and function.reads is Reads.CLUSTER:
+        find = function.hints.watch
+        if find is not None and function.reads is Reads.CLUSTER:
             for task in trial.pending:
-                found[kind, number, task.uid] = [
-                    watch.changed_since(0)[0] for watch in function.watch(task)
-                ]
+                found[kind, number, task.uid] = [watch.changed_since(0)[0] for watch in find(task)]
     return found
 
 
@@ -155,7 +154,7 @@ def _check_watches(
     functions = {(kind, number): function for kind, number, function in _watched(trial)}
     names = [each.name for each in trial.session.nodes]
     for (kind, number, uid), since in positions.items():
-        watch = functions[kind, number].watch
+        watch = functions[kind, number].hints.watch
         task = trial.session.task(uid)
         if watch is None or task not in trial.pending:
             continue
@@ -272,9 +271,9 @@ def check_special_cases(trial: Trial) -> None:
     law = "what specialise makes answers like the plain function"
     for task in trial.pending:
         for predicate in trial.predicates:
-            if predicate.specialise is None:
+            if predicate.hints.specialise is None:
                 continue
-            special = predicate.specialise(task)
+            special = predicate.hints.specialise(task)
             for node in nodes:
                 plain = predicate.check(task, node)
                 fast = None if special is None else special(node)
@@ -285,9 +284,9 @@ def check_special_cases(trial: Trial) -> None:
                     )
                     trial.fail("predicates", law, seen)
         for score in trial.scores:
-            if score.specialise is None:
+            if score.hints.specialise is None:
                 continue
-            values = score.specialise(task)
+            values = score.hints.specialise(task)
             expected = [score.score(task, node) for node in nodes]
             if values is None and score.normalise is not None:
                 extremes = min(expected, default=0), max(expected, default=0)

@@ -6,7 +6,8 @@ from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Protocol, cast
 
 from batchsched.model.status import TaskStatus
-from batchsched.plugin.extension_points import Preemptable, Reclaimable, Shield
+from batchsched.plugin.extension_points import Preemptable, Reclaimable
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import NodeState, TaskState
 from batchsched.testing.laws.answers import is_truth
@@ -24,8 +25,8 @@ def check_shields(trial: Trial) -> None:
 
     As long as the claimant's key stays the same: nobody remembers more than that.
     """
-    opened = trial.opened
-    if not isinstance(opened, Shield):
+    opened, hints = trial.opened, trial.hints
+    if hints.shielded is None or hints.claimant_key is None:
         return
     points: list[Point] = []
     if isinstance(opened, Preemptable):
@@ -35,30 +36,31 @@ def check_shields(trial: Trial) -> None:
     for point in points:
         for claimant in trial.pending:
             for node in trial.session.nodes:
-                _check_shields_on(trial, opened, point, claimant, node)
+                _check_shields_on(trial, hints, point, claimant, node)
 
 
 def _check_shields_on(
-    trial: Trial, opened: Shield, point: Point, claimant: TaskState, node: NodeState
+    trial: Trial, hints: EvictionHints, point: Point, claimant: TaskState, node: NodeState
 ) -> None:
     candidates = candidates_for(trial, point, claimant, node)
     if not candidates:
         return
-    shielded = _shielded(trial, opened, claimant, candidates)
+    assert hints.claimant_key is not None
+    shielded = _shielded(trial, hints, claimant, candidates)
     protected = [candidate for candidate, is_so in zip(candidates, shielded, strict=True) if is_so]
     _expect_protected(trial, point, claimant, candidates, protected, "in company")
     for candidate in protected:
         _expect_protected(trial, point, claimant, [candidate], [candidate], "alone")
     if not protected:
         return
-    key = opened.claimant_key(claimant)
+    key = hints.claimant_key(claimant)
     others = [t for t in trial.session.ledger.tasks.values() if _can_go(t) and t not in protected]
     for other in others:
         with trial.session.statement() as statement:
             statement.evict(other, claimant=claimant)
-            if opened.claimant_key(claimant) != key:
+            if hints.claimant_key(claimant) != key:
                 continue  # as it is now, it is another claimant to the searches
-            still = _shielded(trial, opened, claimant, protected)
+            still = _shielded(trial, hints, claimant, protected)
             if not all(still):
                 law = "who is shielded remains so while accounts become smaller"
                 seen = (
@@ -70,9 +72,10 @@ def _check_shields_on(
 
 
 def _shielded(
-    trial: Trial, opened: Shield, claimant: TaskState, candidates: Sequence[TaskState]
+    trial: Trial, hints: EvictionHints, claimant: TaskState, candidates: Sequence[TaskState]
 ) -> list[bool]:
-    answer = cast("object", opened.shielded(claimant, candidates))
+    assert hints.shielded is not None
+    answer = cast("object", hints.shielded(claimant, candidates))
     # Not what has no length: it is asked for that.
     shielded = list(cast("Sequence[object]", answer)) if isinstance(answer, Sized) else []
     if len(shielded) != len(candidates) or any(map(is_truth, shielded)):
@@ -120,16 +123,16 @@ def check_arrays(trial: Trial) -> None:
     law = "what vectorise makes answers like the plain function"
     for task in trial.pending:
         for predicate in trial.predicates:
-            if predicate.vectorise is not None:
+            if predicate.hints.vectorise is not None:
                 passes = [predicate.check(task, node) is None for node in session.nodes]
-                got = _listed(predicate.vectorise(task)(view))
+                got = _listed(predicate.hints.vectorise(task)(view))
                 if [bool(one) for one in got] != passes:
                     seen = f"for task {task.uid!r} it says {got!r}, and the check {passes!r}"
                     trial.fail("predicates", law, seen)
         for score in trial.scores:
-            if score.vectorise is not None:
+            if score.hints.vectorise is not None:
                 scores = [score.score(task, node) for node in session.nodes]
-                got = _listed(score.vectorise(task)(view))
+                got = _listed(score.hints.vectorise(task)(view))
                 if got != scores:
                     seen = f"for task {task.uid!r} it says {got!r}, and the score {scores!r}"
                     trial.fail("node_scores", law, seen)

@@ -15,6 +15,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments, ArgumentValue
 from batchsched.plugin.extension_points import Plugin
+from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
@@ -190,6 +191,12 @@ class Trial:
         """The plugin's scores."""
         name = self.subject.name
         return [each for owner, each in self.session.plugin_set.node_scores if owner == name]
+
+    @property
+    def hints(self) -> EvictionHints:
+        """The plugin's hints on verdicts."""
+        name = self.subject.name
+        return next(each.hints for each in self.session.plugin_set.opened.all if each.name == name)
 
     @property
     def tasks(self) -> list[TaskState]:
