@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from attrs import frozen
 
@@ -78,6 +78,7 @@ class AllocateAction:
                 left[job.uid] = deque(tasks_to_place(session, job))
             return left[job.uid]
 
+        ranks_by_need = session.plugin_set.orders_by_need
         queues = session.queue_turns(jobs, tasks_of)
         while queues:
             queue = queues.pop()
@@ -89,6 +90,13 @@ class AllocateAction:
                 if not waiting:
                     break
                 job = waiting.pop()
+                if self._fails_again(session, job):
+                    left.pop(job.uid, None)
+                    if ranks_by_need and queues:
+                        queues.push(queue)
+                        break
+                    # Nothing has changed, so it is still this queue's turn.
+                    continue
                 tasks = left.pop(job.uid, None)
                 if tasks is None:
                     tasks = deque(tasks_to_place(session, job))
@@ -98,6 +106,32 @@ class AllocateAction:
                 if queues:
                     queues.push(queue)
                     break
+
+    def _fails_again(self, session: Session, job: JobState) -> bool:
+        """Return whether a turn that came to nothing would do so again; if so, record that."""
+        if session.failed_turns is None or not self._remembers(session):
+            return False
+        turn = session.failed_turns.find(job, session.placement)
+        if turn is None:
+            return False
+        if not session.may_take(job, turn.tasks):
+            return True
+        for task in turn.failed:
+            if session.may_take_task(task):
+                session.record_failure(task)
+        if turn.undone:
+            session.reports.record_rollback(turn.undone)
+        return True
+
+    def _remembers(self, session: Session) -> bool:
+        """Return whether nothing but jobs and nodes decides what comes of a turn."""
+        return (
+            self.discard_unready
+            and not self.evict_backfill
+            and self.starvation_threshold is None
+            and not self.retry_largest_first
+            and session.plans.guard is None
+        )
 
     def _take_turn(self, session: Session, job: JobState, tasks: deque[TaskState]) -> bool:
         """Give a job its turn; return whether it is to come back."""
@@ -137,12 +171,42 @@ class AllocateAction:
 
     def _try(self, session: Session, job: JobState, tasks: deque[TaskState]) -> tuple[bool, bool]:
         """Place a job's tasks; return whether that is kept, and whether the job is to come back."""
+        remembers = session.failed_turns is not None and self._remembers(session)
+        to_place = list(tasks) if remembers else []
         with session.statement() as statement:
             comes_back = self._place(session, statement, job, tasks)
-            if _keeps_turn(session, job):
+            placed = statement.placed() if remembers else []
+            slots = {task.node.slot for task in placed if task.node is not None}
+            is_kept = _keeps_turn(session, job)
+            if is_kept:
                 statement.commit()
-                return True, comes_back
-        return False, False
+        if remembers and not (is_kept and placed):
+            tried = to_place[: len(to_place) - len(tasks)]
+            self._remember(session, job, to_place, tried, placed, slots)
+        return is_kept, is_kept and comes_back
+
+    @staticmethod
+    def _remember(
+        session: Session,
+        job: JobState,
+        to_place: Sequence[TaskState],
+        tried: Sequence[TaskState],
+        placed: Sequence[TaskState],
+        slots: Collection[int],
+    ) -> None:
+        """Remember that a turn has come to nothing, if that follows from the nodes alone."""
+        assert session.failed_turns is not None
+        failed = [task for task in tried if task not in set(placed)]
+        is_limited = session.plugin_set.limits_queues
+        if (
+            # Some were tried in an earlier turn of this cycle.
+            len(to_place) < len(tasks_to_place(session, job))
+            or (is_limited and (placed or any(t.uid in session.reports.refusals for t in failed)))
+        ):
+            return
+        session.failed_turns.remember(
+            job, session.placement, tasks=to_place, failed=failed, undone=placed, slots=slots
+        )
 
     def _end_turn(self, session: Session, job: JobState) -> None:
         if (

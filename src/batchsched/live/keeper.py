@@ -60,6 +60,9 @@ class Keeper:
             ):
                 self._begin_anew()
         self._ledger.begin_cycle()
+        failed_turns = self._books.failed_turns
+        if failed_turns is not None:
+            failed_turns.begin_cycle()
         session = Session.on(self._books)
         keep_promises(session)
         start_promised_jobs(session)
@@ -67,6 +70,9 @@ class Keeper:
 
     def end(self) -> None:
         """Undo what the session did. O(what it did)."""
+        failed_turns = self._books.failed_turns
+        if failed_turns is not None:
+            failed_turns.end_cycle()
         self._undone = self._ledger.undo_cycle()
         self._books.to_admit = ()
 
@@ -137,6 +143,10 @@ class _Following:
             if uid in content.others:
                 ledger.enter_other(content.tasks[uid])
                 self._new_tasks.append(ledger.other_tasks[uid])
+        failed_turns = self._books.failed_turns
+        if failed_turns is not None:
+            failed_turns.forget(self._gone)
+            failed_turns.forget(task.job for task in moved if task.job is not None)
         gone = set(self._gone)
         jobs = dict.fromkeys(
             [

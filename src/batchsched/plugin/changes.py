@@ -39,6 +39,12 @@ class Resumes(Protocol):
 
     The object that a plugin opened may have this; without it, the plugin is opened anew in each
     cycle of a living cluster. Queues, dimensions and the configuration are what they were.
+
+    If it votes (`job_ready`, `job_pipelined`, `job_condition_ready`) or is told of placements, it
+    may also have an attribute ``votes_on_jobs_alone = True``: its votes follow from the accounts
+    of the job that is asked about, and nothing that it is told changes them otherwise. Where all
+    plugins say so, a turn that came to nothing is not repeated in later cycles until a node that
+    takes tasks of the job has changed, or the job.
     """
 
     def resume(self, changes: Changes, /) -> bool:

@@ -39,6 +39,8 @@ class DrfPlugin:
 
 
 class _Drf:
+    votes_on_jobs_alone = True
+
     def __init__(self, view: SessionView) -> None:
         self._view = view
         self._total = view.cluster[: view.dimensions.in_cluster]

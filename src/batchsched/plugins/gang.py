@@ -45,6 +45,8 @@ class GangPlugin:
 
 
 class _Gang:
+    votes_on_jobs_alone = True
+
     def __init__(self, view: SessionView, *, evicts_whole_jobs: bool) -> None:
         self._view = view
         self._evicts_whole_jobs = evicts_whole_jobs

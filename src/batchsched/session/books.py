@@ -18,6 +18,7 @@ from batchsched.placement import FollowsNodes, Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
+from batchsched.session.failed_turns import FailedTurns
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
@@ -67,6 +68,8 @@ class Books:
 
         That is, of jobs that are as they are when no cycle runs.
         """
+        self.failed_turns: FailedTurns | None = None
+        """The turns that need not be repeated, if cycles follow one another."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs of which it is to be said whether they are in the session."""
 
@@ -102,6 +105,15 @@ class Books:
     def live_on(self) -> None:
         """Be ready to be changed between cycles."""
         self.jobs = cast("MutableMapping[str, JobState]", SortedDict(self.jobs))
+        self._forget_turns()
+
+    def _forget_turns(self) -> None:
+        """Begin anew to remember which turns came to nothing, if what plugins say lets that be."""
+        ledger = self.ledger
+        if isinstance(ledger, LiveLedger) and self.plugin_set.opened.vote_on_jobs_alone:
+            self.failed_turns = FailedTurns(ledger)
+        else:
+            self.failed_turns = None
 
     @property
     def is_worn(self) -> bool:
@@ -155,4 +167,7 @@ class Books:
             if isinstance(self.ledger, LiveLedger):
                 self.ledger.node_slots.take_changed()
             self.placement = self._make_engine()
+            self._forget_turns()
+        elif anew:
+            self._forget_turns()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs

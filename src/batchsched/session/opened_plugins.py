@@ -32,6 +32,11 @@ class ConfiguredPlugin:
     """The extension points that are off, by method name; see `ENABLE_FLAGS`."""
 
 
+_VOTES = frozenset(
+    {"job_ready", "job_pipelined", "job_condition_ready", "on_allocate", "on_deallocate"}
+)
+
+
 @frozen
 class OpenedPlugin:
     """What a plugin has opened for a cycle."""
@@ -99,6 +104,15 @@ class OpenedPlugins:
             opened = self.all[position] = _open(configured, view)
             anew |= known.points | opened.points
         return frozenset(anew)
+
+    @property
+    def vote_on_jobs_alone(self) -> bool:
+        """Whether all votes follow from the job, whatever plugins are told; see `Resumes`."""
+        return all(
+            getattr(opened.object, "votes_on_jobs_alone", False) is True
+            for opened in self.all
+            if not _VOTES.isdisjoint(opened.points)
+        )
 
     # The functions of an extension point are what `batchsched.plugin` says, or the first call
     # tells: to ask protocols with `isinstance` would take half of the time of opening.

@@ -98,6 +98,8 @@ class Session(PluginQuestions):
         """What actions remember for the rest of this cycle."""
         self.node_room = books.node_room
         """What nodes could hold if others left."""
+        self.failed_turns = books.failed_turns
+        """Turns that need not be repeated; None: none are remembered."""
         self._books = books
         self._statement: Statement | None = None
         self.ledger.on_charge = self.plugin_set.allocate_listeners()

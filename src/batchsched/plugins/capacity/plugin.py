@@ -56,6 +56,8 @@ class CapacityPlugin:
 
 
 class _Capacity:
+    votes_on_jobs_alone = True
+
     def __init__(self, view: SessionView, plugin: CapacityPlugin) -> None:
         self._view = view
         self._plugin = plugin

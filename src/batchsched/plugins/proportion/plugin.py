@@ -78,6 +78,8 @@ _BEYOND: _Claim = (False, ())
 
 
 class _Proportion:
+    votes_on_jobs_alone = True
+
     def __init__(self, view: SessionView) -> None:
         self._view = view
         self._in_cluster = view.dimensions.in_cluster
