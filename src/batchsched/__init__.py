@@ -45,6 +45,7 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
+from batchsched.model.decayed_use import decayed
 from batchsched.model.eviction_report import EvictionReport
 from batchsched.model.groups import TaskGroup
 from batchsched.model.notice import Notice, NoticeCode
@@ -159,6 +160,7 @@ __all__ = [
     "cheapest",
     "check_config",
     "compare",
+    "decayed",
     "default_registry",
     "explain",
     "next_snapshot",

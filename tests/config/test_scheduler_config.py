@@ -26,7 +26,7 @@ from batchsched.testing import configs
 
 PLUGINS = (
     "capacity, conformance, drf, fcfs, gang, las, nodeorder, predicates, priority, "
-    "proportion, sjf, sla"
+    "proportion, sjf, sla, usage"
 )
 ACTIONS = "allocate, backfill, plan, preempt, reclaim, reserve"
 FLAGS = (

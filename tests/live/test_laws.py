@@ -311,6 +311,8 @@ class LifeWithTimes(Life):
             *(Queue(name=name, parent="top", weight=random.choice((1, 3))) for name in "ab"),
             Queue(name="c", limit=ResourceLimit(milli_cpu=random.choice((2000, 9000)))),
         ]
+        half_life = random.choice((None, 5.0, 60.0))
+        queues = [evolve(queue, usage_half_life=half_life) for queue in queues]
         return evolve(super().start(), queues=queues, jobs=[self.job(0) for _ in range(5)])
 
     def job(self, now: float) -> JobInfo:
@@ -319,6 +321,7 @@ class LifeWithTimes(Life):
             super().job(now),
             estimate=random.choice((None, 3.0, 20.0)),
             max_wait=random.choice((None, 1.0, 10.0)),
+            user=random.choice(("", "ann", "bob")),
         )
         return job
 
@@ -333,7 +336,9 @@ class LifeWithTimes(Life):
 @settings(max_examples=10)
 @given(
     seed=seeds,
-    orders=st.lists(st.sampled_from(["sla", "sjf", "las", "fcfs"]), min_size=1, unique=True),
+    orders=st.lists(
+        st.sampled_from(["sla", "sjf", "las", "fcfs", "usage"]), min_size=1, unique=True
+    ),
     shares=st.sampled_from(["proportion", "capacity"]),
 )
 def test_law_plugins_of_time_and_trees_of_queues_decide_as_from_scratch(

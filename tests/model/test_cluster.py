@@ -92,6 +92,9 @@ FULL_QUEUE = {
     "deserved": Resource(milli_cpu=2000),
     "limit": ResourceLimit(milli_cpu=9000, scalars={"nvidia.com/gpu": 1000}),
     "state": QueueStatus.CLOSED,
+    "usage": Resource(milli_cpu=3_600_000.5),
+    "usage_by_user": {"ann": Resource(milli_cpu=1_800_000)},
+    "usage_half_life": 3600.0,
 }
 EVERYTHING = [
     (TaskInfo, FULL_TASK),

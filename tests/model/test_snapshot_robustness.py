@@ -225,7 +225,7 @@ ALSO_BLAMED = {"status": ("node_name",), "operator": ("key",)}
 # Numbers may be integers or not; a collection may be given as any.
 MOST_TYPES = (
     {"creation_time": 2, "milli_cpu": 2, "memory": 2, "tasks": 3}
-    | dict.fromkeys(["start_time", "estimate", "attained_service"], 2)
+    | dict.fromkeys(["start_time", "estimate", "attained_service", "usage_half_life"], 2)
     | dict.fromkeys(["deadline", "max_wait", "eligible_time"], 2)
     | dict.fromkeys(
         [

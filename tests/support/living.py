@@ -20,6 +20,8 @@ from batchsched import (
     TaskStatus,
     Toleration,
     TolerationOperator,
+    decayed,
+    sum_resources,
 )
 from batchsched.live import (
     BindRefused,
@@ -65,7 +67,7 @@ def apply_plainly(snapshot: Snapshot, event: Event) -> Snapshot:
     """What the event makes of a snapshot, by looking at everything."""
     match event:
         case TimePassed(now):
-            return evolve(snapshot, now=now)
+            return evolve(snapshot, now=now, queues=_used(snapshot, now))
         case JobArrived(job):
             return evolve(snapshot, jobs=[*snapshot.jobs, job])
         case JobRemoved(uid):
@@ -103,6 +105,41 @@ def apply_plainly(snapshot: Snapshot, event: Event) -> Snapshot:
             return evolve(snapshot, queues=[q for q in snapshot.queues if q.name != name])
         case _:
             return _with_task(snapshot, event)
+
+
+def _used(snapshot: Snapshot, now: float) -> list[Queue]:
+    """The queues after some time in which everybody has held what they hold."""
+
+    def held(within: str, user: str | None) -> Resource:
+        parents = {queue.name: queue.parent for queue in snapshot.queues}
+        found = []
+        for job in snapshot.jobs:
+            path = [job.queue]
+            while parents.get(path[-1]) is not None:
+                path.append(parents[path[-1]])
+            if within in path and user in (None, job.user):
+                found += [t.resreq for t in job.tasks if t.status.occupies and not t.is_backfill]
+        return sum_resources(found)
+
+    def after(usage: Resource, held: Resource, queue: Queue) -> Resource:
+        return decayed(usage, held, now - snapshot.now, half_life=queue.usage_half_life)
+
+    def one(queue: Queue) -> Queue:
+        if not queue.usage_half_life:
+            return queue
+        users = {job.user for job in snapshot.jobs if job.queue == queue.name}
+        users |= set(queue.usage_by_user)
+        by_user = {
+            user: after(queue.usage_by_user.get(user, Resource()), held(queue.name, user), queue)
+            for user in users
+        }
+        return evolve(
+            queue,
+            usage=after(queue.usage, held(queue.name, None), queue),
+            usage_by_user={user: used for user, used in by_user.items() if used != Resource()},
+        )
+
+    return [one(queue) for queue in snapshot.queues]
 
 
 def _with_job(snapshot: Snapshot, uid: str, change: Any) -> Snapshot:

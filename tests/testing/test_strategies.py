@@ -409,7 +409,9 @@ class TestConfigs:
             settings=REACHES,
         )
 
-    @pytest.mark.parametrize("name", ["capacity", "fcfs", "las", "proportion", "sjf", "sla"])
+    @pytest.mark.parametrize(
+        "name", ["capacity", "fcfs", "las", "proportion", "sjf", "sla", "usage"]
+    )
     def test_every_plugin_comes(self, name: str) -> None:
         def is_it(config: SchedulerConfig) -> bool:
             return any(plugin.name == name for tier in config.tiers for plugin in tier.plugins)

@@ -21,6 +21,7 @@ from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
 from batchsched.plugins.sjf import SjfPlugin
 from batchsched.plugins.sla import SlaPlugin
+from batchsched.plugins.usage import UsagePlugin
 
 __all__ = ["default_registry"]
 
@@ -40,6 +41,7 @@ def default_registry() -> Registry:
     registry.register_plugin("las", LasPlugin.from_arguments)
     registry.register_plugin("sjf", SjfPlugin.from_arguments)
     registry.register_plugin("sla", SlaPlugin.from_arguments)
+    registry.register_plugin("usage", UsagePlugin.from_arguments)
     registry.register_action("allocate", AllocateAction.from_arguments)
     registry.register_action("backfill", BackfillAction.from_arguments)
     registry.register_action("plan", PlanAction.from_arguments)

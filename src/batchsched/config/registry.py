@@ -30,7 +30,7 @@ class Registry:
     >>> from batchsched import default_registry
     >>> registry = default_registry()
     >>> print(*registry.plugin_names)
-    capacity conformance drf fcfs gang las nodeorder predicates priority proportion sjf sla
+    capacity conformance drf fcfs gang las nodeorder predicates priority proportion sjf sla usage
     >>> registry.action_names
     ('allocate', 'backfill', 'plan', 'preempt', 'reclaim', 'reserve')
     """

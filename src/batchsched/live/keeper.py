@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter, is_
+from operator import attrgetter, eq, is_
 
 from attrs import fields_dict
 
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import Queue, TaskInfo
 from batchsched.plugin.changes import Changes
 from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.opened_plugins import ConfiguredPlugin
@@ -97,10 +97,14 @@ class _Following:
         leaving: dict[str, None] = {}
         """The jobs that are taken out, to be entered anew if they are there still."""
         tasks: dict[str, None] = {}
+        used: list[Queue] = []
         for table, key in before:
             if table == "queues":
-                return False
-            if table == "nodes":
+                queue, now = ledger.queues.get(key), content.queues.get(key)
+                if queue is None or now is None or not _is_same_but_for_its_use(queue.info, now):
+                    return False
+                used.append(now)
+            elif table == "nodes":
                 nodes.append(key)
             elif table in {"jobs", "members"}:
                 leaving[key] = None
@@ -111,6 +115,8 @@ class _Following:
         others = self._sort_tasks(tasks, leaving)
         if others is None:
             return False
+        for now in used:
+            ledger.queues[now.name].info = now
         if nodes:
             # What had no place may have one now, and the other way round.
             for task in (*ledger.diverging(), *self._promised_on(nodes)):
@@ -255,8 +261,15 @@ def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:
     )
 
 
+_USE = ("usage", "usage_by_user", "usage_half_life")
+_but_for_use = attrgetter(*(name for name in fields_dict(Queue) if name not in _USE))
+
 _PLACE = ("status", "node_name", "is_backfill")
 _others = attrgetter(*(name for name in fields_dict(TaskInfo) if name not in _PLACE))
+
+
+def _is_same_but_for_its_use(one: Queue, other: Queue) -> bool:
+    return all(map(eq, _but_for_use(one), _but_for_use(other)))
 
 
 def _is_same_but_for_its_place(one: TaskInfo, other: TaskInfo) -> bool:

@@ -14,7 +14,13 @@ from attrs import field, frozen
 
 from batchsched.model.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
 from batchsched.model.groups import TaskGroup
-from batchsched.model.immutable import EMPTY, kept_in_order, kept_text_map, kept_tuple
+from batchsched.model.immutable import (
+    EMPTY,
+    kept_in_order,
+    kept_map,
+    kept_text_map,
+    kept_tuple,
+)
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.status import QueueStatus, TaskStatus
@@ -300,13 +306,17 @@ class NodeInfo:
     """Condition type to status, such as ``{"Ready": "True", "MemoryPressure": "False"}``."""
 
 
+def _kept_usage(content: Mapping[str, Resource], /) -> Mapping[str, Resource]:
+    return kept_map(content)
+
+
 @frozen(kw_only=True)
 class Queue:
     """A queue: it draws a share of the cluster, by weight and by what it was granted.
 
     Queues form a tree by `parent`; jobs name its leaves. What stands in `parent`, `priority`,
-    `guarantee`, `deserved`, `limit` and `state` is for the plugin ``capacity``; other plugins
-    see a list of queues with weights.
+    `guarantee`, `deserved`, `limit` and `state` is for the plugin ``capacity``, and what was used
+    in the past for the plugin ``usage``; other plugins see a list of queues with weights.
 
     >>> Queue(name="vision", parent="research", deserved=Resource(milli_cpu=64_000)).weight
     1
@@ -333,3 +343,15 @@ class Queue:
     """The most that it may hold; None: it has no limit."""
     state: QueueStatus = QueueStatus.OPEN
     """Whether it, and all queues below it, take work."""
+    usage: Resource = _NOTHING
+    """What its jobs held in the past, decayed: each dimension's units times seconds.
+
+    See `batchsched.decayed`. The plugin ``usage`` reads it.
+    """
+    usage_by_user: Mapping[str, Resource] = field(default=EMPTY, converter=_kept_usage)
+    """The part of each user in `usage`, by `JobInfo.user`."""
+    usage_half_life: float | None = None
+    """In how many seconds `usage` halves: `next_snapshot` and the living cluster keep it then.
+
+    None: they leave it as it is, for the caller keeps it.
+    """

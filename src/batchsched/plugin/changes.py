@@ -38,7 +38,8 @@ class Resumes(Protocol):
     """Keeps what it knows from one cycle to the next, for speed.
 
     The object that a plugin opened may have this; without it, the plugin is opened anew in each
-    cycle of a living cluster. Queues, dimensions and the configuration are what they were.
+    cycle of a living cluster. Dimensions, the configuration and queues are what they were, but for
+    what queues have used (`Queue.usage`).
 
     If it votes (`job_ready`, `job_pipelined`, `job_condition_ready`) or is told of placements, it
     may also have an attribute ``votes_on_jobs_alone = True``: its votes follow from the accounts

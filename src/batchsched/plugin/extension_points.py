@@ -39,6 +39,7 @@ __all__ = [
     "NodeOrder",
     "NodeOrderOnResource",
     "Overused",
+    "PastUse",
     "Plugin",
     "Predicates",
     "Preemptable",
@@ -49,6 +50,7 @@ __all__ = [
     "Reclaimable",
     "Revocable",
     "SessionClose",
+    "SurplusWeights",
     "TaskOrder",
     "VerdictReasons",
 ]
@@ -107,6 +109,34 @@ class QueueOrderByNeed(Protocol):
         `need` is what the next job of the queue, or of one below it, asks for; None: nothing.
         Called after each change to the accounts of the queue, or of one below it. May read only
         these, the queue, the need, and what the plugin itself keeps of them.
+        """
+        ...
+
+
+@runtime_checkable
+class SurplusWeights(Protocol):
+    """Says by what weights queues share what none of them deserves."""
+
+    def surplus_weights(self, siblings: Sequence[QueueState], dimension: int, /) -> Sequence[int]:
+        """Return a weight, 0 or more, for each of some queues that have the same parent.
+
+        It is for plugins that say what queues deserve, such as ``capacity``: these ask it, through
+        `SessionView.surplus_weights`, for the queues that want more of a dimension than they have
+        been dealt so far. Without such a plugin `Queue.weight` counts. The first plugin that has
+        this is asked. Who has the weight 0 as a queue must have it here.
+        """
+        ...
+
+
+@runtime_checkable
+class PastUse(Protocol):
+    """Ranks queues by what they used in the past."""
+
+    def past_use_key(self, queue: QueueState, need: Need | None, /) -> float:
+        """Rank a queue among its siblings; the smallest goes first.
+
+        It is for plugins that rank queues by more than that, such as ``capacity``: these ask it,
+        through `SessionView.past_use_key`. The first plugin that has this is asked.
         """
         ...
 

@@ -38,6 +38,8 @@ POINTS = (
     "claim",
     "queue_outcomes",
     "jobs_admitted",
+    "surplus_weights",
+    "past_use_key",
     "hints",
 )
 """The extension points, by the name of the method that a plugin's object has for each."""

@@ -89,5 +89,9 @@ class ExtensionPoints:
     """Say how queues stand at the end; see `batchsched.plugin.QueueReport`."""
     jobs_admitted: Callable[[], None] | None = None
     """Be told that jobs have been admitted; see `batchsched.plugin.JobsAdmitted`."""
+    surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
+    """Say by what weights queues share a surplus; see `batchsched.plugin.SurplusWeights`."""
+    past_use_key: Callable[[QueueState, Need | None], float] | None = None
+    """Rank a queue by what it used in the past; see `batchsched.plugin.PastUse`."""
     hints: Callable[[], EvictionHints] | None = None
     """For speed: give hints on verdicts; see `batchsched.plugin.EvictionHints`."""

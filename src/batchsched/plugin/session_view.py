@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from batchsched.model.status import TaskStatus
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import SortKey
+from batchsched.state.needs import Need
 from batchsched.state.pod_affinity_index import PodAffinityIndex
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit, units_of
@@ -18,7 +19,10 @@ __all__ = ["SessionView"]
 class SessionView:
     """A plugin's view of the session: all of it may be read, none of it changed."""
 
-    __slots__ = ("_ledger", "_pod_affinity", "_promises_repel", "_task_key", "_units")
+    __slots__ = (
+        *("_ledger", "_past_use", "_pod_affinity", "_promises_repel"),
+        *("_surplus", "_task_key", "_units"),
+    )
 
     def __init__(self, ledger: Ledger, *, promises_repel: bool = False) -> None:
         """Look at the books of a session.
@@ -33,6 +37,8 @@ class SessionView:
         self._promises_repel = promises_repel
         self._pod_affinity: PodAffinityIndex | None = None
         self._task_key: Callable[[TaskState], SortKey] | None = None
+        self._surplus: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
+        self._past_use: Callable[[QueueState, Need | None], float] | None = None
         self._units: dict[str, tuple[int, dict[str, EvictionUnit]]] = {}
         """By UID of jobs: their version, and what their tasks are evicted with."""
 
@@ -97,6 +103,31 @@ class SessionView:
     def open_orders(self, task_key: Callable[[TaskState], SortKey], /) -> None:
         """Let `in_task_order` work from now on: all plugins are open. The session calls this."""
         self._task_key = task_key
+
+    def open_past(
+        self,
+        surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None,
+        past_use_key: Callable[[QueueState, Need | None], float] | None,
+        /,
+    ) -> None:
+        """Say who knows of the past: all plugins are open. The session calls this."""
+        self._surplus = surplus_weights
+        self._past_use = past_use_key
+
+    @property
+    def knows_past(self) -> bool:
+        """Whether a plugin corrects weights by what was used in the past."""
+        return self._surplus is not None
+
+    def surplus_weights(self, siblings: Sequence[QueueState], dimension: int, /) -> Sequence[int]:
+        """Return by what weights siblings share what none deserves; see `SurplusWeights`."""
+        if self._surplus is None:
+            return [queue.info.weight for queue in siblings]
+        return self._surplus(siblings, dimension)
+
+    def past_use_key(self, queue: QueueState, need: Need | None, /) -> float:
+        """Rank a queue among its siblings by what it used in the past; see `PastUse`."""
+        return 0.0 if self._past_use is None else self._past_use(queue, need)
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return tasks in task order, as all plugins together have it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
-from typing import TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.model.reasons import Unfit
@@ -14,6 +14,7 @@ from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = [
     "Named",
+    "asked_first",
     "by_tier",
     "combine_votes",
     "expect_unfit",
@@ -25,6 +26,8 @@ __all__ = [
 
 FunctionT = TypeVar("FunctionT")
 ItemT = TypeVar("ItemT")
+AskedT = ParamSpec("AskedT")
+AnswerT = TypeVar("AnswerT")
 
 Named = tuple[str, FunctionT]
 """A plugin's name and one of its functions."""
@@ -78,6 +81,23 @@ def combine_votes(
         if permitted:
             return True
     return True
+
+
+def asked_first(
+    functions: list[Named[Callable[AskedT, AnswerT]]], point: str
+) -> Callable[AskedT, AnswerT] | None:
+    """Return the first function, which says whose it is when it fails; None if there is none."""
+    if not functions:
+        return None
+    name, function = functions[0]
+
+    def ask(*arguments: AskedT.args, **named: AskedT.kwargs) -> AnswerT:
+        try:
+            return function(*arguments, **named)
+        except Exception as error:
+            raise plugin_error(name, point, error) from error
+
+    return ask
 
 
 def guarded(

@@ -20,6 +20,7 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Vote
 from batchsched.session.aggregation import (
     Named,
+    asked_first,
     combine_votes,
     expect_unfit,
     guarded,
@@ -59,6 +60,7 @@ class PluginSet:
         self.opened = OpenedPlugins(plugins, view)
         self._compile()
         view.open_orders(self.task_key)
+        self._open_past(view)
 
     def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
         """Let each plugin catch up, or open it anew; return what is answered by others now.
@@ -70,6 +72,7 @@ class PluginSet:
             self.forget_keys(view)
         if anew:
             self._compile()
+            self._open_past(view)
         return anew
 
     def forget_keys(self, view: SessionView) -> None:
@@ -222,6 +225,11 @@ class PluginSet:
                 expect_unfit(name, refusal)
                 return refusal
         return None
+
+    def _open_past(self, view: SessionView) -> None:
+        """Let plugins that share by the past ask those that know it."""
+        weights = asked_first(self.opened.on("surplus_weights"), "surplus_weights")
+        view.open_past(weights, asked_first(self.opened.on("past_use_key"), "past_use_key"))
 
     @property
     def has_claims(self) -> bool:

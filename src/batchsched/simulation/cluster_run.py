@@ -62,6 +62,8 @@ class ClusterTerms:
     restart_cost: Cost
     incidents: Sequence[Incident]
     resubmit_failed: bool
+    half_life: float | None
+    """In how many seconds the use of queues halves; None: nobody asks for it."""
 
 
 def simulate_cluster(
@@ -105,7 +107,7 @@ class _Simulation:
         )
         self._terms = terms
         self._nodes = _nodes(workload.machine)
-        self._cluster = Cluster(nodes=self._nodes, queues=queues)
+        self._cluster = Cluster(nodes=self._nodes, queues=[self._with_past(q) for q in queues])
         self._live = Scheduler(terms.config).attach(self._cluster)
         count = len(workload)
         self._tasks: list[tuple[str, ...]] = [()] * count
@@ -243,9 +245,20 @@ class _Simulation:
             case NodeDown() | NodeDrained() | NodeUp():
                 self._set_node(incident, now)
             case _:
-                queue = incident.queue
-                is_there = queue.name in self._cluster.content.queues
-                self._cluster.apply(QueueChanged(queue) if is_there else QueueAdded(queue))
+                queue = self._with_past(incident.queue)
+                before = self._cluster.content.queues.get(queue.name)
+                if before is None:
+                    self._cluster.apply(QueueAdded(queue))
+                else:
+                    queue = evolve(queue, usage=before.usage, usage_by_user=before.usage_by_user)
+                    self._cluster.apply(QueueChanged(queue))
+
+    def _with_past(self, queue: Queue) -> Queue:
+        """Let the use of a queue be kept, where a plugin reads it."""
+        half_life = self._terms.half_life
+        if half_life is None or queue.usage_half_life is not None:
+            return queue
+        return evolve(queue, usage_half_life=half_life)
 
     def _cancel(self, job: int, now: float) -> None:
         if self._ends[job] is None and job not in self._endings:

@@ -10,6 +10,8 @@ from attrs import field, frozen
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import Fault
 from batchsched.model.cluster import Queue
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugins.usage import UsagePlugin
 from batchsched.simulation.cluster_run import ClusterTerms, queue_of, simulate_cluster
 from batchsched.simulation.costs import Cost, NoCost
 from batchsched.simulation.incidents import Incident, QueueSet, faults_of_incidents
@@ -35,7 +37,8 @@ class Scheduled(Policy):
     is lost, unless `checkpoint` says otherwise. Its requested time is the job's `estimate`.
 
     A cycle follows each event, or each instant; after one that evicts or promises, another follows
-    at once. `incidents` come before all other events of their instant.
+    at once. `incidents` come before all other events of their instant. With the plugin ``usage``
+    the use of queues is kept, from nothing at the beginning, with the half-life that it is given.
     """
 
     config: SchedulerConfig = field(factory=SchedulerConfig)
@@ -68,11 +71,21 @@ class Scheduled(Policy):
                 restart_cost=self.restart_cost,
                 incidents=self.incidents,
                 resubmit_failed=self.resubmit_failed,
+                half_life=_half_life(self.config),
             ),
         )
 
     def __str__(self) -> str:
         return f"scheduler ({', '.join(option.name for option in self.config.actions)})"
+
+
+def _half_life(config: SchedulerConfig) -> float | None:
+    """Return the half-life that the plugin usage is given; None: it is not there."""
+    for tier in config.tiers:
+        for option in tier.plugins:
+            if option.name == "usage":
+                return UsagePlugin.from_arguments(Arguments(option.arguments)).half_life
+    return None
 
 
 def _check(workload: Workload, policy: Scheduled) -> None:

@@ -10,6 +10,7 @@ from batchsched.model.result import CycleResult, Promise
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.testing.code import as_code, as_script
+from batchsched.testing.held_since import used_since
 from batchsched.testing.invariants.amounts import add, fits, of, total
 from batchsched.testing.invariants.matching import accepts_node, is_tolerated
 from batchsched.transition.next_snapshot import next_snapshot
@@ -63,6 +64,7 @@ def check_next_snapshot(snapshot: Snapshot, result: CycleResult, following: Snap
     What was bound runs; what was evicted or leaving is gone, and comes back Pending; what is
     Reserved stays so unless its node refuses it for good, and is joined by Allocated tasks of
     the same job where there is room. What the result lists as `kept_promises` is Pipelined.
+    Queues with a `usage_half_life` have used what their jobs held meanwhile.
     Everything else is as it was. That is what `next_snapshot` makes when no event is named.
 
     Raises:
@@ -75,9 +77,10 @@ def check_next_snapshot(snapshot: Snapshot, result: CycleResult, following: Snap
 
 
 def _problems(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> Iterator[str]:
-    for name in ("nodes", "queues"):
-        if getattr(following, name) != getattr(snapshot, name):
-            yield f"the {name} are not what they were"
+    if following.nodes != snapshot.nodes:
+        yield "the nodes are not what they were"
+    if following.queues != tuple(used_since(snapshot, result, following.now)):
+        yield "the queues are not what they were, but for what they used"
     jobs = {job.uid: job for job in following.jobs}
     if [job.uid for job in snapshot.jobs] != list(jobs):
         yield "the jobs are not those that there were"

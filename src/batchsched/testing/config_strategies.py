@@ -99,6 +99,8 @@ _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("nodeorder", "predicates"), ("conformance",), ("gang", "drf")),
     (("capacity", "gang"), ("sla", "predicates")),
     (("priority", "fcfs", "predicates"), ("gang",)),
+    (("gang", "usage"), ("predicates", "capacity")),
+    (("usage", "proportion"), ("gang", "predicates")),
 )
 
 _PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | float | bool | str], ...]] = {
@@ -119,6 +121,7 @@ _PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | float | bool | str], ...]] = 
         },
     ),
     "sla": ({"late": "first"}, {"claims": True, "urgent": 30}),
+    "usage": ({"scope": "users"}, {"k": 0.5, "halfLife": 60}, {"k": 0}),
 }
 
 _USUAL = {plugin.name: plugin.arguments for tier in _DEFAULT for plugin in tier.plugins}
@@ -143,6 +146,7 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "las": ("enableJobOrder",),
     "sjf": ("enableJobOrder",),
     "sla": ("enableJobOrder", "enablePreemptable"),
+    "usage": ("enableQueueOrder", "enableJobOrder"),
 }
 
 _DRAFT = 5

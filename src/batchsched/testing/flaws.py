@@ -85,6 +85,17 @@ QUEUE_FLAWS = (
         Flaw({"guarantee": resource}, f"guarantee.{below}", message)
         for resource, below, message in _RESOURCE_FLAWS
     ),
+    Flaw({"usage": Resource(milli_cpu=-1)}, "usage.milli_cpu", "-1 is negative"),
+    Flaw(
+        {"usage_by_user": {"ann": Resource(memory=inf)}},
+        "usage_by_user['ann'].memory",
+        "expected a finite number, got inf",
+    ),
+    Flaw(
+        {"usage_half_life": 0},
+        "usage_half_life",
+        "expected a finite number of seconds, more than 0, or None, got 0",
+    ),
     Flaw({"limit": ResourceLimit(memory=-1)}, "limit.memory", "-1 is negative"),
     Flaw(
         {"guarantee": Resource(milli_cpu=2), "limit": ResourceLimit(milli_cpu=1)},

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 
 __all__ = ["without_times"]
 
 
 def without_times(snapshot: Snapshot, /) -> Snapshot:
-    """Return a snapshot at the time 0 in which no run has a start, and nothing was attained.
+    """Return a snapshot at the time 0 in which nothing was started, attained or used.
 
     Two states of a cluster that differ in these alone are the same to whoever looks for
     circles: each run of a task starts at another time, and adds to what was attained.
@@ -27,8 +28,15 @@ def without_times(snapshot: Snapshot, /) -> Snapshot:
         snapshot,
         now=0.0,
         jobs=[_job(job) for job in snapshot.jobs],
+        queues=[_queue(queue) for queue in snapshot.queues],
         other_tasks=[_task(task) for task in snapshot.other_tasks],
     )
+
+
+def _queue(queue: Queue) -> Queue:
+    if not queue.usage_half_life:
+        return queue
+    return evolve(queue, usage=Resource(), usage_by_user={})
 
 
 def _job(job: JobInfo) -> JobInfo:

@@ -256,7 +256,7 @@ _KNOWN = (
 """The plugins of which it is known that no other names victims."""
 
 
-_SHARELESS = {*_KNOWN, "fcfs", "las", "sjf", "sla"} - {"capacity", "proportion"}
+_SHARELESS = {*_KNOWN, "fcfs", "las", "sjf", "sla", "usage"} - {"capacity", "proportion"}
 """The plugins of which it is known that they do not say what queues deserve."""
 
 

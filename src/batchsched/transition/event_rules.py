@@ -49,6 +49,7 @@ from batchsched.transition.events import (
     TimePassed,
 )
 from batchsched.transition.job_transitions import set_eligible_times
+from batchsched.transition.past_use import let_use_pass
 from batchsched.transition.task_rules import RULES, with_run_added
 
 __all__ = ["apply_events"]
@@ -106,6 +107,8 @@ class _Applied:
         """The path of the last event that concerned queues; nothing: there was none."""
         self._nodes_removed: dict[str, str] = {}
         """The names of nodes that went, with the paths of the events."""
+        self._failed: Exception | None = None
+        """What was raised where something came that is at fault."""
 
     def all(self, events: Iterable[object]) -> None:
         for position, event in enumerate(events):
@@ -123,6 +126,8 @@ class _Applied:
         self._check_parts()
         for name, path in self._nodes_removed.items():
             self._check_removed(name, path)
+        if self._failed is not None and not self.faults:
+            raise self._failed
 
     def _refuse(self, message: str, below: str = "") -> None:
         self.faults.append(Fault(join_path(self._path, below), message))
@@ -302,6 +307,10 @@ class _Applied:
         for below, message in problems:
             self._refuse(message, below)
         if not problems:
+            try:
+                let_use_pass(content, now)
+            except Exception as error:
+                self._failed = self._failed or error
             content.put("now", "", now)
 
     # What came, checked as a snapshot checks it

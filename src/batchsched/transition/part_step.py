@@ -22,6 +22,7 @@ from batchsched.transition.content import Content
 from batchsched.transition.event_rules import apply_events
 from batchsched.transition.job_transitions import keep_plans
 from batchsched.transition.part import part_of_result, take_over
+from batchsched.transition.past_use import let_use_pass
 from batchsched.transition.step import Step
 from batchsched.transition.whole_step import take_step
 
@@ -109,6 +110,8 @@ def _taken(tables: Content, step: Step, result: CycleResult) -> Snapshot:
         named.update(dict.fromkeys(tables.members.get(uid, ())))
     known = [uid for uid in named if uid in tables.tasks]
     before = tables.part(known, nodes, jobs=[uid for uid in removed if uid in tables.jobs])
+    if tables.now != step.now:
+        let_use_pass(tables, step.now, result)
     after = take_step(before, evolve(step, result=decided, events=()))
     take_over(tables, before, after)
     keep_plans(tables, result.planned)

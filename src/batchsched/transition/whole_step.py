@@ -10,6 +10,7 @@ from batchsched.transition.argument_reader import ArgumentReader
 from batchsched.transition.content import Content
 from batchsched.transition.event_rules import apply_events
 from batchsched.transition.job_transitions import carried_over
+from batchsched.transition.past_use import queues_after
 from batchsched.transition.reservations import places_to_keep
 from batchsched.transition.result_reader import check_claimants, read_result
 from batchsched.transition.step import Step
@@ -76,7 +77,7 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
     following = Snapshot(
         nodes=before.nodes if nodes_now is None else nodes_now,
         jobs=jobs,
-        queues=before.queues if queues is None else queues,
+        queues=queues_after(before, decided, queues, now=now),
         other_tasks=others,
         now=now,
     )

@@ -15,10 +15,13 @@ from batchsched.model.validation.resources import (
     total_faults,
 )
 from batchsched.model.validation.values import (
+    LARGEST,
     Problems,
     amount_map_problems,
     amount_problems,
     integer_problems,
+    is_mapping,
+    is_of,
     is_text,
     member_problems,
     shown,
@@ -59,6 +62,31 @@ def queue_problems(queue: Queue, /) -> Problems:
                 message = f"{kept} is more than its limit, {most}"
                 yield f"guarantee.{_field(dimension)}", message
     yield from member_problems("state", queue.state, QueueStatus)
+    yield from under("usage", resource_problems(queue.usage))
+    yield from _user_problems(queue.usage_by_user)
+    half_life = queue.usage_half_life
+    if half_life is not None and not _is_half_life(half_life):
+        message = "expected a finite number of seconds, more than 0, or None"
+        yield "usage_half_life", f"{message}, got {shown(half_life)}"
+
+
+def _user_problems(usage: object) -> Problems:
+    if not is_mapping(usage):
+        yield "usage_by_user", f"expected Resources by user, got {shown(usage)}"
+        return
+    for user, used in usage.items():
+        path = f"usage_by_user[{shown(user)}]"
+        if not is_text(user):
+            yield path, f"expected a text as the name of a user, got {shown(user)}"
+        yield from under(path, resource_problems(used))
+
+
+def _is_half_life(seconds: object) -> bool:
+    return (
+        (is_of(seconds, int) or is_of(seconds, float))
+        and not isinstance(seconds, bool)
+        and 0 < seconds <= LARGEST
+    )
 
 
 def _limit_problems(limit: object) -> Problems:

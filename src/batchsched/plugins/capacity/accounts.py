@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from batchsched.model.status import QueueStatus
 from batchsched.plugins.capacity.shares import (
@@ -15,10 +16,17 @@ from batchsched.plugins.capacity.shares import (
 from batchsched.state.queue_tree import QueueTree
 from batchsched.state.vectors import Vector
 
-__all__ = ["Accounts", "Excess"]
+__all__ = ["Accounts", "Excess", "SurplusWeights"]
 
 Excess = tuple[int, int, int, int]
 """A queue, or -1 for the whole cluster; a dimension; what would be held; the most that may be."""
+
+SurplusWeights = Callable[[Sequence[int], int], Sequence[int]]
+"""From siblings, by position, and a dimension to a weight for each."""
+
+
+def _of(weights: SurplusWeights, dimension: int, positions: Sequence[int]) -> Sequence[int]:
+    return weights(positions, dimension)
 
 
 class Accounts:
@@ -54,6 +62,7 @@ class Accounts:
         held: Mapping[int, Vector],
         requests: Mapping[int, Vector],
         before: Accounts | None = None,
+        weights: SurplusWeights | None = None,
     ) -> None:
         """Compute all shares. O(dimensions x queues log queues).
 
@@ -67,6 +76,8 @@ class Accounts:
             held: what leaves hold, by position.
             requests: what leaves hold and wait for together, by position.
             before: the account of which shares may be taken over.
+            weights: by what weights siblings share what none deserves, given a dimension; shares
+                are then computed in any case. None: by those of the queues.
 
         """
         self.tree = tree
@@ -96,7 +107,7 @@ class Accounts:
             # Of leaves that are not open what they hold counts too.
             basis = total[dimension], wanted, None if is_open else list(of_leaves)
             self._basis.append(basis)
-            if before is not None and before._basis[dimension] == basis:
+            if before is not None and weights is None and before._basis[dimension] == basis:
                 self.share.append(before.share[dimension])
                 self.demand.append(before.demand[dimension])
                 self.guarantee.append(before.guarantee[dimension])
@@ -121,6 +132,7 @@ class Accounts:
                     demands=demand,
                     guarantees=guarantees,
                     deserved=granted.deserved,
+                    weights=None if weights is None else partial(_of, weights, dimension),
                 )
             )
             self.demand.append(demand)

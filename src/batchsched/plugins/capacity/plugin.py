@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from attrs import frozen
@@ -109,18 +109,26 @@ class _Capacity:
             held=held,
             requests=requests,
             before=self._accounts,
+            weights=self._surplus_weights if self._view.knows_past else None,
         )
+
+    def _surplus_weights(self, positions: Sequence[int], dimension: int) -> Sequence[int]:
+        names, queues = self._tree.names, self._view.queues
+        return self._view.surplus_weights([queues[names[p]] for p in positions], dimension)
 
     # Order
 
-    def queue_order_key(self, queue: QueueState, need: Need | None, /) -> tuple[int, int, float]:
+    def queue_order_key(
+        self, queue: QueueState, need: Need | None, /
+    ) -> tuple[int, int, float, float]:
         accounts = self.accounts
         position = self._tree.position[queue.name]
+        used = self._view.past_use_key(queue, need)
         if need is None:
-            return 0, -queue.info.priority, 0.0
+            return 0, -queue.info.priority, used, 0.0
         is_within = accounts.is_within_share(position, need.request, need.dimensions)
         saturation = accounts.saturation(position, need.dimensions)
-        return int(not is_within), -queue.info.priority, saturation
+        return int(not is_within), -queue.info.priority, used, saturation
 
     # Limits
 

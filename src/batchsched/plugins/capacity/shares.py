@@ -6,7 +6,7 @@ are exact, and lists are by position in the `QueueTree`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from batchsched.model.cluster import Queue
 from batchsched.model.resource_limit import ResourceLimit
@@ -123,6 +123,7 @@ def fair_shares(
     demands: Sequence[int],
     guarantees: Sequence[int],
     deserved: Sequence[int | None],
+    weights: Callable[[Sequence[int]], Sequence[int]] | None = None,
 ) -> list[int]:
     """Return the fair share of each queue, from the top down.
 
@@ -137,12 +138,13 @@ def fair_shares(
         demands: what each wants; see `demands`.
         guarantees: what is kept for each; see `effective_guarantees`.
         deserved: what each deserves; None: all that its parent has.
+        weights: by what weights siblings, by position, share what none deserves. None: by theirs.
 
     O(queues log queues).
 
     """
     shares = [0] * len(tree.names)
-    deal = _Deal(tree, demands, guarantees, deserved, shares)
+    deal = _Deal(tree, demands, guarantees, deserved, shares, weights)
     deal.out(total, tree.tops)
     for position in tree.downward:
         children = tree.children[position]
@@ -154,7 +156,7 @@ def fair_shares(
 class _Deal:
     """Deals out what one queue has to its children."""
 
-    __slots__ = ("_demands", "_deserved", "_guarantees", "_queues", "_shares")
+    __slots__ = ("_demands", "_deserved", "_guarantees", "_queues", "_shares", "_weights")
 
     def __init__(
         self,
@@ -163,7 +165,9 @@ class _Deal:
         guarantees: Sequence[int],
         deserved: Sequence[int | None],
         shares: list[int],
+        weights: Callable[[Sequence[int]], Sequence[int]] | None,
     ) -> None:
+        self._weights = weights or self._own_weights
         self._queues = tree.queues
         self._demands = demands
         self._guarantees = guarantees
@@ -188,7 +192,7 @@ class _Deal:
         if left:
             for members in self._classes([c for c in children if wants[c] > shares[c]]):
                 caps = [wants[c] - shares[c] for c in members]
-                left = self._give(members, left, caps, [self._queues[c].weight for c in members])
+                left = self._give(members, left, caps, self._weights(members))
                 if not left:
                     break
 
@@ -200,6 +204,9 @@ class _Deal:
         for member, amount in zip(members, given, strict=True):
             shares[member] += amount
         return left
+
+    def _own_weights(self, members: Sequence[int]) -> Sequence[int]:
+        return [self._queues[member].weight for member in members]
 
     def _classes(self, members: Sequence[int]) -> list[list[int]]:
         """Return the members by priority, the highest first."""

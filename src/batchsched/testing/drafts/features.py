@@ -7,7 +7,7 @@ from itertools import count
 
 from attrs import frozen
 
-__all__ = ["AGES", "HIGHEST", "NOW", "Features", "now_of", "numbered"]
+__all__ = ["AGES", "HIGHEST", "NOW", "USERS", "Features", "now_of", "numbered"]
 
 HIGHEST = 15
 """The highest choice in a draft."""
@@ -17,6 +17,9 @@ NOW = 100.0
 
 AGES = (0.0, 90.0, 40.0, 99.0)
 """When things were created, in seconds."""
+
+USERS = ("", "ann", "bob")
+"""Whose jobs there may be."""
 
 
 @frozen(kw_only=True)

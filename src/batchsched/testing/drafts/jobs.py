@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from batchsched.model.cluster import JobInfo
 from batchsched.model.timing import Dependency, JobEvent
-from batchsched.testing.drafts.features import AGES, HIGHEST, Features, now_of
+from batchsched.testing.drafts.features import AGES, HIGHEST, USERS, Features, now_of
 from batchsched.testing.drafts.rooms import Rooms
 from batchsched.testing.drafts.shapes import SIMPLE, Shape
 from batchsched.testing.drafts.tasks import ESTIMATES, RUNS, WAITS, TaskDraft, build_task
@@ -80,7 +80,7 @@ def build_job(
             )
             for number, task in enumerate(tasks, start=1)
         ],
-        user=("", "ann", "bob")[wait % 3] if features.durations else "",
+        user=USERS[wait % len(USERS)] if features.durations else "",
         estimate=ESTIMATES[estimate % len(ESTIMATES)] if features.durations else None,
         max_wait=_WAITS_FOR[wait % len(_WAITS_FOR)] if features.durations else None,
         deadline=_deadline(wait, features),

@@ -7,16 +7,23 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from batchsched.model.cluster import Queue
-from batchsched.testing.drafts.features import AGES, Features, numbered
-from batchsched.testing.drafts.pools import DEVICES
+from batchsched.model.resources import Resource
+from batchsched.testing.drafts.features import AGES, USERS, Features, numbered
+from batchsched.testing.drafts.pools import DEVICES, GIB
 from batchsched.testing.drafts.queue_tree import build_queue_tree
 
 __all__ = ["QueueDraft", "build_queue", "build_queues", "leaves"]
 
 QueueDraft = bytes
-"""Age and weight; in a tree: parent and limit, priority and weight, guarantee and state, what it
-deserves.
+"""Age, weight and past; in a tree: parent and limit, priority and weight, guarantee and state, what
+it deserves.
 """
+
+_PASTS = (
+    *((None, 0), (None, 0), (30.0, 0), (None, 0)),
+    *((30.0, 400), (None, 90), (30.0, 10), (9.0, 5)),
+)
+"""The half-life of what was used, and that, in cpus times seconds."""
 
 _DEEPEST = 3
 """The most queues on a path from the top of a tree to a leaf."""
@@ -25,10 +32,16 @@ _DEEPEST = 3
 def build_queue(draft: QueueDraft, name: str, features: Features) -> Queue:
     """Return the queue that a draft describes."""
     age, weight = divmod(draft[0] % 16, 4)
+    past = draft[0] // 16 if features.durations else 0
+    half_life, used = _PASTS[past % len(_PASTS)]
+    usage = Resource(milli_cpu=used * 1000, memory=used * GIB // 2)
     return Queue(
         name=name,
         weight=1 + weight if features.queues else 1,
         creation_time=AGES[age % len(AGES)] if features.ages else 0.0,
+        usage=usage,
+        usage_by_user={USERS[past % len(USERS)]: usage} if used else {},
+        usage_half_life=half_life,
     )
 
 
@@ -51,7 +64,13 @@ def build_queues(drafts: Sequence[QueueDraft], features: Features) -> list[Queue
         in_whole_units=True,
     )
     return [
-        evolve(queue, creation_time=plain.creation_time)
+        evolve(
+            queue,
+            creation_time=plain.creation_time,
+            usage=plain.usage,
+            usage_by_user=plain.usage_by_user,
+            usage_half_life=plain.usage_half_life,
+        )
         for queue, plain in zip(tree, queues, strict=True)
     ]
 

@@ -1,0 +1,163 @@
+"""What queues have used: it decays while time passes, and what their jobs hold is added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import evolve
+
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched.model.decayed_use import decayed
+from batchsched.model.resources import Amount, Resource, exact
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.queues import queue_problems
+from batchsched.transition.content import Content
+
+__all__ = ["let_use_pass", "queues_after"]
+
+_NOTHING = Resource()
+
+_Held = dict[tuple[str, str], dict[str, int]]
+"""By queue and user, the amounts of each dimension, exact."""
+
+
+def queues_after(
+    before: Snapshot,
+    result: CycleResult | None,
+    given: Sequence[Queue] | None,
+    *,
+    now: float,
+) -> Sequence[Queue]:
+    """Return the queues as they are `now`: those given, or those that there were.
+
+    Until then tasks hold what they hold once the decisions of the cycle have taken effect. Of
+    queues that are given, those whose use is what it was are brought up to date; what else is
+    said of it counts as of `now`. O(tasks), if any queue has a half-life.
+    """
+    queues = before.queues if given is None else given
+    if given is not None and any(next(queue_problems(queue), None) for queue in given):
+        return given  # the snapshot says what is wrong
+    seconds = now - before.now
+    if seconds <= 0 or not any(queue.usage_half_life for queue in queues):
+        return queues
+    if given is not None:
+        were = {queue.name: queue for queue in before.queues}
+        is_old = [queue.name in were and _is_same(queue, were[queue.name]) for queue in given]
+    else:
+        is_old = [True] * len(queues)
+    tasks = ((job, task) for job in before.jobs for task in job.tasks)
+    after = _passed(queues, _held(tasks, result), seconds)
+    return [new if old else queue for queue, new, old in zip(queues, after, is_old, strict=True)]
+
+
+def let_use_pass(content: Content, now: float, result: CycleResult | None = None) -> None:
+    """Bring the use of the queues in a table up to a later time. O(tasks on nodes).
+
+    Args:
+        content: the table, whose time is still the last.
+        now: the later time.
+        result: a cycle whose decisions the table does not have yet; they have taken effect.
+
+    """
+    queues = [queue for queue in content.queues.values() if queue.usage_half_life]
+    seconds = now - content.now
+    if seconds <= 0 or not queues:
+        return
+    uids = {uid for there in content.on_node.values() for uid in there}
+    if result is not None:
+        uids.update(bind.task_uid for bind in result.binds)
+    tasks = (
+        (content.jobs[content.owner[uid]], content.tasks[uid])
+        for uid in sorted(uids)
+        if uid in content.owner
+    )
+    everything = list(content.queues.values())
+    after = _passed(everything, _held(tasks, result), seconds)
+    for before, queue in zip(everything, after, strict=True):
+        if queue is not before:
+            content.put("queues", queue.name, queue)
+
+
+def _is_same(one: Queue, other: Queue) -> bool:
+    return (one.usage, one.usage_by_user, one.usage_half_life) == (
+        other.usage,
+        other.usage_by_user,
+        other.usage_half_life,
+    )
+
+
+def _held(tasks: Iterable[tuple[JobInfo, TaskInfo]], result: CycleResult | None) -> _Held:
+    """Return what jobs hold that are charged to queues: no backfill tasks, and none that leave."""
+    bound: dict[str, bool] = {}
+    evicted: set[str] = set()
+    if result is not None:
+        bound = {bind.task_uid: bind.is_backfill for bind in result.binds}
+        evicted = {eviction.task_uid for eviction in result.evictions}
+    held: _Held = {}
+    for job, task in tasks:
+        is_backfill = bound.get(task.uid)
+        if is_backfill is None:
+            if not task.status.occupies or task.uid in evicted:
+                continue
+            is_backfill = task.is_backfill
+        if is_backfill:
+            continue
+        amounts = held.setdefault((job.queue, job.user), {})
+        for dimension, amount in task.resreq.dimensions():
+            if amount:
+                amounts[dimension] = amounts.get(dimension, 0) + exact(amount)
+    return held
+
+
+def _passed(queues: Sequence[Queue], held: _Held, seconds: float) -> list[Queue]:
+    """Return queues after some seconds in which their jobs have held this."""
+    parents = {queue.name: queue.parent for queue in queues}
+    by_queue: dict[str, dict[str, dict[str, int]]] = {}
+    together: dict[str, dict[str, int]] = {}
+    for (name, user), amounts in held.items():
+        by_queue.setdefault(name, {})[user] = amounts
+        above: str | None = name
+        while above is not None and above in parents:
+            total = together.setdefault(above, {})
+            for dimension, amount in amounts.items():
+                total[dimension] = total.get(dimension, 0) + amount
+            above = parents[above]
+    return [
+        _passed_alone(queue, together.get(queue.name, {}), by_queue.get(queue.name, {}), seconds)
+        for queue in queues
+    ]
+
+
+def _passed_alone(
+    queue: Queue,
+    held: Mapping[str, int],
+    by_user: Mapping[str, Mapping[str, int]],
+    seconds: float,
+) -> Queue:
+    half_life = queue.usage_half_life
+    if not half_life or not (held or by_user or queue.usage_by_user or queue.usage != _NOTHING):
+        return queue
+    users = {
+        user: decayed(
+            queue.usage_by_user.get(user, _NOTHING),
+            _resource(by_user.get(user, {})),
+            seconds,
+            half_life=half_life,
+        )
+        for user in sorted({*queue.usage_by_user, *by_user})
+    }
+    return evolve(
+        queue,
+        usage=decayed(queue.usage, _resource(held), seconds, half_life=half_life),
+        usage_by_user={user: used for user, used in users.items() if used != _NOTHING},
+    )
+
+
+def _resource(amounts: Mapping[str, int]) -> Resource:
+    scalars: dict[str, Amount] = {
+        name: amount for name, amount in amounts.items() if name not in ("cpu", "memory")
+    }
+    return Resource(
+        milli_cpu=amounts.get("cpu", 0), memory=amounts.get("memory", 0), scalars=scalars
+    )
