@@ -31,6 +31,7 @@ from batchsched.testing import (
     INVARIANTS,
     Cycle,
     InvariantViolation,
+    Rule,
     check_capacity,
     check_claims,
     check_cycle,
@@ -42,7 +43,9 @@ from batchsched.testing import (
     check_protection,
     check_reasons,
     check_reservations,
+    check_rules,
     check_sparing,
+    check_starts,
     check_swaps,
     invariant,
 )
@@ -59,6 +62,7 @@ def test_each_law_has_a_doctored_result_beside_this() -> None:
         *(check_decisions, check_capacity, check_placements, check_gangs, check_protection),
         *(check_claims, check_sparing, check_swaps, check_reservations, check_outcomes),
         *(check_reasons, check_permutation),
+        *(check_rules, check_starts),  # see test_rules.py
     }
     assert tested == set(INVARIANTS)
 
@@ -106,7 +110,7 @@ def test_each_is_callable_alone_on_a_result_that_is_wrong_in_other_ways() -> Non
             for wrong in (listed, forgotten, moved):
                 for law in INVARIANTS:
                     with suppress(InvariantViolation):
-                        law(one, wrong)
+                        law(one, wrong, rules=Rule)
 
 
 # What is no cycle at all

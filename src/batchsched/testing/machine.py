@@ -19,7 +19,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.scheduler import Scheduler
 from batchsched.testing.carrying import check_next_snapshot
 from batchsched.testing.code import as_code
-from batchsched.testing.invariants import INVARIANTS, Invariant, check_cycle
+from batchsched.testing.invariants import INVARIANTS, Invariant, Rule, check_cycle
 from batchsched.testing.part_strategies import jobs, nodes
 from batchsched.testing.ping_pong import Watcher
 from batchsched.testing.strategies import snapshots
@@ -80,6 +80,8 @@ class ClusterMachine(RuleBasedStateMachine):
     """The policy."""
     registry: Registry | None = None
     """Where the names in `config` come from; None: the default registry."""
+    cycle_rules: Sequence[Rule] = ()
+    """What plugins and actions of your own keep."""
     cycle_invariants: Sequence[Invariant] = INVARIANTS
     """What every cycle is checked for."""
     seconds_per_cycle: float = 10.0
@@ -129,6 +131,7 @@ class ClusterMachine(RuleBasedStateMachine):
             result,
             self.config,
             registry=self.registry,
+            rules=self.cycle_rules,
             invariants=self.cycle_invariants,
         )
         if self.finds_ping_pong:

@@ -9,7 +9,7 @@ An invariant says nothing of what cannot be told from snapshot and result alone;
 raises falsely. Of plugins and actions that are not built in it assumes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
@@ -28,6 +28,9 @@ from batchsched.testing.invariants.placements import check_placements
 from batchsched.testing.invariants.queues import check_swaps
 from batchsched.testing.invariants.reasons import check_reasons
 from batchsched.testing.invariants.reservations import check_reservations
+from batchsched.testing.invariants.rule import Rule
+from batchsched.testing.invariants.rules import check_rules
+from batchsched.testing.invariants.starts import check_starts
 from batchsched.testing.invariants.victims import check_protection
 from batchsched.testing.invariants.violation import InvariantViolation
 
@@ -36,6 +39,7 @@ __all__ = [
     "Cycle",
     "Invariant",
     "InvariantViolation",
+    "Rule",
     "check_capacity",
     "check_claims",
     "check_cycle",
@@ -48,7 +52,9 @@ __all__ = [
     "check_reasons",
     "check_reference",
     "check_reservations",
+    "check_rules",
     "check_sparing",
+    "check_starts",
     "check_swaps",
     "invariant",
 ]
@@ -56,6 +62,7 @@ __all__ = [
 INVARIANTS: Sequence[Invariant] = (
     check_decisions,
     check_capacity,
+    check_starts,
     check_placements,
     check_gangs,
     check_protection,
@@ -65,6 +72,7 @@ INVARIANTS: Sequence[Invariant] = (
     check_reservations,
     check_outcomes,
     check_reasons,
+    check_rules,
     check_permutation,
 )
 """All invariants, in the order in which `check_cycle` checks them."""
@@ -76,6 +84,7 @@ def check_cycle(
     config: SchedulerConfig | None = None,
     *,
     registry: Registry | None = None,
+    rules: Iterable[Rule] = (),
     invariants: Sequence[Invariant] = INVARIANTS,
 ) -> None:
     """Check one cycle for everything that must be true of it.
@@ -85,20 +94,22 @@ def check_cycle(
         result: what came out.
         config: the configuration; None: the default.
         registry: where the configuration's names come from; None: the default registry.
+        rules: what plugins and actions of your own keep; of these nothing is assumed otherwise.
         invariants: what to check; all that there are by default.
 
     Raises:
         InvariantViolation: the first thing that is wrong.
         SnapshotError: `snapshot` is no snapshot.
         ConfigError: `config` is no configuration, or one that cannot be used.
-        TypeError: `result`, `registry` or one of `invariants` is not what it should be.
+        TypeError: `result`, `registry`, or one of `rules` or `invariants` is not what it should be.
 
     >>> from batchsched import NodeInfo, Resource, schedule
     >>> snapshot = Snapshot(nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))])
     >>> check_cycle(snapshot, schedule(snapshot))
 
     """
-    cycle = Cycle(snapshot, result, SchedulerConfig() if config is None else config, registry)
+    used = SchedulerConfig() if config is None else config
+    cycle = Cycle(snapshot, result, used, registry, rules)
     laws = list(invariants)
     for law in laws:
         expect_invariant(law)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from inspect import getdoc
 
 from batchsched.config.registry import Registry
@@ -10,6 +10,7 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.rule import Rule
 from batchsched.testing.invariants.violation import InvariantViolation
 
 __all__ = ["Invariant", "expect_invariant", "invariant"]
@@ -32,6 +33,7 @@ class Invariant:
         config: SchedulerConfig | None = None,
         *,
         registry: Registry | None = None,
+        rules: Iterable[Rule] = (),
     ) -> None:
         """Check a cycle.
 
@@ -40,16 +42,17 @@ class Invariant:
             result: what came out.
             config: the configuration; None: the default.
             registry: where the configuration's names come from; None: the default registry.
+            rules: what plugins and actions of your own keep.
 
         Raises:
             InvariantViolation: the first thing that is wrong.
             SnapshotError: `snapshot` is no snapshot.
             ConfigError: `config` is no configuration, or one that cannot be used.
-            TypeError: `result` or `registry` is not what it should be.
+            TypeError: `result`, `registry` or `rules` is not what it should be.
 
         """
         used = SchedulerConfig() if config is None else config
-        self.check(Cycle(snapshot, result, used, registry))
+        self.check(Cycle(snapshot, result, used, registry, rules))
 
     def check(self, cycle: Cycle, /) -> None:
         """Check a cycle that was looked at before, which saves counting everything again.
@@ -68,6 +71,7 @@ class Invariant:
                 cycle.config,
                 cycle.registry,
                 self.__module__,
+                cycle.rules,
             )
 
     def problems(self, cycle: Cycle, /) -> Iterator[str]:

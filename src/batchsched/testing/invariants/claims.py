@@ -12,7 +12,7 @@ from batchsched.testing.invariants.cycle import Cycle, Place
 from batchsched.testing.invariants.matching import conflict, means
 from batchsched.testing.invariants.shares import certainly_has_less, deserved, may_be_charged
 
-__all__ = ["check_claims", "check_sparing"]
+__all__ = ["check_claims", "check_sparing", "is_promised_its_place", "spared"]
 
 
 @invariant
@@ -47,9 +47,7 @@ def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
         yield f"{what} for {claimant!r}, which belongs to no job of the session"
         return
     place = cycle.after[claimant]
-    is_there = place.status is TaskStatus.PIPELINED and (
-        place.node_name == eviction.node_name or _goes_with_its_job(cycle, eviction, place)
-    )
+    is_there = is_promised_its_place(cycle, eviction)
     if not is_there and not cycle.policy.has_own_action_after(eviction.action):
         yield (
             f"{what} for {claimant!r}, which is {place.status.value} on "
@@ -58,6 +56,14 @@ def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
     if cycle.is_best_effort(claimant):
         yield f"{what} for {claimant!r}, which asks for nothing"
     yield from _relation(cycle, eviction, what)
+
+
+def is_promised_its_place(cycle: Cycle, eviction: Eviction) -> bool:
+    """Return whether the claimant is Pipelined on the node, or where the victim's job went."""
+    place = cycle.after[eviction.for_task_uid]
+    return place.status is TaskStatus.PIPELINED and (
+        place.node_name == eviction.node_name or _goes_with_its_job(cycle, eviction, place)
+    )
 
 
 def _goes_with_its_job(cycle: Cycle, eviction: Eviction, place: Place) -> bool:
@@ -127,7 +133,7 @@ def check_sparing(cycle: Cycle) -> Iterator[str]:
             action = cycle.result.evictions[positions[0]].action
             if action == "reclaim" and may_be_for_limits:
                 continue
-            yield from _spared(cycle, claimant, positions)
+            yield from spared(cycle, claimant, positions)
 
 
 def _has_limits(cycle: Cycle) -> bool:
@@ -137,7 +143,8 @@ def _has_limits(cycle: Cycle) -> bool:
     )
 
 
-def _spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[str]:
+def spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[str]:
+    """Yield the evictions for a claimant, by position, that certainly could have been spared."""
     evictions = cycle.result.evictions
     victims = [evictions[position] for position in positions]
     before = evictions[: positions[0]]

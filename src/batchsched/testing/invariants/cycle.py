@@ -31,6 +31,7 @@ from batchsched.testing.invariants.amounts import (
     wanting,
 )
 from batchsched.testing.invariants.policy import Policy
+from batchsched.testing.invariants.rule import Rule, rules_of
 
 __all__ = ["HOLDING", "OCCUPYING", "PLACED", "WAITING", "Accounts", "Cycle", "Place"]
 
@@ -120,7 +121,7 @@ class Cycle:
     Raises:
         SnapshotError: what should be a snapshot is none.
         ConfigError: what should be a configuration is none, or cannot be used.
-        TypeError: what should be a result or a registry is none.
+        TypeError: what should be a result, a registry or a rule is none.
 
     """
 
@@ -130,12 +131,15 @@ class Cycle:
         result: CycleResult,
         config: SchedulerConfig,
         registry: Registry | None = None,
+        rules: Iterable[Rule] = (),
     ) -> None:
         _expect(snapshot, result, config, registry)
         self.snapshot = snapshot
         self.result = result
         self.config = config
         self.registry = registry
+        self.rules = rules_of(rules)
+        """What plugins and actions of one's own keep."""
         self.policy = Policy(config) if registry is None else Policy(config, registry)
 
     @cached_property

@@ -9,8 +9,9 @@ from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import add, fits, is_nothing, of, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import HOLDING, OCCUPYING, Cycle
+from batchsched.testing.invariants.rule import Rule
 
-__all__ = ["check_reservations"]
+__all__ = ["check_reservations", "on_closed_nodes"]
 
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
 
@@ -26,7 +27,36 @@ def check_reservations(cycle: Cycle) -> Iterator[str]:
     """
     if not cycle.policy.knows_actions:
         return
-    reserved = {
+    reserved = _reserved(cycle)
+    for name, uids in reserved.items():
+        if uids:
+            yield from _closed(cycle, name, uids)
+    yield from _new(cycle, reserved)
+
+
+def on_closed_nodes(cycle: Cycle) -> Iterator[str]:
+    """Yield what came to nodes that stayed reserved for other jobs all the time."""
+    for name, uids in _reserved(cycle).items():
+        stood = [uid for uid in uids if _stood(cycle, uid, name)]
+        if all(is_nothing(cycle.start_request[uid]) for uid in stood):
+            continue
+        holders = {cycle.job_of[uid].uid for uid in stood}
+        for uid in cycle.on_node[name]:
+            after, before = cycle.after[uid], cycle.before(uid)
+            if not cycle.is_new(uid) or cycle.is_best_effort(uid) or uid not in cycle.job_of:
+                continue
+            was_its_own = before.status is TaskStatus.RESERVED and before.node_name == name
+            is_its_own = was_its_own or cycle.job_of[uid].uid in holders
+            if not is_its_own and not _may_have_reserved(cycle, uid):
+                yield (
+                    f"task {uid!r} is {after.status.value} on node {name!r}, which is reserved "
+                    f"for {', '.join(stood)}"
+                )
+
+
+def _reserved(cycle: Cycle) -> dict[str, list[str]]:
+    """Return node name to the tasks of jobs that are Reserved there after the cycle."""
+    return {
         name: [
             uid
             for uid in uids
@@ -34,10 +64,6 @@ def check_reservations(cycle: Cycle) -> Iterator[str]:
         ]
         for name, uids in cycle.on_node.items()
     }
-    for name, uids in reserved.items():
-        if uids:
-            yield from _closed(cycle, name, uids)
-    yield from _new(cycle, reserved)
 
 
 def _closed(cycle: Cycle, name: str, reserved: list[str]) -> Iterator[str]:
@@ -71,7 +97,8 @@ def _stood(cycle: Cycle, uid: str, name: str) -> bool:
     Not if it can have been dropped when the session opened, or ended for a job that started,
     and was made again.
     """
-    if cycle.before(uid) != cycle.after[uid] or not cycle.policy.gang_decides_ready:
+    starts_whole = cycle.policy.gang_decides_ready or Rule.GANGS_START_WHOLE in cycle.rules
+    if cycle.before(uid) != cycle.after[uid] or not starts_whole:
         return False
     asked = total(
         cycle.start_request[task.uid]

@@ -16,7 +16,7 @@ from batchsched.testing.invariants.shares import (
     may_exceed,
 )
 
-__all__ = ["check_protection"]
+__all__ = ["check_protection", "is_critical"]
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
@@ -41,6 +41,11 @@ def check_protection(cycle: Cycle) -> Iterator[str]:
         yield from _below_share(cycle)
 
 
+def is_critical(task: TaskInfo) -> bool:
+    """Return whether a task is the system's own, which conformance protects."""
+    return task.namespace == "kube-system" or task.priority_class_name in _CRITICAL
+
+
 def _rank(cycle: Cycle, victim: TaskInfo, claimant: TaskInfo) -> tuple[int, int, str]:
     """Return the priorities to compare, and of what they are."""
     theirs, mine = cycle.job_of[victim.uid], cycle.job_of[claimant.uid]
@@ -54,8 +59,8 @@ def _protected(
 ) -> Iterator[str]:
     action = eviction.action
     what = f"task {victim.uid!r} is evicted by {action} for {claimant.uid!r}"
-    is_critical = victim.namespace == "kube-system" or victim.priority_class_name in _CRITICAL
-    if is_critical and cycle.policy.protects("conformance", action):
+    critical = is_critical(victim)
+    if critical and cycle.policy.protects("conformance", action):
         yield f"{what}, but it is the system's own, which conformance protects"
     rank, against, kind = _rank(cycle, victim, claimant)
     if rank > against and cycle.policy.protects("priority", action):
@@ -66,7 +71,7 @@ def _protected(
     for tier in policy.tiers_asked(action):
         # gang, drf, proportion and plugins of one's own may call anybody a victim.
         refuse = {
-            *(["conformance"] if is_critical else []),
+            *(["conformance"] if critical else []),
             *(["priority"] if rank >= against else []),
         }
         if tier and not refuse & policy.known_plugins & set(tier):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from textwrap import indent
 
 from batchsched.config.registry import Registry
@@ -10,6 +11,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code, as_script
+from batchsched.testing.invariants.rule import Rule
 
 __all__ = ["InvariantViolation"]
 
@@ -32,6 +34,7 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         config: SchedulerConfig,
         registry: Registry | None = None,
         module: str = _OURS,
+        rules: Iterable[Rule] = (),
     ) -> None:
         self.invariant = invariant
         """The name of the function that checks it, such as ``check_capacity``."""
@@ -44,7 +47,9 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         """Where the names in `config` come from; None: the default registry."""
         self.module = module
         """The module that the invariant is defined in."""
-        super().__init__(invariant, problem, snapshot, result, config, registry, module)
+        self.rules = sorted(rules, key=lambda rule: rule.name)
+        """What plugins and actions of one's own had to keep."""
+        super().__init__(invariant, problem, snapshot, result, config, registry, module, self.rules)
 
     def __str__(self) -> str:
         names = ", ".join(action.name for action in self.config.actions)
@@ -73,6 +78,10 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         if self.registry is not None:
             further.append("# registry: what the names in the configuration come from")
             made_with, checked_with = "config, registry", "config, registry=registry"
+        if self.rules:
+            further.append(f"from {_OURS} import Rule")
+            names = ", ".join(f"Rule.{rule.name}" for rule in self.rules)
+            checked_with += f", rules=[{names}]"
         result = f"Scheduler({made_with}).schedule(snapshot)"
         return as_script(
             f"snapshot = {as_code(self.snapshot)}\n"

@@ -1,0 +1,47 @@
+"""Whatever starts has room for all that it needs to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from batchsched.model.status import TaskStatus
+from batchsched.testing.invariants.amounts import add, fits, shown
+from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.cycle import Cycle
+
+__all__ = ["check_starts"]
+
+_STARTS = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
+
+
+@invariant
+def check_starts(cycle: Cycle) -> Iterator[str]:
+    """Every task that was placed had room for what it needs to start.
+
+    That may be more than it holds. In which order the tasks of a node were placed is not known;
+    there must be one in which each of them fits, with what is idle in the end and what those
+    after it hold. In a cycle nothing becomes idle but what was placed in it, so this is so of
+    every action.
+    """
+    for name, on_node in cycle.on_node.items():
+        left = [uid for uid in on_node if cycle.is_new(uid) and cycle.after[uid].status in _STARTS]
+        idle = cycle.accounts[name].idle
+        # From the last to the first: whoever can have been the last is taken away.
+        while left:
+            last = next(
+                (
+                    uid
+                    for uid in left
+                    if fits(cycle.start_request[uid], add(idle, cycle.resreq[uid]))
+                ),
+                None,
+            )
+            if last is None:
+                needs = ", ".join(f"{uid!r}: {shown(cycle.start_request[uid])}" for uid in left)
+                yield (
+                    f"node {name!r} has {shown(idle)} idle besides what they hold, and these "
+                    f"cannot have started there in any order, by what they need to start: {needs}"
+                )
+                break
+            left.remove(last)
+            idle = add(idle, cycle.resreq[last])
