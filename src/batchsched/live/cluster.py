@@ -15,7 +15,7 @@ from batchsched.transition.event_rules import apply_events
 from batchsched.transition.events import Event
 from batchsched.transition.job_transitions import keep_plans, set_eligible_times
 from batchsched.transition.next_snapshot import next_snapshot
-from batchsched.transition.part import part_of_result, take_over
+from batchsched.transition.part import decides_nothing, part_of_result, take_over
 from batchsched.transition.task_rules import as_new
 
 __all__ = ["Cluster"]
@@ -155,6 +155,17 @@ class Cluster:
         """
         content = self._content
         not_started, still_releasing = _listed(not_started), _listed(still_releasing)
+        if (
+            type(cycle) is CycleResult
+            and decides_nothing(cycle)
+            and not (content.unsettled or not_started or still_releasing)
+            and callable(replacement)
+            and type(keep_reservations) is bool
+        ):
+            # Nothing can be wrong with it, and only plans may differ.
+            keep_plans(content, cycle.planned)
+            content.commit()
+            return
         named: dict[str, None] = dict(content.unsettled)
         nodes: dict[str, None] = {}
         part: object = cycle

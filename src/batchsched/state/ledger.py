@@ -265,7 +265,7 @@ class Ledger:
     def _put_on(self, task: TaskState, node: NodeState) -> None:
         status = task.status
         task.node = node
-        node.running = None
+        node.running = node.ends = None
         self._node_changed(node.slot)
         if status is _RESERVED:
             node.reserved_tasks[task.uid] = task
@@ -300,7 +300,7 @@ class Ledger:
     def _take_off(self, task: TaskState, node: NodeState) -> None:
         status = task.status
         task.node = None
-        node.running = None
+        node.running = node.ends = None
         self._node_changed(node.slot)
         if status is _RESERVED:
             del node.reserved_tasks[task.uid]

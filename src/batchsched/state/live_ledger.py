@@ -187,6 +187,8 @@ class LiveLedger(Ledger):
             if status is TaskStatus.PIPELINED or (info.node_name is not None and node is None):
                 status, node = TaskStatus.PENDING, None  # see `Ledger._enter`
             self._let_be(task, status, node, is_backfill=info.is_backfill)
+            if task.node is not None:
+                task.node.ends = None  # its start may be another, where it has not moved
             self._note_divergence(task)
         self.origins = {}
 

@@ -225,6 +225,7 @@ class NodeState:
         "allocatable",
         "backfilled",
         "conditional",
+        "ends",
         "host_ports",
         "idle",
         "index",
@@ -281,6 +282,8 @@ class NodeState:
         """How many of its tasks have host ports."""
         self.host_ports: dict[tuple[str, int], dict[HostPort, int]] = {}
         """How many of its tasks have each host port, by protocol and number."""
+        self.ends: Sequence[tuple[float, Vector]] | None = None
+        """When which of its tasks are expected to end, and what they free; None: not asked yet."""
         self.running: RunningTasks | None = None
         """Its Running tasks of jobs in the session, in victim order, once they were asked for."""
 

@@ -13,7 +13,17 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_mapping
 from batchsched.transition.content import Content
 
-__all__ = ["part_of_result", "take_over"]
+__all__ = ["decides_nothing", "part_of_result", "take_over"]
+
+_NO_DECISIONS: tuple[tuple[()], ...] = ((), (), (), ())
+_NOTHING_KEPT: tuple[tuple[()], ...] = ((), (), ())
+
+
+def decides_nothing(cycle: CycleResult) -> bool:
+    """Return whether a cycle moves no task, and keeps no place for one."""
+    decided = (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional)
+    kept = (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises)
+    return decided == _NO_DECISIONS and kept == _NOTHING_KEPT
 
 
 def part_of_result(

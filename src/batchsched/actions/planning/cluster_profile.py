@@ -39,10 +39,28 @@ class ClusterProfile:
         self.limited: set[int] = set()
         """The indices of the nodes where plans take something."""
         self._fitting_now: dict[Vector, list[int]] = {}
+        self._free_now: list[int] | None = None
+        """What is free now on all nodes together, by dimension; None: to be added up."""
 
     def end_of(self, task: TaskState, start: float) -> float:
         """Return when a task is expected to end that starts at a moment of the profile."""
         return end_of_run(start, estimate_of(task), self.now)
+
+    def has_room_now(self, request: Vector, count: int) -> bool:
+        """Return False if so many tasks that request this together cannot all fit now.
+
+        O(dimensions), and O(nodes) after somebody has taken something.
+        """
+        free = self._free_now
+        if free is None:
+            free = self._free_now = [0] * len(request)
+            for profile in self.of_node:
+                for dimension, amount in enumerate(profile.free[0]):
+                    if amount > 0:
+                        free[dimension] += amount
+        # Amounts of less than EPSILON do not matter, neither to a task nor to a node.
+        spare = count + len(self.of_node)
+        return all(wanted - there <= spare for wanted, there in zip(request, free, strict=True))
 
     def fitting_now(self, request: Vector) -> list[int]:
         """Return the indices of the nodes where a request fits now, in node order.
@@ -98,6 +116,7 @@ class ClusterProfile:
 
     def _changed(self, profile: NodeProfile, node: NodeState, start: float) -> None:
         if start == NOW:
+            self._free_now = None
             free = profile.free[0]
             for request, known in self._fitting_now.items():
                 place = bisect_left(known, node.index)

@@ -187,7 +187,8 @@ class _Planner:
 
     def _start_now(self, job: JobState, need: Need) -> bool:
         session, search = self._session, self._search
-        if not search.may_fit_now(need.tasks):
+        has_room = self._profile.has_room_now(need.request, len(need.tasks))
+        if not (has_room and search.may_fit_now(need.tasks)):
             # Nor does it fit where it was planned.
             return False
         with session.statement(is_trial=True) as statement:
@@ -209,13 +210,12 @@ class _Planner:
     def _plan(self, job: JobState, need: Need) -> None:
         session = self._session
         latest = session.now + self._action.window
-        places = self._search.earliest(need.tasks, self._before.get(job.uid), latest)
+        places = self._search.take_earliest(need.tasks, self._before.get(job.uid), latest)
         if places is None:
             reason = reason_for_no_plan(session, need, self._action.window)
             session.plans.reasons[job.uid] = reason
             return
         session.plans.reasons[job.uid] = reason_for_plan(session, need, places)
-        self._profile.take_all(places)
         self._planned[job.uid] = places
 
     # Results

@@ -47,11 +47,16 @@ def expected_end(task: TaskState, now: float) -> float:
 
     At once if it is leaving or overdue; never if its estimate or its start is unknown.
     """
+    return max(now, _end_of_run_until(task, now))
+
+
+def _end_of_run_until(task: TaskState, now: float) -> float:
+    """Return the same, also where that time is over."""
     if task.status is TaskStatus.RELEASING:
-        return now
+        return -inf
     # What was placed in this cycle starts now.
     start = now if task.info.status in _TO_PLACE else task.info.start_time
-    return NEVER if start is None else max(now, start + estimate_of(task))
+    return NEVER if start is None else start + estimate_of(task)
 
 
 def end_of_run(start: float, estimate: float, now: float) -> float:
@@ -68,8 +73,13 @@ class NodeProfile:
 
     __slots__ = ("free", "takes", "times")
 
-    def __init__(self, free_now: Vector, ends: Sequence[tuple[float, Vector]]) -> None:
-        """Begin with what is free now, and what is freed when, in order of time."""
+    def __init__(
+        self, free_now: Vector, ends: Sequence[tuple[float, Vector]], *, at_once: float
+    ) -> None:
+        """Begin with what is free now, and what is freed when, in order of time.
+
+        What should have been freed before is freed `at_once`.
+        """
         self.times: list[float] = [NOW]
         """When each step begins."""
         self.free: list[Vector] = [free_now]
@@ -81,10 +91,11 @@ class NodeProfile:
                 break
             if not any(freed):
                 continue
-            if time == self.times[-1]:
+            moment = max(time, at_once)
+            if moment == self.times[-1]:
                 self.free[-1] = plus(self.free[-1], freed)
             else:
-                self.times.append(time)
+                self.times.append(moment)
                 self.free.append(plus(self.free[-1], freed))
 
     def fits(self, request: Vector, start: float, end: float) -> bool:
@@ -155,16 +166,25 @@ class NodeProfile:
 
 
 def profile_of(node: NodeState, now: float) -> NodeProfile:
-    """Return what is free on a node from now on, by what runs and is promised there. O(tasks)."""
+    """Return what is free on a node from now on, by what runs and is promised there.
+
+    O(tasks log tasks), and O(tasks) while they stay as they are, from cycle to cycle.
+    """
     free = node.idle
     if node.special:
         free = minus(minus(free, node.pipelined), node.conditional)
-    ends = [
-        (expected_end(task, now), task.resreq) for task in node.tasks.values() if task.status.holds
-    ]
+    ends = node.ends
+    return NodeProfile(free, _ends(node, now) if ends is None else ends, at_once=now)
+
+
+def _ends(node: NodeState, now: float) -> Sequence[tuple[float, Vector]]:
+    holding = [task for task in node.tasks.values() if task.status.holds]
+    ends = [(_end_of_run_until(task, now), task.resreq) for task in holding]
     if len(ends) > 1:
         ends.sort(key=_time)
-    return NodeProfile(free, ends)
+    if not any(task.info.status in _TO_PLACE for task in holding):
+        node.ends = ends  # else they depend on the time of the cycle
+    return ends
 
 
 def _time(end: tuple[float, Vector]) -> float:

@@ -35,7 +35,7 @@ class _Group:
 
 
 class PlaceSearch:
-    """Looks for places in the profile, which it leaves as it finds it."""
+    """Looks for places in the profile, and takes them."""
 
     def __init__(self, session: Session, profile: ClusterProfile) -> None:
         self._session = session
@@ -94,10 +94,10 @@ class PlaceSearch:
             statement.allocate(task, node)
         return now
 
-    def earliest(
+    def take_earliest(
         self, tasks: Sequence[TaskState], before: Places | None, latest: float
     ) -> Places | None:
-        """Return the earliest places after now, which are not taken; None if there are none.
+        """Take the earliest places after now; None if there are none.
 
         Each task on the first node, in node order, where it fits at that time and does not fit
         from now on for ever: a plan takes what becomes free, and leaves what is free to others.
@@ -122,7 +122,6 @@ class PlaceSearch:
                 if all(self._accepts(*place) for place in before.of) and profile.take_all(again):
                     places = again
             if places is not None:
-                profile.put_all_back(places)
                 return places
         return None
 
