@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
+from batchsched.state.change_log import NodeCursor
 from batchsched.state.watch import Watch
 
 __all__ = ["FirstFit"]
@@ -18,7 +19,7 @@ class FirstFit:
     """
 
     __slots__ = (
-        *("_again", "_changes", "_count", "_holds", "_in_again", "_next", "_position"),
+        *("_again", "_count", "_cursor", "_holds", "_in_again", "_next"),
         *("_seen", "_watches"),
     )
 
@@ -31,8 +32,7 @@ class FirstFit:
     ) -> None:
         self._count = count
         self._holds = holds
-        self._changes = changes
-        self._position = len(changes)
+        self._cursor = NodeCursor(changes)
         self._watches = watches
         self._seen = [watch.changed_since(0)[0] for watch in watches]
         self._next = 0
@@ -55,13 +55,11 @@ class FirstFit:
         return None
 
     def _catch_up(self) -> None:
-        changes = self._changes
-        now = len(changes)
-        if now == self._position:
+        changed = self._cursor.unread()
+        if not changed:
             return
-        for index in changes[self._position : now]:
+        for index in changed:
             self._ask_again(index)
-        self._position = now
         for number, watch in enumerate(self._watches):
             self._seen[number], elsewhere = watch.changed_since(self._seen[number])
             if elsewhere is None:

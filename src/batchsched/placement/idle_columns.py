@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from batchsched.model.resources import EPSILON
+from batchsched.state.change_log import NodeCursor
 from batchsched.state.records import NodeState
 from batchsched.state.vectors import Vector
 
@@ -18,7 +19,7 @@ class IdleColumns:
     Going through one list of numbers costs a tenth of going through nodes.
     """
 
-    __slots__ = ("_changes", "_columns", "_nodes", "_position", "_vacant", "reserved", "special")
+    __slots__ = ("_columns", "_cursor", "_nodes", "_vacant", "reserved", "special")
 
     def __init__(
         self,
@@ -28,9 +29,8 @@ class IdleColumns:
         vacant: AbstractSet[int] = frozenset(),
     ) -> None:
         self._nodes = nodes
-        self._changes = changes
         self._vacant = vacant
-        self._position = len(changes)
+        self._cursor = NodeCursor(changes)
         self._columns: list[list[int]] = [
             [node.idle[dimension] for node in nodes] for dimension in range(dimensions)
         ]
@@ -41,10 +41,10 @@ class IdleColumns:
 
     def refresh(self) -> None:
         """Bring the columns up to date. O(changes since the last time)."""
-        changes = self._changes
-        if self._position == len(changes):
+        changed = self._cursor.unread()
+        if not changed:
             return
-        for index in set(changes[self._position :]):
+        for index in set(changed):
             node = self._nodes[index]
             for column, amount in zip(self._columns, node.idle, strict=True):
                 column[index] = amount
@@ -56,7 +56,6 @@ class IdleColumns:
                 self.reserved.add(index)
             else:
                 self.reserved.discard(index)
-        self._position = len(changes)
 
     def fitting(self, request: Vector, among: Iterable[int] | None = None) -> list[int]:
         """Return the slots of the nodes where `request` fits what is idle.

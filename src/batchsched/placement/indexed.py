@@ -9,7 +9,7 @@ answers is always what a plain loop over all nodes would answer; see
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import merge
 
@@ -24,6 +24,7 @@ from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.node_index import Evaluate, EvaluateOne, NodeIndex
 from batchsched.placement.score_index import Entry, Order, Raw, Scored, ScoreIndex
 from batchsched.state.ledger import Ledger
+from batchsched.state.recently_used import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 
@@ -51,12 +52,12 @@ class IndexedPlacement:
         self._plain = LinearScanPlacement(ledger, evaluator)
         self._columns_or_none: IdleColumns | None = None
         self._asked: set[int] = set()
-        self._rankings: OrderedDict[tuple[int, Fit | None], NodeIndex[ScoreIndex]] = OrderedDict()
-        self._orders: OrderedDict[int, NodeIndex[Order]] = OrderedDict()
-        self._firsts: OrderedDict[int, FirstFit] = OrderedDict()
-        self._most_tables = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
+        self._most_tables = most = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
+        self._rankings = RecentlyUsed[tuple[int, Fit | None], NodeIndex[ScoreIndex]](most=most)
+        self._orders = RecentlyUsed[int, NodeIndex[Order]](most=most)
+        self._firsts = RecentlyUsed[int, FirstFit](most=most)
+        self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
         self._tallies: dict[int, tuple[int, NodeTally]] = {}
-        self._kept_tallies: OrderedDict[int, KeptTally] = OrderedDict()
 
     # What is asked
 
@@ -245,7 +246,7 @@ class IndexedPlacement:
     # Tables
 
     def _ranking(self, number: int, kind: EquivalenceClass, fit: Fit | None) -> ScoreIndex:
-        table = self._rankings.get((number, fit))
+        table = self._rankings.use((number, fit))
         if table is None:
             table = NodeIndex(
                 self._evaluate(kind, fit),
@@ -254,16 +255,12 @@ class IndexedPlacement:
                 ScoreIndex,
                 self._evaluate_one(kind, fit),
             )
-            self._rankings[number, fit] = table
-            if len(self._rankings) > self._most_tables:
-                self._rankings.popitem(last=False)
-        else:
-            self._rankings.move_to_end((number, fit))
+            self._rankings.keep((number, fit), table)
         table.refresh()
         return table.kept
 
     def _order(self, number: int, kind: EquivalenceClass) -> Order:
-        table = self._orders.get(number)
+        table = self._orders.use(number)
         if table is None:
             table = NodeIndex(
                 self._evaluate(kind, None),
@@ -272,25 +269,18 @@ class IndexedPlacement:
                 Order,
                 self._evaluate_one(kind, None),
             )
-            self._orders[number] = table
-            if len(self._orders) > self._most_tables:
-                self._orders.popitem(last=False)
-        else:
-            self._orders.move_to_end(number)
+            self._orders.keep(number, table)
         table.refresh()
         return table.kept
 
     def _first(self, number: int, kind: EquivalenceClass) -> FirstFit:
-        first = self._firsts.get(number)
+        first = self._firsts.use(number)
         if first is None:
             nodes = self._nodes
-            first = self._firsts[number] = FirstFit(
+            first = FirstFit(
                 len(nodes), lambda index: kind.takes_now(nodes[index]), self._changes, kind.watches
             )
-            if len(self._firsts) > self._most_tables:
-                self._firsts.popitem(last=False)
-        else:
-            self._firsts.move_to_end(number)
+            self._firsts.keep(number, first)
         return first
 
     def _evaluate(self, kind: EquivalenceClass, fit: Fit | None) -> Evaluate:
@@ -360,14 +350,10 @@ class IndexedPlacement:
     # Reasons
 
     def _kept_tally(self, number: int, kind: EquivalenceClass) -> KeptTally:
-        kept = self._kept_tallies.get(number)
+        kept = self._kept_tallies.use(number)
         if kept is None:
             kept = KeptTally(kind, self._judgement, self._nodes, self._changes, self._vacant)
-            self._kept_tallies[number] = kept
-            if len(self._kept_tallies) > self._most_tables:
-                self._kept_tallies.popitem(last=False)
-        else:
-            self._kept_tallies.move_to_end(number)
+            self._kept_tallies.keep(number, kept)
         return kept
 
     def _count(self, kind: EquivalenceClass) -> NodeTally:

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.evaluator import Evaluator
+from batchsched.state.change_log import NodeCursor
 from batchsched.state.records import NodeState
 
 __all__ = ["KeptTally"]
@@ -21,11 +22,10 @@ class KeptTally:
 
     __slots__ = (
         "_available",
-        "_changes",
+        "_cursor",
         "_kind",
         "_lacking",
         "_nodes",
-        "_position",
         "_said",
         "_tally",
         "_unfit",
@@ -43,8 +43,7 @@ class KeptTally:
         self._kind = kind
         self._lacking = evaluator.lacking
         self._nodes = nodes
-        self._changes = changes
-        self._position = len(changes)
+        self._cursor = NodeCursor(changes)
         self._vacant = vacant
         self._said = [self._ask(slot) for slot in range(len(nodes))]
         """For each slot, why its node does not take such a task now; nothing: it does.
@@ -56,10 +55,9 @@ class KeptTally:
 
     def tally(self) -> NodeTally:
         """Return the tally as of now; the same object while it stays the same. O(changes)."""
-        changes = self._changes
-        if self._position != len(changes):
-            self._ask_again(set(changes[self._position :]))
-            self._position = len(changes)
+        changed = self._cursor.unread()
+        if changed:
+            self._ask_again(set(changed))
         if self._tally is None:
             count = len(self._nodes) - len(self._vacant)
             self._tally = NodeTally(count, self._available, dict(self._unfit))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from batchsched.placement.score_index import Scored
+from batchsched.state.change_log import NodeCursor
 from batchsched.state.watch import Watch
 
 __all__ = ["Evaluate", "EvaluateOne", "NodeIndex"]
@@ -42,7 +43,7 @@ class NodeIndex(Generic[KeepsT]):
     """
 
     __slots__ = (
-        *("_changes", "_evaluate", "_evaluate_one", "_make", "_position", "_seen", "_watches"),
+        *("_cursor", "_evaluate", "_evaluate_one", "_is_new", "_make", "_seen", "_watches"),
         "kept",
     )
 
@@ -56,32 +57,30 @@ class NodeIndex(Generic[KeepsT]):
     ) -> None:
         self._evaluate = evaluate
         self._evaluate_one = evaluate_one
-        self._changes = changes
+        self._cursor = NodeCursor(changes)
         self._watches = watches
         self._make = make
-        self._position = -1
+        self._is_new = True
         self._seen = [0] * len(watches)
         self.kept = make()
         """The nodes, by score, as of the last `refresh`."""
 
     def refresh(self) -> None:
         """Look again at what changed. O(changes since the last time), at most O(nodes)."""
-        changes = self._changes
-        now = len(changes)
-        begin = self._position
-        if begin == now:
+        unread = self._cursor.unread()
+        is_new = self._is_new
+        if not unread and not is_new:
             return
-        if self._evaluate_one is not None and begin >= 0 and now - begin <= FEW:
-            self._position = now
-            for index in changes[begin:now]:
+        if self._evaluate_one is not None and not is_new and len(unread) <= FEW:
+            for index in unread:
                 score = self._evaluate_one(index)
                 if score is None:
                     self.kept.discard((index,))
                 else:
                     self.kept.put_one(index, score)
             return
-        changed = None if self._position < 0 else set(changes[self._position :])
-        self._position = now
+        changed = None if is_new else set(unread)
+        self._is_new = False
         for number, watch in enumerate(self._watches):
             self._seen[number], elsewhere = watch.changed_since(self._seen[number])
             if elsewhere is None:

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import islice
 from operator import itemgetter
 
 from batchsched.state.records import JobState
 
-__all__ = ["ChangeLog", "Position"]
+__all__ = ["ChangeLog", "NodeCursor", "Position"]
 
 Position = tuple[int, int, int]
 """A position in the records of changes: of nodes, of jobs, of jobs that were charged."""
+
+
+class NodeCursor:
+    """How far a reader has read the record of changed nodes."""
+
+    __slots__ = ("_changes", "position")
+
+    def __init__(self, changes: Sequence[int]) -> None:
+        """Begin at the end: what has changed until now is known."""
+        self._changes = changes
+        self.position = len(changes)
+        """How many changes were read."""
+
+    def unread(self) -> Sequence[int]:
+        """Return the slots of the nodes that changed since the last call; a node may come twice.
+
+        O(changes since).
+        """
+        changes = self._changes
+        begin = self.position
+        self.position = len(changes)
+        return changes[begin:] if begin != self.position else ()
 
 
 class ChangeLog:

@@ -17,6 +17,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.placement import Fit
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.state.recently_used import RecentlyUsed
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, minus
 
@@ -71,7 +72,7 @@ class _Turns:
         """What a job that comes back has left to place, in task order."""
         self._holders: dict[QueueState | None, dict[JobState, None]] = {}
         """The jobs that have Allocated tasks; not all of those may be unready."""
-        self._tried: dict[int, _Tried] = {}
+        self._tried = RecentlyUsed[int, _Tried](most=MOST_KINDS)
         """What was tried, by kind of task."""
         for job in session.jobs_having(TaskStatus.ALLOCATED):
             self._holders.setdefault(job.queue, {})[job] = None
@@ -163,17 +164,15 @@ class _Turns:
         kind = session.placement.kind(task)
         if kind is None:
             return {}
-        tried = self._tried.pop(kind, None)
+        tried = self._tried.use(kind)
         if tried is None:
             tried = _Tried(session.ledger.log.position())
+            self._tried.keep(kind, tried)
         elif tried.as_of != session.ledger.log.position():
             nodes, _, _ = session.ledger.log.changed_since(tried.as_of)
             for index in nodes:
                 tried.on_node.pop(index, None)
             tried.as_of = session.ledger.log.position()
-        self._tried[kind] = tried
-        if len(self._tried) > MOST_KINDS:
-            del self._tried[next(iter(self._tried))]
         return tried.on_node
 
     def _try(

@@ -5,10 +5,10 @@ for a claimant. Two things are remembered, each until it may have changed: on th
 or in the accounts of the jobs and queues that run there.
 
 - `Bounds`: who could be evicted at most, whatever becomes of the accounts, as plugins
-  with a `batchsched.plugin.Shield` tell. It is the same for many claimants, it holds
+  with `shielded` among their hints tell. It is the same for many claimants, it holds
   while accounts become smaller, and it settles most nodes.
 - `Verdicts`: whom plugins would let go. It is the same only for claimants that plugins
-  cannot tell apart (`batchsched.plugin.ClaimantKey`), and changes with every account.
+  cannot tell apart (`claimant_key` among their hints), and changes with every account.
 """
 
 from __future__ import annotations

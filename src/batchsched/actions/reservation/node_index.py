@@ -14,6 +14,8 @@ from sortedcontainers import SortedList
 
 from batchsched.actions.reservation.eligibility import can_hold_reservation, promised_to_others
 from batchsched.session.session import Session
+from batchsched.state.change_log import NodeCursor
+from batchsched.state.recently_used import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["ReservableNodes"]
@@ -39,8 +41,10 @@ def _no_entries() -> dict[_Group, SortedList[Entry]]:
 class _Ranked:
     """The nodes that may hold a reservation for one kind of task, by group and score."""
 
-    as_of: int | None = None
-    """How many of the ledger's changes it knows of; None: nothing was looked at yet."""
+    cursor: NodeCursor
+    """Which changes of nodes it knows of."""
+    is_new: bool = True
+    """Whether nothing was looked at yet."""
     entries: dict[_Group, SortedList[Entry]] = Factory(_no_entries)
     special: dict[_Group, dict[int, Entry]] = Factory(lambda: {group: {} for group in _Group})
     """Those where something may be promised to others, which is another answer for each job."""
@@ -73,20 +77,18 @@ class ReservableNodes:
         self._session = session
         self._can_hold = can_hold
         """Whether a node may be reserved for a task; follows from the node and the kind of task."""
-        self._ranked: dict[int, _Ranked] = {}
+        self._ranked = RecentlyUsed[int, _Ranked](most=MOST_KINDS)
         """By kind of task."""
-        self._as_of = len(session.ledger.log.nodes)
+        self._cursor = NodeCursor(session.ledger.log.nodes)
         self._reserved = {node.slot for node in session.nodes if node.reserved_tasks}
 
     def count_reserved(self) -> int:
         """Return how many nodes have reservations. O(changes since the last time)."""
-        changes = self._session.ledger.log.nodes
-        for index in set(changes[self._as_of :]):
+        for index in set(self._cursor.unread()):
             if self._session.ledger.slots[index].reserved_tasks:
                 self._reserved.add(index)
             else:
                 self._reserved.discard(index)
-        self._as_of = len(changes)
         return len(self._reserved)
 
     def knows(self, task: TaskState) -> bool:
@@ -98,11 +100,10 @@ class ReservableNodes:
         kind = self._session.placement.kind(task)
         if kind is None:
             return False
-        known = self._ranked.pop(kind, None)
-        self._ranked[kind] = _Ranked() if known is None else known
-        if len(self._ranked) > MOST_KINDS:
-            del self._ranked[next(iter(self._ranked))]
-        return known is not None
+        if self._ranked.use(kind) is not None:
+            return True
+        self._ranked.keep(kind, _Ranked(NodeCursor(self._session.ledger.log.nodes)))
+        return False
 
     def most_room_now(self, task: TaskState) -> NodeState | None:
         """Return the best node without reservations where the task fits now."""
@@ -129,10 +130,10 @@ class ReservableNodes:
         kind = session.placement.kind(task)
         assert kind is not None
         ranked = self._ranked[kind]
-        changes = session.ledger.log.nodes
-        changed: Iterable[int] = [node.slot for node in session.nodes]
-        if ranked.as_of is not None:
-            changed = set(changes[ranked.as_of :])
+        changed: Iterable[int] = set(ranked.cursor.unread())
+        if ranked.is_new:
+            changed = [node.slot for node in session.nodes]
+            ranked.is_new = False
         for index in changed:
             node = session.ledger.slots[index]
             ranked.take_out(index)
@@ -146,5 +147,4 @@ class ReservableNodes:
             else:
                 group = _Group.OPEN if node.fits_now(task.init_resreq) else _Group.SHORT
             ranked.put_in(node, group, session.plugin_set.node_order_on_resource(task, node))
-        ranked.as_of = len(changes)
         return ranked

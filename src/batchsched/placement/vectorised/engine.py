@@ -21,6 +21,7 @@ from batchsched.placement.vectorised.score_array import (
 )
 from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS
 from batchsched.state.ledger import Ledger
+from batchsched.state.recently_used import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
 
@@ -37,7 +38,7 @@ class VectorisedPlacement(IndexedPlacement):
     def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
         super().__init__(ledger, evaluator)
         self._table: NodeMatrix | None = None
-        self._scores: dict[int, ScoreArray] = {}
+        self._scores = RecentlyUsed[int, ScoreArray](most=self._most_tables)
         self._on_arrays: dict[int, EquivalenceClassOnArrays | None] = {}
 
     def nodes_changed(self, slots: Collection[int], /) -> bool:
@@ -48,7 +49,7 @@ class VectorisedPlacement(IndexedPlacement):
         return super().nodes_changed(slots)
 
     def _best_now(self, task: TaskState, kind: EquivalenceClass) -> NodeState | None:
-        scores = self._scores.get(task.kind)
+        scores = self._scores.use(task.kind)
         if scores is None:
             on_arrays = self._kind_on_arrays(task, kind)
             if on_arrays is None:
@@ -66,9 +67,7 @@ class VectorisedPlacement(IndexedPlacement):
         scores = ScoreArray(kind, self._table, self._nodes, self._changes)
         if number in self._asked:
             # Most kinds of a cluster of unlike tasks are asked for once: not kept.
-            if len(self._scores) == self._most_tables:
-                del self._scores[next(iter(self._scores))]
-            self._scores[number] = scores
+            self._scores.keep(number, scores)
         self._asked.add(number)
         return scores
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from batchsched.state.change_log import NodeCursor
 from batchsched.state.records import NodeState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS, Dimensions
 
@@ -68,7 +69,7 @@ class NodeView:
 class NodeMatrix:
     """All nodes: a row for each amount, a column for each node.
 
-    IdleColumns are written anew when a node changed and somebody asks, so that asking
+    Columns are written anew when a node changed and somebody asks, so that asking
     about a few nodes costs what changed, and about all of them what numpy needs.
     """
 
@@ -76,15 +77,14 @@ class NodeMatrix:
         self, nodes: Sequence[NodeState], changes: Sequence[int], dimensions: Dimensions
     ) -> None:
         self._nodes = nodes
-        self._changes = changes
+        self._cursor = NodeCursor(changes)
         self._dimensions = len(dimensions.names)
         self.is_exact = dimensions.are_small
         """Whether all amounts are whole numbers below `LARGEST_IN_ARRAYS`."""
         self.odd: set[int] = set()
         """The indices of nodes with promises, releases or reservations: to be asked one by one."""
         self.log: Indices = np.zeros(1024, np.intp)
-        """`Ledger.changes`, as far as it was read."""
-        self._position = len(changes)
+        """The record of changed nodes, as far as it was read."""
         allocatable = np.array([node.allocatable for node in nodes], float).T
         limits = [node.info.max_tasks for node in nodes]
         self._amounts = np.vstack(
@@ -99,14 +99,14 @@ class NodeMatrix:
 
     def refresh(self) -> None:
         """Bring the table up to date. O(changes since the last time)."""
-        begin, end = self._position, len(self._changes)
-        if begin == end:
+        begin = self._cursor.position
+        new = self._cursor.unread()
+        if not new:
             return
-        new = self._changes[begin:end]
+        end = self._cursor.position
         if end > len(self.log):
             self.log = np.concatenate([self.log, np.zeros(max(len(self.log), end), np.intp)])
         self.log[begin:end] = new
-        self._position = end
         self._write(set(new))
 
     def _write(self, indices: range | set[int]) -> None:

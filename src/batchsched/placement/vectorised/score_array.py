@@ -12,6 +12,7 @@ from batchsched.errors import plugin_error
 from batchsched.placement.equivalence_class import LARGEST_EXACT, EquivalenceClass
 from batchsched.placement.vectorised.node_matrix import Floats, Indices, NodeMatrix, NodeView
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
+from batchsched.state.change_log import NodeCursor
 from batchsched.state.records import NodeState
 
 __all__ = ["ArrayFunction", "EquivalenceClassOnArrays", "ScoreArray"]
@@ -78,7 +79,7 @@ class EquivalenceClassOnArrays:
 class ScoreArray:
     """The score of every node for one kind of task, as far as they are up to date."""
 
-    __slots__ = ("_changes", "_kind", "_nodes", "_position", "_table", "_totals")
+    __slots__ = ("_cursor", "_kind", "_nodes", "_table", "_totals")
 
     def __init__(
         self,
@@ -90,8 +91,7 @@ class ScoreArray:
         self._kind = kind
         self._table = table
         self._nodes = nodes
-        self._changes = changes
-        self._position = len(changes)
+        self._cursor = NodeCursor(changes)
         self._totals = self._look_at_all()
 
     def best(self) -> tuple[float, int] | None:
@@ -105,23 +105,23 @@ class ScoreArray:
         return None if total == _NOWHERE else (total, index)
 
     def _refresh(self) -> None:
-        begin, end = self._position, len(self._changes)
-        if begin == end:
+        begin = self._cursor.position
+        new = self._cursor.unread()
+        if not new:
             return
-        self._position = end
-        if end - begin <= FEW:
-            for index in self._changes[begin:end]:
+        if len(new) <= FEW:
+            for index in new:
                 self._totals[index] = self._kind.total(self._nodes[index])
             return
-        if 2 * (end - begin) > len(self._nodes):
+        if 2 * len(new) > len(self._nodes):
             self._totals = self._look_at_all()
             return
         table = self._table
         table.refresh()
-        changed = table.log[begin:end]
+        changed = table.log[begin : self._cursor.position]
         self._totals[changed] = self._kind.totals(table.some(changed), changed)
         if table.odd:
-            self._ask_one_by_one(table.odd.intersection(self._changes[begin:end]))
+            self._ask_one_by_one(table.odd.intersection(new))
 
     def _look_at_all(self) -> Floats:
         self._table.refresh()

@@ -1,0 +1,46 @@
+"""A dictionary that forgets what was asked for least recently."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import TypeVar
+
+__all__ = ["RecentlyUsed"]
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+ValueT = TypeVar("ValueT")
+
+
+class RecentlyUsed(OrderedDict[KeyT, ValueT]):
+    """The values that were used last, and no more than some number of them.
+
+    >>> tables = RecentlyUsed(most=2)
+    >>> tables.keep("a", 1)
+    >>> tables.keep("b", 2)
+    >>> tables.use("a")
+    1
+    >>> tables.keep("c", 3)
+    >>> list(tables)
+    ['a', 'c']
+    """
+
+    def __init__(self, *, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def use(self, key: KeyT, /) -> ValueT | None:
+        """Return a value, which is then the one used last; None if there is none. O(1)."""
+        value = self.get(key)
+        if value is not None:
+            self.move_to_end(key)
+        return value
+
+    def keep(self, key: KeyT, value: ValueT, /) -> None:
+        """Keep a new value, and forget the one that was not used for longest if there are too many.
+
+        O(1).
+        """
+        self[key] = value
+        if len(self) > self._most:
+            self.popitem(last=False)
