@@ -70,6 +70,10 @@ def cluster(*, nodes: int, jobs: int) -> Snapshot:
     )
 
 
+def waiting_job(name: str) -> JobInfo:
+    return JobInfo(name=name, queue="q", tasks=[TaskInfo(uid=name, name=name)])
+
+
 @given(snapshots())
 @settings(max_examples=15)
 def test_what_is_left_still_shows_it_and_is_not_larger(snapshot: Snapshot) -> None:
@@ -139,3 +143,41 @@ def test_what_the_question_raises_is_not_hidden() -> None:
 
     with pytest.raises(KeyError):
         shrink(Snapshot(), fails)
+
+
+def test_two_go_at_once_where_neither_goes_alone() -> None:
+    snapshot = Snapshot(
+        queues=[Queue(name="q")],
+        jobs=[waiting_job(f"j{i}") for i in range(6)],
+    )
+    small = shrink(snapshot, lambda s: len(s.jobs) > 0 and len(s.jobs) % 2 == 0)
+    assert len(small.jobs) == 2
+
+
+def test_nodes_are_joined_where_only_all_that_they_have_matters() -> None:
+    nodes = [NodeInfo(name=f"n{i}", allocatable=Resource(milli_cpu=1000)) for i in range(5)]
+    small = shrink(
+        Snapshot(nodes=nodes), lambda s: sum(n.allocatable.milli_cpu for n in s.nodes) >= 3000
+    )
+    assert [node.allocatable.milli_cpu for node in small.nodes] == [3000]
+
+
+def test_what_runs_goes_together_with_its_room() -> None:
+    one = Resource(milli_cpu=1)
+    runs = [
+        TaskInfo(uid=f"r{i}", name="r", resreq=one, status=TaskStatus.RUNNING, node_name="n1")
+        for i in range(3)
+    ]
+
+    def is_full(snapshot: Snapshot) -> bool:
+        tasks = [task for job in snapshot.jobs for task in job.tasks]
+        held = sum(task.resreq.milli_cpu for task in tasks)
+        return held > 0 and held == sum(node.allocatable.milli_cpu for node in snapshot.nodes)
+
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=3 * one)],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", tasks=runs)],
+    )
+    small = shrink(snapshot, is_full)
+    assert [len(job.tasks) for job in small.jobs] == [1]

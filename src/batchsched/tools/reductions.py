@@ -7,18 +7,21 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
 
 __all__ = [
     "PLACES",
     "part_of",
     "with_half_gangs",
+    "with_nodes_joined",
     "with_queues_joined",
     "without_jobs",
     "without_nodes",
     "without_queues",
     "without_tasks",
+    "without_tasks_and_their_room",
 ]
 
 ItemT = TypeVar("ItemT")
@@ -80,6 +83,44 @@ def with_queues_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
         return snapshot
     jobs = [evolve(job, queue=left[0].name) if job.queue in names else job for job in snapshot.jobs]
     return evolve(snapshot, queues=left, jobs=jobs)
+
+
+def with_nodes_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some nodes; the first that is left has what they have."""
+    left = [node for node in snapshot.nodes if node.name not in names]
+    if not left:
+        return snapshot
+    gone = [node.allocatable for node in snapshot.nodes if node.name in names]
+    first = evolve(left[0], allocatable=sum_resources([left[0].allocatable, *gone]))
+
+    def moved(task: TaskInfo) -> TaskInfo:
+        return evolve(task, node_name=first.name) if task.node_name in names else task
+
+    return evolve(
+        snapshot,
+        nodes=[first, *left[1:]],
+        jobs=[evolve(job, tasks=map(moved, job.tasks)) for job in snapshot.jobs],
+        other_tasks=map(moved, snapshot.other_tasks),
+    )
+
+
+def without_tasks_and_their_room(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Return the snapshot without some tasks, and without what they hold on their nodes."""
+    tasks = [*snapshot.other_tasks, *(task for job in snapshot.jobs for task in job.tasks)]
+    held: dict[str | None, list[Resource]] = {}
+    for task in tasks:
+        if task.uid in uids and task.status.holds:
+            held.setdefault(task.node_name, []).append(task.resreq)
+
+    def shrunk(node: NodeInfo) -> NodeInfo:
+        if node.name not in held:
+            return node
+        gone = sum_resources(held[node.name])
+        room = node.allocatable
+        return evolve(node, allocatable=room.max_with(gone) - gone)
+
+    left = without_tasks(snapshot, uids)
+    return evolve(left, nodes=[shrunk(node) for node in left.nodes])
 
 
 def without_tasks(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import combinations
 from typing import TypeVar, cast
 
 from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields
@@ -21,11 +22,13 @@ from batchsched.tools.reductions import (
     PLACES,
     part_of,
     with_half_gangs,
+    with_nodes_joined,
     with_queues_joined,
     without_jobs,
     without_nodes,
     without_queues,
     without_tasks,
+    without_tasks_and_their_room,
 )
 from batchsched.tools.rename import neutral_names
 
@@ -33,6 +36,9 @@ __all__ = ["shrink"]
 
 ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT", bound=AttrsInstance)
+
+Without = Callable[[Snapshot, frozenset[str]], Snapshot]
+"""Takes named objects away."""
 
 _KEPT: dict[type, tuple[str, ...]] = {
     JobInfo: ("name", "namespace", "queue", "tasks", "uid"),
@@ -54,9 +60,12 @@ def shrink(
     Nodes, queues, jobs and tasks are taken away as long as `holds` says so, each with what
     depends on it: a node with the tasks on it, a queue with its jobs. Then what is left is made
     simpler: constraints, priorities and times go, and amounts become small. Nothing that is
-    left could be taken away alone; the smallest snapshot of all is not sought.
+    left could be taken away alone, nor, where little is left, two together; the smallest
+    snapshot of all is not sought.
 
-    O(objects left x log objects) calls of `holds`, most of them on small snapshots.
+    O(objects left x log objects) calls of `holds`, most of them on small snapshots, and
+    O(objects left^2) on the last ones. `python -m benchmarks.answers shrink` measures it for
+    what `check_config` finds.
 
     Args:
         snapshot: where to begin.
@@ -96,12 +105,24 @@ def shrink(
         before = search.best
         search.take_away()
         search.simplify()
+        if before == search.best:
+            search.take_two_away()
     search.make_amounts_small()
     if neutral:
         search.try_(lambda: neutral_names(search.best))
     return search.best
 
 
+def _without_both(
+    snapshot: Snapshot, one: tuple[str, Without], other: tuple[str, Without]
+) -> Snapshot:
+    for name, without in (one, other):
+        snapshot = without(snapshot, frozenset([name]))
+    return snapshot
+
+
+_FEW = 24
+"""Where so many objects are left, two are taken away at once, and nodes are joined."""
 _PARTS = (2, 8, 32, 128, 512)
 _LARGE = 32
 
@@ -148,11 +169,34 @@ class _Search:
         self._without(lambda: [queue.name for queue in self.best.queues], with_queues_joined)
         self._without(self._gangs, with_half_gangs)
         self._without(lambda: [task.uid for task in self.best.other_tasks], without_tasks)
-        self._without(
-            lambda: [task.uid for job in self.best.jobs for task in job.tasks], without_tasks
-        )
+        self._without(self._tasks_in_jobs, without_tasks)
+        self._without(self._tasks_in_jobs, without_tasks_and_their_room)
+        if len(self.best.nodes) <= _FEW:
+            self._without(lambda: [node.name for node in self.best.nodes], with_nodes_joined)
         # With a node go its tasks: it may be that the node goes only if they wait instead.
         self._without(lambda: [node.name for node in self.best.nodes], without_nodes)
+
+    def take_two_away(self) -> None:
+        """Take away two objects at once where neither goes alone, if few are left."""
+        items = self._items()
+        if len(items) <= _FEW:
+            for one, other in combinations(items, 2):
+                if one[0] != other[0] and self.try_(partial(_without_both, self.best, one, other)):
+                    return
+
+    def _items(self) -> list[tuple[str, Without]]:
+        """Return all objects that are left, each with how it is taken away."""
+        best = self.best
+        items: list[tuple[str, Without]] = [(node.name, without_nodes) for node in best.nodes]
+        items += [(queue.name, without_queues) for queue in best.queues]
+        items += [(queue.name, with_queues_joined) for queue in best.queues]
+        items += [(job.uid, without_jobs) for job in best.jobs]
+        items += [(uid, without_tasks) for uid in self._tasks_in_jobs()]
+        items += [(uid, without_tasks_and_their_room) for uid in self._tasks_in_jobs()]
+        return items
+
+    def _tasks_in_jobs(self) -> list[str]:
+        return [task.uid for job in self.best.jobs for task in job.tasks]
 
     def _gangs(self) -> list[str]:
         return [job.uid for job in self.best.jobs if len(job.tasks) > 1]
@@ -160,7 +204,7 @@ class _Search:
     def _without(
         self,
         items: Callable[[], list[str]],
-        without: Callable[[Snapshot, frozenset[str]], Snapshot],
+        without: Without,
     ) -> None:
         """Take away chunks of the items, of half the size after each round."""
         chunk = len(items())

@@ -13,7 +13,7 @@ from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.config.unknown import without_unknown
 from batchsched.errors import ConfigError
 from batchsched.model.notice import NoticeCode, NoticeCollector
-from batchsched.model.validation.values import is_mapping, is_of, is_text, is_tuple
+from batchsched.model.validation.values import is_mapping, is_text, is_tuple
 from batchsched.scheduler import Scheduler
 from batchsched.tools.finding import Finding
 from batchsched.tools.small_clusters import small_clusters
@@ -113,18 +113,27 @@ def _without_flags(plugin: PluginOption, path: str, codes: dict[str, str]) -> Pl
     return evolve(plugin, flags=flags)
 
 
-def _is_sound(config: SchedulerConfig) -> bool:
+def _is_sound(config: object) -> bool:
     """Return whether a configuration consists of what it should, whatever that names."""
-    if not (is_of(config, SchedulerConfig) and is_tuple(config.actions) and is_tuple(config.tiers)):
+    if not isinstance(config, SchedulerConfig):
         return False
-    if not all(is_of(tier, Tier) and is_tuple(tier.plugins) for tier in config.tiers):
-        return False
-    plugins = [plugin for tier in config.tiers for plugin in tier.plugins]
-    return all(
-        is_of(part, kind) and is_text(part.name) and is_mapping(part.arguments)
-        for kind, parts in ((ActionOption, config.actions), (PluginOption, plugins))
-        for part in parts
-    ) and all(is_mapping(plugin.flags) for plugin in plugins)
+    return (
+        all(_is_option(action, ActionOption) for action in _items(config.actions))
+        and all(isinstance(tier, Tier) for tier in _items(config.tiers))
+        and all(
+            _is_option(plugin, PluginOption) and is_mapping(getattr(plugin, "flags", None))
+            for tier in config.tiers
+            for plugin in _items(tier.plugins)
+        )
+    )
+
+
+def _items(given: object) -> tuple[object, ...]:
+    return given if is_tuple(given) else (None,)
+
+
+def _is_option(given: object, kind: type[ActionOption | PluginOption]) -> bool:
+    return isinstance(given, kind) and is_text(given.name) and is_mapping(given.arguments)
 
 
 def _scheduler(config: SchedulerConfig, registry: Registry | None) -> Scheduler | None:
