@@ -116,7 +116,7 @@ class _Following:
         if others is None:
             return False
         for now in used:
-            ledger.queues[now.name].info = now
+            ledger.describe_queue(now)
         if nodes:
             # What had no place may have one now, and the other way round.
             for task in (*ledger.diverging(), *self._promised_on(nodes)):
@@ -197,10 +197,9 @@ class _Following:
             elif info is not task.info:
                 if _is_same_to_the_books(task.info, info):
                     if not _is_same_but_for_its_place(task.info, info):
-                        task.kind = -1
-                        task.order_key = None
+                        self._ledger.forget_answers(task)
                         self._new_tasks.append(task)
-                    task.info = info
+                    self._ledger.describe(task, info)
                     self._moved.append(task)
                 else:
                     leaving[task.job.uid] = None

@@ -48,11 +48,7 @@ def admit_jobs(
         else:
             refused = plugins.job_valid(job)
             refusal = None if refused is None else refused[1]
-        if job.in_session is not (refusal is None):
-            job.in_session = refusal is None
-            for task in job.tasks:
-                if task.node is not None:
-                    task.node.running = None
+        ledger.admit(job, is_admitted=refusal is None)
         if refusal is None:
             admitted[job.uid] = job
             left_out.pop(job.uid, None)

@@ -297,16 +297,8 @@ class Session(PluginQuestions):
 
         O(1) unless the node changed since it was last asked.
         """
-        if node.running is None:
-            tasks = [
-                task
-                for task in node.tasks.values()
-                if task.status is TaskStatus.RUNNING
-                and task.job is not None
-                and task.job.in_session
-            ]
-            node.running = RunningTasks(tasks, self.ledger.dimensions.zero)
-        return node.running
+        known = node.running
+        return self.ledger.list_running(node) if known is None else known
 
     # What actions do
 
@@ -459,7 +451,6 @@ class Session(PluginQuestions):
             self.binds.append(
                 Bind(task_uid=task.uid, node_name=node.name, is_backfill=task.is_backfill)
             )
-        job.has_bind = True
 
     def decide_eviction(self, task: TaskState, node: NodeState, claimant: TaskState) -> None:
         """Record an eviction as decided; statements call this when they are committed."""

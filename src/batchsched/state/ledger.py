@@ -19,7 +19,7 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.state.change_log import ChangeLog
 from batchsched.state.overdrafts import Origin, overdrawn
-from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.state.vectors import Dimensions, Vector, plus
 
 __all__ = ["Ledger", "TaskListener", "count_task", "counted_job"]
@@ -246,8 +246,29 @@ class Ledger:
             having[new][job.uid] = job
         counts[new] += 1
 
+    def list_running(self, node: NodeState) -> RunningTasks:
+        """List the Running tasks of jobs in the session on a node, until the node changes.
+
+        O(tasks on the node).
+        """
+        tasks = [
+            task
+            for task in node.tasks.values()
+            if task.status is TaskStatus.RUNNING and task.job is not None and task.job.in_session
+        ]
+        running = node.running = RunningTasks(tasks, self.dimensions.zero)
+        return running
+
+    def admit(self, job: JobState, *, is_admitted: bool) -> None:
+        """Say whether the session schedules a job. O(tasks of the job) if that is new."""
+        if job.in_session is not is_admitted:
+            job.in_session = is_admitted
+            for task in job.tasks:
+                if task.node is not None:
+                    task.node.running = None
+
     def bind(self, task: TaskState) -> None:
-        """Let an Allocated task be Binding from now on; no account and no charge changes."""
+        """Move an Allocated task to Binding; no account and no charge changes."""
         if task.status is not _ALLOCATED:
             raise InvariantError(f"{task!r} is to be bound and is not Allocated")
         task.status = _BINDING
@@ -255,6 +276,7 @@ class Ledger:
         assert job is not None
         self._recount(job, task, _ALLOCATED, _BINDING)
         del job.allocated[task.uid]
+        job.has_bind = True
         self._job_changed(job)
         node = task.node
         assert node is not None

@@ -13,7 +13,7 @@ from typing import cast
 
 from sortedcontainers import SortedDict
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
@@ -157,10 +157,18 @@ class LiveLedger(Ledger):
         self._diverging.pop(task.uid, None)
 
     def describe(self, task: TaskState, info: TaskInfo) -> None:
-        """Let a task be described anew, where that changes no request. It is moved by `settle`."""
-        if task.info.priority != info.priority or task.info.creation_time != info.creation_time:
-            task.order_key = None
+        """Describe a task anew, where that changes no request. It is moved by `settle`."""
         task.info = info
+
+    def describe_queue(self, info: Queue) -> None:
+        """Describe a queue anew that has the same name and the same parent."""
+        self.queues[info.name].info = info
+
+    @staticmethod
+    def forget_answers(task: TaskState) -> None:
+        """Forget what others remember of a task, because it is described otherwise."""
+        task.kind = -1
+        task.order_key = None
 
     def settle(self, tasks: Iterable[TaskState], *, nodes_gone: Container[str] = ()) -> None:
         """Let tasks stand where their descriptions say. Nobody is told.

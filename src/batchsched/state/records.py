@@ -1,6 +1,7 @@
 """What a session knows of each task, job, queue and node while it runs.
 
-Actions and plugins read these; only the `batchsched.state.ledger` writes them.
+Actions and plugins read these; only the ledger writes them (`batchsched.state.ledger`). A few
+fields remember the answer of somebody else, for speed: what they are for says who writes them.
 """
 
 from __future__ import annotations
@@ -165,9 +166,11 @@ class TaskState:
             scoring = info.counts_in_scores()
             self.scoring_milli_cpu, self.scoring_memory = scoring.milli_cpu, scoring.memory
         self.kind = -1
-        """The class of tasks that the placement engine cannot tell it from; -1: not asked yet."""
+        """The class of tasks that the placement engine cannot tell it from, which writes it.
+
+        -1: not asked yet."""
         self.order_key: tuple[object, ...] | None = None
-        """Its key under `task_order`, once it was asked for."""
+        """Its key under `task_order`, once it was asked for; the set of plugins writes it."""
 
     def __repr__(self) -> str:
         where = "" if self.node is None else f" on {self.node.name}"
@@ -283,7 +286,9 @@ class NodeState:
         self.host_ports: dict[tuple[str, int], dict[HostPort, int]] = {}
         """How many of its tasks have each host port, by protocol and number."""
         self.ends: Sequence[tuple[float, Vector]] | None = None
-        """When which of its tasks are expected to end, and what they free; None: not asked yet."""
+        """When which of its tasks are expected to end, and what they free; None: not asked yet.
+
+        The profiles of planning write it."""
         self.running: RunningTasks | None = None
         """Its Running tasks of jobs in the session, in victim order, once they were asked for."""
 
