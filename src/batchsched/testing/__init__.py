@@ -3,13 +3,14 @@
 - Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
   `queue_trees`, `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
 - Invariants of every cycle: `check_cycle`, and each of `INVARIANTS` alone.
-- Laws for plugins: `check_plugin`.
+- Laws for plugins: `check_plugin`; and `check_hash_seeds`, which asks two processes.
 - A state machine of many cycles: `ClusterMachine`, which finds `PingPong` too.
 """
 
 from batchsched.testing.carrying import CarryOverViolation, check_next_snapshot
 from batchsched.testing.code import as_code, print_examples_as_code
 from batchsched.testing.config_strategies import configs
+from batchsched.testing.hashing import HashSeedViolation, check_hash_seeds
 from batchsched.testing.invalid import InvalidSnapshot, invalid_snapshots
 from batchsched.testing.invariants import (
     INVARIANTS,
@@ -48,6 +49,7 @@ __all__ = [
     "CarryOverViolation",
     "ClusterMachine",
     "Cycle",
+    "HashSeedViolation",
     "InvalidSnapshot",
     "Invariant",
     "InvariantViolation",
@@ -61,6 +63,7 @@ __all__ = [
     "check_cycle",
     "check_decisions",
     "check_gangs",
+    "check_hash_seeds",
     "check_next_snapshot",
     "check_outcomes",
     "check_permutation",

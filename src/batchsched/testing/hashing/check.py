@@ -1,0 +1,175 @@
+"""Asking two processes in which sets have different orders."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import SearchStrategy
+
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import shown
+from batchsched.testing.code import as_code
+from batchsched.testing.hashing.child import Order
+from batchsched.testing.hashing.targets import RESULT, Asked, name_of_target
+from batchsched.testing.strategies import snapshots
+
+__all__ = ["HashSeedViolation", "check_hash_seeds", "differences", "run_child"]
+
+_SEEDS = (1, 2)
+
+
+class HashSeedViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
+    """A plugin or scheduler that answers differently where sets have another order."""
+
+    def __init__(self, target: str, question: str, seen: str, snapshot: Snapshot) -> None:
+        self.target = target
+        """Its name: ``"module:name"``."""
+        self.question = question
+        """What it was asked."""
+        self.seen = seen
+        """Both answers."""
+        self.snapshot = snapshot
+        super().__init__(target, question, seen, snapshot)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.target}: {self.question} depends on the order of a set\n  {self.seen}\n"
+            "  Sort what comes out of a set before anything is made of it."
+        )
+
+    def as_code(self) -> str:
+        """Return code that asks both processes again, on this snapshot only."""
+        return (
+            "from hypothesis import strategies as st\n\n"
+            f"snapshot = {as_code(self.snapshot)}\n"
+            f"check_hash_seeds({self.target!r}, examples=st.just(snapshot))\n"
+        )
+
+
+def check_hash_seeds(
+    *targets: Callable[..., object] | str,
+    examples: SearchStrategy[Snapshot] | None = None,
+    labels: Mapping[str, Sequence[str]] | None = None,
+    max_examples: int = 40,
+) -> None:
+    """Ask two processes whose sets have different orders, and report what they answer differently.
+
+    All answers of a plugin are compared, and the results of cycles; of keys their order. Both
+    processes run this Python, with the same modules to be found and ``PYTHONHASHSEED`` 1 and 2,
+    so that what is found is the same in every run. They need a few seconds to start, whatever the
+    number of targets. This is all of batchsched that starts processes.
+
+    Args:
+        targets: what makes a plugin, as it is given to a registry (a class, or a function of its
+            `Arguments`); or a function without parameters that returns a `Scheduler`, for
+            actions of your own. It must be found in the other processes by its name, and may be
+            given by it: ``"module:name"``. A plugin stands before those of the default
+            configuration; for another, or for arguments, give a function that makes a scheduler.
+        examples: snapshots to ask on; by default small ones of several nodes and jobs.
+        labels: keys of labels and their values, which these draw; see `snapshots`.
+        max_examples: how many snapshots to ask on.
+
+    Raises:
+        HashSeedViolation: two processes do not answer the same.
+        ValueError: a target cannot be found by its name in another process, or there are labels
+            and examples, which have their own.
+        RuntimeError: another process failed; it says why. What `check_plugin` finds may be why.
+
+    """
+    if examples is not None and labels is not None:
+        raise ValueError("labels are for the default examples; give examples=snapshots(labels=...)")
+    names = [name_of_target(target) for target in targets]
+    drawn = _drawn(_default_examples(labels) if examples is None else examples, max_examples)
+    violation = next(differences(names, drawn), None)
+    if violation is not None:
+        raise violation
+
+
+def _default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snapshot]:
+    return snapshots(min_nodes=3, min_jobs=3, max_jobs=5, max_tasks=3, labels=labels)
+
+
+def _drawn(examples: SearchStrategy[Snapshot], count: int) -> list[Snapshot]:
+    found: list[Snapshot] = []
+
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=[
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+            HealthCheck.large_base_example,
+            HealthCheck.too_slow,
+        ],
+    )
+    @given(examples)
+    def collect(snapshot: Snapshot) -> None:
+        if snapshot not in found:
+            found.append(snapshot)
+
+    collect()
+    return found
+
+
+def differences(
+    names: Sequence[str],
+    drawn: Sequence[Snapshot],
+    run: Callable[[str, int], str] | None = None,
+) -> Iterator[HashSeedViolation]:
+    """Yield the first difference of each target."""
+    order: Order = {"targets": names, "snapshots": [snapshot.to_dict() for snapshot in drawn]}
+    text = json.dumps(order)
+    told = [
+        cast("list[list[Asked]]", json.loads((run or run_child)(text, seed))) for seed in _SEEDS
+    ]
+    for name, one, other in zip(names, *told, strict=True):
+        for snapshot, before, after in zip(drawn, one, other, strict=True):
+            question = next((q for q in before if before[q] != after.get(q)), None)
+            if question is not None:
+                first, second = shown(before[question]), shown(after.get(question))
+                if question == RESULT:
+                    first, second = _part(before[question], after[question])
+                seen = f"it was {first} in one process, and {second} in another"
+                yield HashSeedViolation(name, question, seen, snapshot)
+                break
+
+
+def _part(one: str, other: str) -> tuple[str, str]:
+    """Return the first part of a result that differs, from both."""
+    first = cast("dict[str, object]", json.loads(one))
+    second = cast("dict[str, object]", json.loads(other))
+    part = next(key for key in first if first[key] != second[key])
+    return f"{part}: {shown(first[part])}", f"{part}: {shown(second[part])}"
+
+
+def run_child(order: str, seed: int) -> str:
+    """Run the other process with a hash seed; return what it writes.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "batchsched.testing.hashing.child"],
+        input=order,
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": str(seed),
+            "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["it wrote nothing"]
+        raise RuntimeError(f"the process with PYTHONHASHSEED={seed} failed: {last[0]}")
+    return done.stdout
