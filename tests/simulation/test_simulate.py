@@ -17,10 +17,12 @@ from batchsched.simulation import (
     JobId,
     Jobs,
     LastTwo,
+    LeastAttainedService,
     Percent,
     Perfect,
     PolicyError,
     Requested,
+    Run,
     Scaled,
     Scheduled,
     Seconds,
@@ -29,6 +31,9 @@ from batchsched.simulation import (
     View,
     Workload,
     WorkloadError,
+    generate,
+    read_muri,
+    read_philly,
     read_swf,
     simulate,
 )
@@ -160,6 +165,27 @@ def test_predictions_need_what_they_are_made_of() -> None:
     assert simulate(workload, Fcfs()).unfinished == {}
 
 
+def nothing(**given: Any) -> Run:
+    return simulate(Workload().on(nodes=1), Easy(), **given)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Workload().first(-1), "count: expected a whole number, 0 or more, got -1"),
+        (lambda: generate(jobs=1, nodes=0, seed="x"), "seed: expected a whole number, got 'x'"),
+        (lambda: generate(jobs=1, nodes=0, seed="x"), "nodes: expected a whole number, 1 or more"),
+        (lambda: read_swf([b"1 2"]), "lines[0]: expected text, got b'1 2'; open the file as text"),
+        (lambda: read_philly("a,b"), "rows: expected rows, got one text"),
+        (lambda: read_muri(["a"]), "rows[0]: expected a mapping, as csv.DictReader gives it"),
+    ],
+)
+def test_what_makes_no_workload_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(WorkloadError) as caught:
+        make()
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -168,7 +194,23 @@ def test_predictions_need_what_they_are_made_of() -> None:
         (lambda: Easy(backfill="longest"), "Easy.backfill: expected 'arrival' or 'shortest'"),
         (lambda: Scaled(0), "Scaled.factor: expected a number above 0, got 0"),
         (lambda: Increments((5, 3)), "Increments.seconds: expected rising numbers"),
-        (lambda: Percent(-1), "Percent.share: expected a number, 0 or more, got -1"),
+        (lambda: Percent(-1), "Percent.share: expected a number from 0 to 100, got -1"),
+        (lambda: Percent(101), "Percent.share: expected a number from 0 to 100, got 101"),
+        (lambda: Jobs("all"), "Jobs.count: expected a number, 0 or more, got 'all'"),
+        (
+            lambda: LeastAttainedService(limits=(5, 3)),
+            "LeastAttainedService.limits: expected rising numbers of processor seconds",
+        ),
+        (lambda: nothing(ties="no"), "ties: expected Ties(...), got 'no'"),
+        (lambda: nothing(progress=3), "progress: expected a function of two numbers, or None"),
+        (lambda: nothing(end_at_request=1), "end_at_request: expected True or False, got 1"),
+        (
+            lambda: nothing().metrics(tau=0, warm_up=5),
+            "warm_up: expected Jobs(...), Percent(...), Seconds(...) or None, got 5",
+        ),
+        (lambda: nothing().series("a day"), "step: expected seconds above 0, got 'a day'"),
+        (lambda: nothing().shares("job"), "by: expected 'user' or 'queue', got 'job'"),
+        (lambda: nothing().compare("log"), "starts: expected another run, or starts by the id"),
         (lambda: simulate(Workload(), "easy"), "policy: expected a policy such as Easy()"),
         (
             lambda: simulate(Workload().on(nodes=1), Easy(), passes="second"),

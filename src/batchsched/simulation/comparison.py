@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
+from batchsched.errors import Fault
+from batchsched.simulation.problems import SimulationError
 from batchsched.simulation.record import Record
 from batchsched.simulation.state import State, state_at
 from batchsched.simulation.workload import JobId
@@ -63,6 +65,9 @@ def _time(time: float | None) -> str:
 
 def compared(run: Record, others: Mapping[JobId, float]) -> Comparison:
     """Compare the starts of a run with others."""
+    if not isinstance(others, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        message = f"expected another run, or starts by the id of the job, got {others!r}"
+        raise SimulationError([Fault("starts", message)])
     ours = run.starts_by_id()
     known = set(run.workload.ids)
     equal = both = 0

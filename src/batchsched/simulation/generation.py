@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import cos, exp, log2, pi
 
 from batchsched.errors import Fault
-from batchsched.simulation.problems import WorkloadError
+from batchsched.simulation.problems import WorkloadError, is_number
 from batchsched.simulation.randomness import RandomNumbers
 from batchsched.simulation.workload import Machine, Workload
 
@@ -61,7 +61,7 @@ def generate(
     >>> round(workload.load, 1)
     0.8
     """
-    _check(jobs, users, load, (serial, power_of_two, daily_cycle))
+    _check(jobs, nodes, seed, users, load, (serial, power_of_two, daily_cycle))
     machine = Machine(nodes)
     numbers = RandomNumbers(seed)
     sizes = [_size(numbers, nodes, serial, power_of_two) for _ in range(jobs)]
@@ -80,16 +80,22 @@ def generate(
     )
 
 
-def _check(jobs: int, users: int, load: float, shares: Sequence[float]) -> None:
+def _check(
+    jobs: int, nodes: int, seed: int, users: int, load: float, shares: Sequence[float]
+) -> None:
     faults: list[Fault] = []
-    if jobs < 0:
+    if type(jobs) is not int or jobs < 0:
         faults.append(Fault("jobs", f"expected a whole number, 0 or more, got {jobs!r}"))
-    if users < 1:
+    if type(nodes) is not int or nodes < 1:
+        faults.append(Fault("nodes", f"expected a whole number, 1 or more, got {nodes!r}"))
+    if type(users) is not int or users < 1:
         faults.append(Fault("users", f"expected a whole number, 1 or more, got {users!r}"))
-    if not 0 < load < float("inf"):
+    if type(seed) is not int:
+        faults.append(Fault("seed", f"expected a whole number, got {seed!r}"))
+    if not is_number(load, least=0, above=True):
         faults.append(Fault("load", f"expected a number above 0, got {load!r}"))
     for name, share in zip(("serial", "power_of_two", "daily_cycle"), shares, strict=True):
-        if not 0 <= share <= 1:
+        if not is_number(share, least=0, most=1):
             faults.append(Fault(name, f"expected a share from 0 to 1, got {share!r}"))
     if faults:
         raise WorkloadError(faults)

@@ -8,7 +8,7 @@ from typing import final
 from attrs import frozen
 
 from batchsched.errors import Fault
-from batchsched.simulation.problems import SimulationError
+from batchsched.simulation.problems import SimulationError, is_number
 from batchsched.simulation.record import Record
 from batchsched.simulation.statistics import jain_index, mean, quantile
 from batchsched.simulation.workload import JobId
@@ -33,7 +33,9 @@ class Percent:
     share: float
 
     def __attrs_post_init__(self) -> None:
-        _check(self.share, "Percent.share")
+        if not is_number(self.share, least=0, most=100):
+            message = f"expected a number from 0 to 100, got {self.share!r}"
+            raise SimulationError([Fault("Percent.share", message)])
 
 
 @frozen
@@ -51,7 +53,7 @@ Part = Jobs | Percent | Seconds
 
 
 def _check(value: float, name: str) -> None:
-    if not 0 <= value < float("inf"):
+    if not is_number(value, least=0):
         raise SimulationError([Fault(name, f"expected a number, 0 or more, got {value!r}")])
 
 
@@ -125,8 +127,15 @@ def metrics_of(
     run: Record, tau: float = 10, warm_up: Part | None = None, cool_down: Part | None = None
 ) -> Metrics:
     """Return the figures of a run."""
-    if not 0 < tau < float("inf"):
-        raise SimulationError([Fault("tau", f"expected a number of seconds above 0, got {tau!r}")])
+    faults: list[Fault] = []
+    if not is_number(tau, least=0, above=True):
+        faults.append(Fault("tau", f"expected a number of seconds above 0, got {tau!r}"))
+    for name, part in (("warm_up", warm_up), ("cool_down", cool_down)):
+        if part is not None and not isinstance(part, Part):
+            message = f"expected Jobs(...), Percent(...), Seconds(...) or None, got {part!r}"
+            faults.append(Fault(name, message))
+    if faults:
+        raise SimulationError(faults)
     ended = _counted(run, warm_up, cool_down)
     workload, outcome = run.workload, run.outcome
     submitted, starts, ends, held = run.submitted, outcome.starts, outcome.ends, run.held

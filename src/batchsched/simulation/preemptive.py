@@ -5,17 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from itertools import pairwise
 from math import ceil, inf
 from operator import itemgetter
 
 from attrs import field, frozen
 
+from batchsched.errors import Fault
 from batchsched.simulation.arrivals import Arrivals
 from batchsched.simulation.costs import Cost, NoCost
 from batchsched.simulation.outcome import Interval, Outcome
 from batchsched.simulation.placement import FirstFit, Placement
 from batchsched.simulation.policy import Policy
+from batchsched.simulation.problems import SimulationError, is_number
 from batchsched.simulation.settings import Settings
+from batchsched.simulation.stopped_runs import outcome_of_intervals
 from batchsched.simulation.workload import Workload
 
 __all__ = ["LeastAttainedService", "Srsf", "Srtf"]
@@ -85,6 +89,12 @@ class LeastAttainedService(_Preemptive):
     limits: tuple[float, ...] = field(default=(3250, 7200), converter=tuple[float, ...])
     """Processor seconds that end each level but the last. (The default is that of Muri's
     simulator.)"""
+
+    def __attrs_post_init__(self) -> None:
+        steps = pairwise((0, *self.limits))
+        if not all(is_number(limit, least=last, above=True) for last, limit in steps):
+            message = f"expected rising numbers of processor seconds above 0, got {self.limits!r}"
+            raise SimulationError([Fault("LeastAttainedService.limits", message)])
 
     def order(self, workload: Workload, jobs: _Progress) -> _Order:
         """Return the order by level."""
@@ -288,21 +298,11 @@ class _Simulation:
         self._running = running
 
     def _outcome(self) -> Outcome:
-        held: list[float] = [0] * len(self._starts)
-        for job, start, end in self._intervals:
-            held[job] += end - start
-        return Outcome(
+        return outcome_of_intervals(
+            self._workload,
+            self._arrivals,
             starts=self._starts,
             ends=self._ends,
-            held=held,
             preemptions=self._preemptions,
-            intervals=sorted(self._intervals),
-            eligible=self._arrivals.eligible,
-            unfinished={
-                job: self._arrivals.why_never(job)
-                or f"its {self._workload.processors[job]} processors cannot be had on "
-                f"{self._machine}, even when nothing else runs"
-                for job, end in enumerate(self._ends)
-                if end is None
-            },
+            intervals=self._intervals,
         )

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from attrs import frozen
 
 from batchsched.errors import BatchschedError, Fault, FaultsError
 
-__all__ = ["PolicyError", "Problem", "SimulationError", "WorkloadError", "faults_of_part"]
+__all__ = [
+    "PolicyError",
+    "Problem",
+    "SimulationError",
+    "WorkloadError",
+    "faults_of_part",
+    "is_number",
+]
 
 
 class WorkloadError(FaultsError):
@@ -40,6 +48,13 @@ class Problem:
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}{' (left out)' if self.left_out else ''}"
+
+
+def is_number(value: object, *, least: float, above: bool = False, most: float = inf) -> bool:
+    """Return whether a value is a finite number, and not less than the least, or above it."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return (value > least if above else value >= least) and value <= most and value < inf
 
 
 def faults_of_part(path: str, part: object, method: str, example: str) -> Iterator[Fault]:

@@ -11,7 +11,8 @@ from datetime import datetime
 from math import isfinite
 from typing import Final, Literal
 
-from batchsched.simulation.problems import Problem
+from batchsched.errors import Fault
+from batchsched.simulation.problems import Problem, WorkloadError
 from batchsched.simulation.workload import Job, Workload
 
 __all__ = ["MURI_START_COSTS", "read_helios", "read_muri", "read_openb", "read_philly"]
@@ -164,7 +165,13 @@ def _read(
     problems: list[Problem] = []
     seen = set[object]()
     # The first line names the columns.
+    if isinstance(rows, str):
+        message = "expected rows, got one text; give csv.DictReader(file)"
+        raise WorkloadError([Fault("rows", message)])
     for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            message = f"expected a mapping, as csv.DictReader gives it, got {row!r}"
+            raise WorkloadError([Fault(f"rows[{number - 1}]", message)])
         try:
             job = make(number, row)
         except KeyError as missing:

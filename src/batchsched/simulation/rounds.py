@@ -17,6 +17,7 @@ from batchsched.simulation.placement import Consolidated, Placement
 from batchsched.simulation.policy import Policy
 from batchsched.simulation.problems import SimulationError
 from batchsched.simulation.settings import Settings
+from batchsched.simulation.stopped_runs import outcome_of_intervals
 from batchsched.simulation.workload import Workload
 
 __all__ = ["SrtfInRounds"]
@@ -167,21 +168,11 @@ class _Rounds:
         return rounds
 
     def _outcome(self) -> Outcome:
-        held: list[float] = [0] * len(self._starts)
-        for job, start, end in self._intervals:
-            held[job] += end - start
-        return Outcome(
+        return outcome_of_intervals(
+            self._workload,
+            self._arrivals,
             starts=self._starts,
             ends=self._ends,
-            held=held,
             preemptions=self._preemptions,
-            intervals=sorted(self._intervals),
-            eligible=self._arrivals.eligible,
-            unfinished={
-                job: self._arrivals.why_never(job)
-                or f"its {self._workload.processors[job]} processors cannot be had on "
-                f"{self._machine}, even when nothing else runs"
-                for job, end in enumerate(self._ends)
-                if end is None
-            },
+            intervals=self._intervals,
         )

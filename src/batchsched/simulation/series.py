@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from batchsched.errors import Fault
-from batchsched.simulation.problems import SimulationError
+from batchsched.simulation.problems import SimulationError, is_number
 from batchsched.simulation.record import Record
 
 __all__ = ["series_of", "shares_of"]
@@ -82,6 +82,8 @@ def _sampled(
 def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[str, list[float]]:
     """Return the share of the machine that each user or queue held in each step of time."""
     _check_step(step)
+    if by not in ("user", "queue"):
+        raise SimulationError([Fault("by", f"expected 'user' or 'queue', got {by!r}")])
     names = run.workload.users if by == "user" else run.workload.queues
     if not run.intervals:
         return {"time": []}
@@ -108,5 +110,5 @@ def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[st
 
 
 def _check_step(step: float | None) -> None:
-    if step is not None and not 0 < step < float("inf"):
+    if step is not None and not is_number(step, least=0, above=True):
         raise SimulationError([Fault("step", f"expected seconds above 0, got {step!r}")])

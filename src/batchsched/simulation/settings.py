@@ -31,10 +31,19 @@ class Settings:
     progress: Progress | None = field(default=None, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        faults: list[Fault] = []
+        if not isinstance(self.ties, Ties):  # pyright: ignore[reportUnnecessaryIsInstance]
+            faults.append(Fault("ties", f"expected Ties(...), got {self.ties!r}"))
         if self.passes not in ("event", "instant"):
-            raise SimulationError(
-                [Fault("passes", f"expected 'event' or 'instant', got {self.passes!r}")]
-            )
+            faults.append(Fault("passes", f"expected 'event' or 'instant', got {self.passes!r}"))
+        if type(self.end_at_request) is not bool:
+            message = f"expected True or False, got {self.end_at_request!r}"
+            faults.append(Fault("end_at_request", message))
+        if self.progress is not None and not callable(self.progress):
+            message = f"expected a function of two numbers, or None, got {self.progress!r}"
+            faults.append(Fault("progress", message))
+        if faults:
+            raise SimulationError(faults)
 
     def __str__(self) -> str:
         after = "each event" if self.passes == "event" else "all events of an instant"

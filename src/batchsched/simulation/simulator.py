@@ -65,7 +65,10 @@ def simulate(
             [Fault("policy", f"expected a policy such as Easy(), got {policy!r}")]
         )
     settings = Settings(
-        ties=ties or Ties(), passes=passes, end_at_request=end_at_request, progress=progress
+        ties=Ties() if ties is None else ties,
+        passes=passes,
+        end_at_request=end_at_request,
+        progress=progress,
     )
     _check_sizes(workload)
     runs = _run_times(workload, settings)

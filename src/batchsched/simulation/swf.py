@@ -50,13 +50,16 @@ def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
     line 3: job 2: its run time is not known: -1 (left out)
 
     Raises:
-        WorkloadError: One text is given instead of lines.
+        WorkloadError: One text is given instead of lines, or what is no text.
     """
     if isinstance(lines, str):
         message = "expected lines, got one text; give text.splitlines(), or an open file"
         raise WorkloadError([Fault("lines", message)])
     reader = _Reader()
     for number, line in enumerate(lines, 1):
+        if not isinstance(line, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            message = f"expected text, got {line!r}; open the file as text, not as bytes"
+            raise WorkloadError([Fault(f"lines[{number - 1}]", message)])
         reader.read(number, line)
     return reader.finish()
 

@@ -329,7 +329,14 @@ class Workload:
         )
 
     def first(self, count: int) -> Workload:
-        """Return the workload of the jobs submitted first."""
+        """Return the workload of the jobs submitted first; all, if there are no more.
+
+        Raises:
+            WorkloadError: The count is not a whole number, 0 or more.
+        """
+        if type(count) is not int or count < 0:
+            message = f"expected a whole number, 0 or more, got {count!r}"
+            raise WorkloadError([Fault("count", message)])
         return self._selected(range(min(count, len(self))))
 
     def with_load(self, factor: float) -> Workload:
