@@ -27,7 +27,10 @@ from batchsched import (
     JobInfo,
     NodeInfo,
     Promise,
+    Queue,
     Resource,
+    Scheduler,
+    Snapshot,
     SnapshotError,
     TaskInfo,
     TaskOutcome,
@@ -461,3 +464,61 @@ def test_what_reservations_to_keep_is_given_is_checked_all_at_once() -> None:
         reservations_to_keep(
             CycleResult(reserved=[PROMISE]), snapshot_of(task("a")), nodes=[broken]
         )
+
+
+def _running_on(name: str) -> Snapshot:
+    """Two nodes, a task that runs on one of them, and one that waits."""
+    running = TaskInfo(
+        uid="r",
+        name="r",
+        resreq=Resource(milli_cpu=1000),
+        status=TaskStatus.RUNNING,
+        node_name=name,
+    )
+    waiting = TaskInfo(uid="w", name="w", resreq=Resource(milli_cpu=1000))
+    return Snapshot(
+        nodes=[NodeInfo(name=n, allocatable=Resource(milli_cpu=4000)) for n in ("n1", "n2")],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", tasks=[running, waiting])],
+    )
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_result_of_a_snapshot_with_the_same_names_is_recognised(kept: bool, warm: bool) -> None:
+    """All that is decided, a bind to n2, would fit; but another task stood elsewhere."""
+    result = Scheduler(warm=warm).schedule(_running_on("n1"))
+    assert [bind.node_name for bind in result.binds] == ["n2"]
+    if kept:
+        result = CycleResult.from_dict(result.to_dict())
+    problem = "Running on 'n1' by it, and Running on 'n2'; the result is of another snapshot"
+    with pytest.raises(EventError, match=re.escape(f"result.tasks['r']: {problem}")):
+        next_snapshot(_running_on("n2"), result, now=1)
+    following = next_snapshot(_running_on("n1"), result, now=1)
+    assert all(task.status is TaskStatus.RUNNING for task in following.jobs[0].tasks)
+
+
+def test_a_result_without_decisions_is_recognised_by_where_tasks_stand() -> None:
+    full = _running_on("n1")
+    full = evolve(full, nodes=[evolve(node, unschedulable=True) for node in full.nodes])
+    result = Scheduler().schedule(full)
+    assert not result.binds
+    later = next_snapshot(full, result, now=1, succeeded=["r"])
+    with pytest.raises(EventError, match="Running on 'n1' by it, and Succeeded"):
+        next_snapshot(later, result, now=2)
+    [job] = later.jobs
+    fewer = evolve(later, jobs=[evolve(job, tasks=job.tasks[:1])])
+    with pytest.raises(EventError, match=r"result.tasks\['w'\]: no job has such a task"):
+        next_snapshot(fewer, result, now=2)
+    started = evolve(job.tasks[1], status=TaskStatus.RUNNING, node_name="n2")
+    other = evolve(full, jobs=[evolve(job, tasks=[full.jobs[0].tasks[0], started])])
+    with pytest.raises(EventError, match="Pending by it, and Running on 'n2'"):
+        next_snapshot(other, result, now=2)
+
+
+def test_a_result_may_lack_outcomes() -> None:
+    """Who makes results by hand, or keeps the decisions alone, has none."""
+    snapshot = _running_on("n1")
+    result = evolve(Scheduler().schedule(snapshot), tasks={})
+    following = next_snapshot(snapshot, result, now=1)
+    assert all(task.status is TaskStatus.RUNNING for task in following.jobs[0].tasks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.errors import EventError
+from batchsched.errors import EventError, Fault
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown, truth_problems
@@ -13,6 +13,7 @@ from batchsched.transition.job_transitions import carried_over
 from batchsched.transition.past_use import queues_after
 from batchsched.transition.reservations import places_to_keep
 from batchsched.transition.result_reader import check_claimants, read_result
+from batchsched.transition.same_snapshot import outcome_faults
 from batchsched.transition.step import Step
 from batchsched.transition.task_rules import as_new
 from batchsched.transition.task_transitions import TaskTransitions
@@ -62,9 +63,11 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
     changes.check_jobs(removed, arrived)
     if sound_nodes is not None:
         changes.node_names = frozenset(node.name for node in sound_nodes)
+    strange: list[Fault] = []
     if decided is not None:
         check_claimants(given, decided, before)
         changes.decide(decided)
+        strange = outcome_faults(decided, before)
         if keep_reservations:
             changes.keep(places_to_keep(decided, before, sound_nodes), decided.kept_promises)
     changes.keeps_places = step.result is None and keep_reservations
@@ -72,6 +75,8 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
     jobs = carried_over([*tasks_changed, *arrived], before, decided, now=now)
     others = changes.others() if new_others is None else new_others
     faults = [*given.faults, *changes.unknown(), *changes.task_faults]
+    told = {fault.path for fault in faults}
+    faults += [fault for fault in strange if fault.path not in told]
     if faults:
         raise EventError(faults) from changes.raised
     following = Snapshot(
