@@ -103,7 +103,7 @@ def test_check(capsys: pytest.CaptureFixture[str], config: str) -> None:
     assert run("check") == 1
     printed = capsys.readouterr().out
     assert fits_a_screen(printed)
-    assert "ProportionWithoutReclaim at tiers[1].plugins[2]" in printed
+    assert "CapacityWithoutReclaim at tiers[1].plugins[2]" in printed
     assert run("check", "--config", config, "openb:0.05") == 0
     assert capsys.readouterr().out == "0 finding(s)\n"
     assert run("check", DUMP, "--json") == 1

@@ -50,15 +50,18 @@ def plugins_of(config: SchedulerConfig) -> list[list[str]]:
 
 DEFAULT_TIERS = [
     ["priority", "gang", "conformance"],
-    ["drf", "predicates", "proportion", "nodeorder"],
+    ["drf", "predicates", "capacity", "nodeorder"],
 ]
 
 
-def test_the_default_is_that_of_kube_batch() -> None:
+def test_the_recommended_tiers_stand_where_none_are_named() -> None:
     for config in (SchedulerConfig(), SchedulerConfig.from_mapping({}), Scheduler().config):
         assert [action.name for action in config.actions] == ["allocate", "backfill"]
         assert plugins_of(config) == DEFAULT_TIERS
         assert config == SchedulerConfig()
+        of = {plugin.name: plugin for tier in config.tiers for plugin in tier.plugins}
+        assert of["gang"].arguments == {"atMinimum": "whole-job"}
+        assert of["drf"].flags == {"enablePreemptable": False}
 
 
 def test_none_is_as_good_as_nothing() -> None:

@@ -158,8 +158,14 @@ def test_no_node() -> None:
     assert result.pending["j-2"].text == "0/1 nodes are available: 1 insufficient cpu"
 
 
+WITH_PROPORTION = SchedulerConfig.from_mapping(
+    {"tiers": [{"plugins": ["gang"]}, {"plugins": ["predicates", "proportion", "nodeorder"]}]}
+)
+
+
 def test_not_reached() -> None:
-    result = schedule(cluster([node("n1", "2C2G")], job("j", "1C1G@n1", "2C1G", "1C1G", minimum=3)))
+    snapshot = cluster([node("n1", "2C2G")], job("j", "1C1G@n1", "2C1G", "1C1G", minimum=3))
+    result = schedule(snapshot, WITH_PROPORTION)
     assert why(result) == {"j-2": WhyPending.NO_NODE, "j-3": WhyPending.NOT_REACHED}
     assert result.pending["j-3"].text.startswith(
         "task 'j-2' of its job could not be placed before it; its gang can never start"
@@ -210,7 +216,7 @@ def test_queue_overused() -> None:
         job("b", "1C1G", queue="r"),
         queues=("q", "r"),
     )
-    result = schedule(snapshot)
+    result = schedule(snapshot, WITH_PROPORTION)
     assert why(result) == {"a-2": WhyPending.QUEUE_OVERUSED}
     assert result.pending["a-2"].text == (
         "queue 'q' has all that it deserves: "
@@ -372,7 +378,7 @@ def test_a_node_without_anything_is_told_of() -> None:
         "0/1 nodes are available: 1 insufficient cpu; no node is large enough"
     )
     # Its queue deserves nothing, and has it.
-    assert why(schedule(snapshot)) == {"j-1": WhyPending.QUEUE_OVERUSED}
+    assert why(schedule(snapshot, WITH_PROPORTION)) == {"j-1": WhyPending.QUEUE_OVERUSED}
 
 
 def test_reasons_tell_of_nodes_that_were_closed_only_until_the_end_of_the_cycle() -> None:

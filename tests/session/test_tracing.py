@@ -36,9 +36,15 @@ def running(uid: str, node: str) -> TaskInfo:
     return TaskInfo(uid=uid, name=uid, resreq=CPU, status=TaskStatus.RUNNING, node_name=node)
 
 
-def traced(snapshot: Snapshot, actions: str) -> list[TraceEvent]:
+WITH_PROPORTION = (
+    {"plugins": ["priority", {"name": "gang", "arguments": {"atMinimum": "whole-job"}}]},
+    {"plugins": ["conformance", "drf", "predicates", "proportion", "nodeorder"]},
+)
+
+
+def traced(snapshot: Snapshot, actions: str, tiers: object = None) -> list[TraceEvent]:
     events: list[TraceEvent] = []
-    config = SchedulerConfig.from_mapping({"actions": actions})
+    config = SchedulerConfig.from_mapping({"actions": actions, "tiers": tiers})
     Scheduler(config, trace=events.append).schedule(snapshot)
     return events
 
@@ -91,7 +97,7 @@ def test_it_tells_of_queues_jobs_nodes_and_scores_in_order() -> None:
     taken, job, sought = events[:3]
     assert isinstance(taken, QueueTaken)
     assert (taken.action, taken.queue) == ("allocate", "q")
-    assert list(taken.key) == ["proportion", "creation_time", "name"]
+    assert list(taken.key) == ["capacity", "creation_time", "name"]
     assert isinstance(job, JobTaken)
     assert list(job.key) == ["priority", "gang", "drf", "creation_time", "uid"]
     assert isinstance(sought, NodeSought)
@@ -101,7 +107,7 @@ def test_it_tells_of_queues_jobs_nodes_and_scores_in_order() -> None:
 
 
 def test_it_tells_verdicts_by_plugin_and_why_a_statement_was_committed() -> None:
-    events = traced(CLAIM, "reclaim")
+    events = traced(CLAIM, "reclaim", WITH_PROPORTION)
     verdicts = [event for event in events if isinstance(event, VerdictsGiven)]
     assert {event.plugin for event in verdicts} == {"gang", "conformance", "proportion"}
     assert all(event.claimant == "w0" and event.point == "reclaimable" for event in verdicts)
@@ -121,7 +127,8 @@ def test_it_tells_verdicts_by_plugin_and_why_a_statement_was_committed() -> None
 
 def test_it_tells_of_queues_that_are_passed_over() -> None:
     more = JobInfo(name="x", queue="a", tasks=[TaskInfo(uid="x0", name="x0", resreq=CPU)])
-    events = traced(evolve(CLAIM, jobs=[*CLAIM.jobs, more]), "allocate")
+    snapshot = evolve(CLAIM, jobs=[*CLAIM.jobs, more])
+    events = traced(snapshot, "allocate", WITH_PROPORTION)
     assert QueuePassedOver(action="allocate", queue="a") in events
 
 

@@ -93,9 +93,17 @@ DEFAULT_TIERS: tuple[Tier, ...] = (
         PluginOption(name="gang", arguments={"atMinimum": "whole-job"}),
         "conformance",
     ),
-    _tier("drf", "predicates", "proportion", "nodeorder"),
+    _tier(
+        PluginOption(name="drf", flags={"enablePreemptable": False}),
+        "predicates",
+        "capacity",
+        "nodeorder",
+    ),
 )
 """Who decides where a configuration names no tiers.
 
-kube-batch's, but for `atMinimum`: with its default, no job of one task is ever evicted.
+kube-batch's, but for three: with gang's default for `atMinimum`, no job of one task is ever
+evicted; capacity does what proportion does, lends what nobody uses, and knows trees of queues; and
+what drf lets preempt evict may be covered by a queue's share, so that reclaim might go round in
+circles.
 """

@@ -42,9 +42,11 @@ class SchedulerConfig:
     """Which actions run, in order, and which plugins decide, tier by tier.
 
     By default: allocate and backfill, with the tiers priority, gang, conformance and
-    drf, predicates, proportion, nodeorder. That is kube-batch's default, but that gang lets
-    jobs at their minimum go as a whole (``atMinimum: whole-job``); where tiers are named,
-    gang protects such jobs unless it is told otherwise.
+    drf, predicates, capacity, nodeorder. That is kube-batch's default, but that capacity stands in
+    the place of proportion, drf does not say whom preempt may evict
+    (``enablePreemptable: false``), and gang lets jobs at their minimum go as a whole
+    (``atMinimum: whole-job``); where tiers are named, gang protects such jobs unless it is told
+    otherwise.
     """
 
     actions: tuple[ActionOption, ...] = field(default=DEFAULT_ACTIONS, converter=_actions)

@@ -48,6 +48,7 @@ class CycleReports:
 
     __slots__ = (
         *("_claim_refusals", "_refusals", "_rolled_back", "_unplaced", "claim_refusals"),
+        *("_lacking_company", "lacking_company"),
         *("eviction_searches", "queues_overused", "refusals", "rolled_back", "unplaced"),
     )
 
@@ -70,6 +71,9 @@ class CycleReports:
         self._claim_refusals: dict[str, Unfit] = {}
         self.claim_refusals: Mapping[str, Unfit] = MappingProxyType(self._claim_refusals)
         """Why queues could claim nothing for tasks, by UID."""
+        self._lacking_company: dict[str, TaskState] = {}
+        self.lacking_company: Mapping[str, TaskState] = MappingProxyType(self._lacking_company)
+        """Tasks by UID that are more than there is together, though there is enough for one."""
         self.queues_overused = OverusedQueues(share_of)
         """Queues that an action passed over because they were overused, by name."""
         self.eviction_searches: dict[tuple[str, str], EvictionSearch] = {}
@@ -82,6 +86,11 @@ class CycleReports:
     def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
         """Record why queues may not take a task."""
         self._refusals[task.uid] = refusal
+
+    def record_lack_of_company(self, tasks: Iterable[TaskState]) -> None:
+        """Record tasks that are more than there is together, though there is enough for one."""
+        for task in tasks:
+            self._lacking_company[task.uid] = task
 
     def record_claim_refusal(self, tasks: Iterable[TaskState], refusal: Unfit) -> None:
         """Record why the queue of tasks may claim nothing for them."""

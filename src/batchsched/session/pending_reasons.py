@@ -23,6 +23,7 @@ from batchsched.session.session import Session
 from batchsched.state.groups import JobGroups
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.vectors import fits
 
 __all__ = ["PendingReasons"]
 
@@ -80,10 +81,17 @@ class PendingReasons:
 
     def _text_of_failure(self, task: TaskState, when: str) -> str:
         """Say why a task found no node when it was tried, as far as that can still be seen."""
+        refusal = self._session.reports.refusals.get(task.uid)
+        if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
+            return refusal.text
         kind = self._kind_of(task)
         tally = self._tallies.get(kind)
         if tally is None:
             tally = self._tallies[kind] = self._session.tally(task)
+        if refusal is not None and (
+            tally.available or task.uid in self._session.reports.lacking_company
+        ):
+            return f"there is not enough {refusal.detail} for all that it lacks at once"
         if tally.available:
             # There is room now that the others have given up theirs; there was none then.
             return f"no node had room for task {task.info.display_name!r} {when}"
@@ -183,6 +191,8 @@ class PendingReasons:
             why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
             return PendingReason(why, detail=refusal.text)
         tally = self._session.tally(task)
+        if not tally.available and self._lacks_company(job, task):
+            return self._incomplete(job, None)
         if tally.available:
             return self._unplaced_beside_room(job, task, tally)
         # Tasks of one kind get the same tally, and so the same reason.
@@ -202,6 +212,21 @@ class PendingReasons:
         if claim is not None and known.why is WhyPending.NO_NODE and not known.detail:
             return evolve(known, detail=claim.text)
         return known
+
+    def _lacks_company(self, job: JobState, task: TaskState) -> bool:
+        """Return whether there was not enough for its job at once, though it could run by itself.
+
+        What has taken its place since would not have, had the others of its job found one, too.
+        """
+        session = self._session
+        return (
+            task.uid in session.reports.lacking_company
+            and not session.job_ready(job)
+            and any(
+                fits(task.init_resreq, node.allocatable)
+                for node in session.placement.feasible(task)
+            )
+        )
 
     def _unplaced_beside_room(
         self, job: JobState, task: TaskState, tally: NodeTally

@@ -21,6 +21,7 @@ from batchsched.session.admission import admit_jobs
 from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.eviction_search import EvictionSearch
+from batchsched.session.let_in import LetIn
 from batchsched.session.memo import Memo
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plans import Plans
@@ -88,6 +89,7 @@ class Session(PluginQuestions):
         self._tried_in_vain: set[str] = set()
         self.reports = CycleReports(self._share_by_name)
         """For the reasons: what actions tried, and what came of it."""
+        self._let_in = LetIn(self.ledger.log.charged_jobs)
         self.jobs = books.jobs
         """The jobs of the session by UID, in order of UID."""
         self.plans = Plans()
@@ -243,9 +245,16 @@ class Session(PluginQuestions):
         assert job.queue is not None
         refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
         if need is None or refusal is None:
+            self._let_in.replace(() if need is None else need.tasks)
             return True
         for task in need.tasks:
             self.record_refusal(task, refusal)
+        if (
+            refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE
+            and len(need.tasks) > 1
+            and self.plugin_set.allocatable(job.queue, need_of_task(need.tasks[0])) is None
+        ):
+            self.reports.record_lack_of_company(need.tasks)
         return False
 
     def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
@@ -261,7 +270,7 @@ class Session(PluginQuestions):
         job = task.job
         if job is not None and job.groups is not None and not job.groups.may_take(task):
             return False
-        if not self.plugin_set.limits_queues:
+        if not self.plugin_set.limits_queues or self._let_in.take(task):
             return True
         assert task.job is not None
         assert task.job.queue is not None

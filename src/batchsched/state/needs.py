@@ -51,9 +51,13 @@ def need_of_task(task: TaskState, /, *, leaving: Iterable[TaskState] = ()) -> Ne
 
 
 def _need(job: JobState, tasks: tuple[TaskState, ...], leaving: tuple[TaskState, ...] = ()) -> Need:
-    request = (0,) * len(tasks[0].resreq)
-    for task in tasks:
-        if not task.is_backfill:  # queues are not charged for those
-            request = plus(request, task.resreq)
+    first = tasks[0]
+    if len(tasks) == 1 and not first.is_backfill:
+        request = first.resreq
+    else:
+        request = (0,) * len(first.resreq)
+        for task in tasks:
+            if not task.is_backfill:  # queues are not charged for those
+                request = plus(request, task.resreq)
     dimensions = tuple([d for d, amount in enumerate(request) if amount > 0])
     return Need(job, tasks, request, dimensions, leaving)

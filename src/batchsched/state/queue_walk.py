@@ -100,6 +100,13 @@ class QueueWalk:
 
     def _settle(self) -> None:
         """Make the keys again on all paths from queues that changed."""
+        if len(self._dirty) == 1:
+            queue: QueueState | None = next(iter(self._dirty))
+            self._dirty.clear()
+            while queue is not None:
+                self._refresh(queue)
+                queue = queue.parent
+            return
         by_depth: list[dict[QueueState, None]] = []
         for leaf in self._dirty:
             path = [leaf]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -127,6 +127,9 @@ _PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | float | bool | str], ...]] = 
 _USUAL = {plugin.name: plugin.arguments for tier in _DEFAULT for plugin in tier.plugins}
 """The arguments of plugins in the default tiers."""
 
+_USUAL_FLAGS = {plugin.name: plugin.flags for tier in _DEFAULT for plugin in tier.plugins}
+"""Their flags."""
+
 _FLAGS: dict[str, tuple[str, ...]] = {
     "priority": ("enableJobOrder", "enableTaskOrder", "enablePreemptable"),
     "gang": (
@@ -216,7 +219,12 @@ def configs(
                 *(
                     Tier(
                         plugins=[
-                            _plugin(name, flag_of, plugin_arguments if arguments else 0)
+                            _plugin(
+                                name,
+                                flag_of,
+                                plugin_arguments if arguments else 0,
+                                {} if tiers % len(_TIERS) else _USUAL_FLAGS[name],
+                            )
                             for name in tier
                         ]
                     )
@@ -241,13 +249,15 @@ def _sequences(allowed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys([*found, allowed]) if missing else found)
 
 
-def _plugin(name: str, flag_of: dict[int, int], arguments: int) -> PluginOption:
+def _plugin(
+    name: str, flag_of: dict[int, int], arguments: int, usual: Mapping[str, bool]
+) -> PluginOption:
     off = flag_of.get(tuple(_FLAGS).index(name))
     names = _FLAGS[name]
     choices = _PLUGIN_ARGUMENTS.get(name, ())
     given = choices[arguments // 2 % len(choices)] if choices and arguments % 2 else None
     return PluginOption(
         name=name,
-        flags={} if off is None else {names[off % len(names)]: False},
+        flags=usual if off is None else {names[off % len(names)]: False},
         arguments=_USUAL.get(name, {}) if given is None else given,
     )

@@ -116,7 +116,11 @@ _SWITCHED = {
 def _switched_off(config: SchedulerConfig) -> Iterator[Suspected]:
     for at, position, plugin in _plugins(config):
         for flag, is_on in sorted(plugin.flags.items()):
-            if not is_on:
+            # What drf preempts may be covered by a share that capacity keeps.
+            is_meant = (plugin.name, flag) == ("drf", "enablePreemptable") and _find(
+                config, "capacity"
+            )
+            if not is_on and not is_meant:
                 flags = {name: on for name, on in plugin.flags.items() if name != flag}
                 yield Suspected(
                     code="SwitchedOff",

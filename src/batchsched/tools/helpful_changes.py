@@ -33,6 +33,8 @@ _ENDED = 3
 """How many tasks are tried by themselves as ended: the smallest that leave enough room."""
 _MOST_TASKS = 32
 """For so many tasks more room on one node is tried."""
+_ONE_BY_ONE = 8
+"""So many larger weights are tried one by one; then each is twice the one before."""
 _HEAVIEST = 1 << 10
 """How many times its weight a queue is tried with."""
 
@@ -126,7 +128,7 @@ def _priorities(state: JobState, before: Sequence[JobState]) -> Iterator[Candida
 
 def _weights(session: Session, queue: QueueState, *, is_overused: bool) -> Iterator[Candidate]:
     now = queue.info.weight
-    weights = [now + 1]
+    weights = [now + more for more in range(1, _ONE_BY_ONE + 1)]
     while weights[-1] < _HEAVIEST * max(1, now):
         weights.append(2 * weights[-1])
     if is_overused:

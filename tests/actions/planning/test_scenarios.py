@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from batchsched import (
     ActionOption,
@@ -18,6 +19,7 @@ from batchsched import (
     PluginOption,
     Queue,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -32,8 +34,8 @@ CPU = Resource(milli_cpu=1000)
 GIB = 1 << 30
 
 
-def scheduler(*others: str, **arguments: Any) -> Scheduler:
-    plugins = [PluginOption(name="gang"), PluginOption(name="predicates")]
+def scheduler(*others: str, shares: tuple[str, ...] = (), **arguments: Any) -> Scheduler:
+    plugins = [PluginOption(name=name) for name in ("gang", "predicates", *shares)]
     actions = [ActionOption(name="plan", arguments=arguments), *map(_action, others)]
     return Scheduler(SchedulerConfig(actions=actions, tiers=[Tier(plugins=plugins)]))
 
@@ -93,6 +95,22 @@ def test_p1_what_ends_by_the_planned_start_goes_first() -> None:
         "waits for 3 cpu; planned for t = 10, when r is expected to end"
     )
     assert result.pending["a0"].why is WhyPending.PLANNED
+
+
+def test_a_start_is_planned_where_queues_have_not_enough_now() -> None:
+    """What others hold keeps a job out of its queue now, and not for ever."""
+    given = snapshot(R, A, B, C, D)
+    result = scheduler(shares=("capacity",)).schedule(given)
+    assert starts(result) == {"a": 10}
+    assert started(result) == {"b0": "n3", "b1": "n4"}
+    assert result.pending["a0"].why is WhyPending.PLANNED
+
+
+def test_no_start_is_planned_beyond_the_limit_of_a_queue() -> None:
+    given = evolve(snapshot(R, A), queues=[Queue(name="q", limit=ResourceLimit(milli_cpu=4000))])
+    result = scheduler(shares=("capacity",)).schedule(given)
+    assert dict(result.planned) == {}
+    assert result.pending["a0"].why is WhyPending.QUEUE_LIMIT
 
 
 def test_p2_what_ends_later_takes_only_what_the_plan_leaves() -> None:

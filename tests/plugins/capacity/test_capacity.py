@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from attrs import evolve
 
 from batchsched import (
     ConfigError,
@@ -290,6 +291,71 @@ class TestConfiguration:
         result = scheduler.schedule(snapshot)
         assert [bind.task_uid for bind in result.binds] == ["single-00"]
         assert result.pending["gang-00"].text == "no gangs today"
+
+
+class TestGangsForWhichThereIsNotEnough:
+    """They are kept out as a whole, before any task of theirs is placed."""
+
+    def test_what_takes_the_room_of_one_task_later_is_not_why(self) -> None:
+        jobs = [
+            job("a", 2, name="gang", size=2, minimum=2, priority=1),
+            job("a", 1, name="single"),
+        ]
+        nodes = [node("n1", 1), node("n2", 2)]
+        snapshot = Snapshot(nodes=nodes, queues=[Queue(name="a")], jobs=jobs)
+        result = config("allocate").schedule(snapshot)
+        assert [bind.task_uid for bind in result.binds] == ["single-00"]
+        full = evolve(snapshot, nodes=nodes[1:])
+        result = config("allocate").schedule(full)
+        assert [bind.task_uid for bind in result.binds] == ["single-00"]
+        for uid in ("gang-00", "gang-01"):
+            assert result.pending[uid].why is WhyPending.GANG_INCOMPLETE
+            assert result.pending[uid].text.startswith(
+                "fewer than the 2 tasks that must start together fit at once; its gang can never"
+            )
+        condition = result.jobs["default/gang"].condition
+        assert condition is not None
+        assert condition.message.startswith(
+            "0 of the 2 tasks that must start together are ready; "
+            "there is not enough cpu for all that it lacks at once"
+        )
+
+    def test_where_not_one_task_has_room_that_is_why(self) -> None:
+        jobs = [job("a", 2, name="runs", on="n1"), job("a", 2, name="gang", minimum=2)]
+        snapshot = Snapshot(nodes=[node("n1", 2)], queues=[Queue(name="a")], jobs=jobs)
+        result = config("allocate").schedule(snapshot)
+        assert result.pending["gang-00"].why is WhyPending.NO_NODE
+
+    def test_no_node_is_large_enough_for_one_that_came_after_one_that_fits(self) -> None:
+        tasks = [
+            TaskInfo(uid="small", name="small", resreq=cpu(1)),
+            TaskInfo(uid="wide", name="wide", resreq=cpu(4)),
+        ]
+        gang = JobInfo(name="gang", queue="a", min_available=2, tasks=tasks)
+        snapshot = Snapshot(nodes=[node("n1", 2)], queues=[Queue(name="a")], jobs=[gang])
+        result = config("allocate").schedule(snapshot)
+        assert result.pending["small"].why is WhyPending.GANG_INCOMPLETE
+        assert result.pending["wide"].why is WhyPending.NO_NODE
+
+    def test_the_condition_of_a_gang_that_a_limit_keeps_out_says_which(self) -> None:
+        queues = [Queue(name="a", limit=at_most(1))]
+        snapshot = Snapshot(nodes=[node("n1", 4)], queues=queues, jobs=[job("a", 2, minimum=2)])
+        condition = config("allocate").schedule(snapshot).jobs["default/of-a"].condition
+        assert condition is not None
+        assert condition.message == (
+            "0 of the 2 tasks that must start together are ready; "
+            "queue 'a' would hold 2 of cpu, 1 more than it may"
+        )
+
+    def test_a_limit_is_told_before_what_others_hold(self) -> None:
+        limit = ResourceLimit(memory=1)
+        task = TaskInfo(uid="t", name="t", resreq=Resource(milli_cpu=2000, memory=2))
+        snapshot = Snapshot(
+            nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000, memory=9))],
+            queues=[Queue(name="a", limit=limit)],
+            jobs=[JobInfo(name="j", queue="a", tasks=[task])],
+        )
+        assert config("allocate").schedule(snapshot).pending["t"].why is WhyPending.QUEUE_LIMIT
 
 
 def test_the_order_of_queues_and_jobs_in_the_input_does_not_matter() -> None:

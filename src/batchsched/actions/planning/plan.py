@@ -14,6 +14,7 @@ from batchsched.actions.planning.guard import PlanGuard
 from batchsched.actions.planning.profile import NOW
 from batchsched.actions.planning.reasons import reason_for_no_plan, reason_for_plan
 from batchsched.actions.planning.search import PlaceSearch
+from batchsched.model.reasons import UnfitReason
 from batchsched.model.timing import Plan
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
@@ -167,13 +168,13 @@ class _Planner:
             self._looked_at.add(job.uid)
         self._forget(job)
         assert job.queue is not None
-        if session.plugin_set.limits_queues:
-            refusal = session.allocatable(job.queue, need)
-            if refusal is not None:
-                for task in need.tasks:
-                    session.record_refusal(task, refusal)
-                return False
-        if self._start_now(job, need):
+        refusal = session.allocatable(job.queue, need)
+        # What others hold is not held for ever.
+        if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
+            for task in need.tasks:
+                session.record_refusal(task, refusal)
+            return False
+        if refusal is None and self._start_now(job, need):
             if job.groups is None:
                 for _ in need.tasks:
                     tasks.popleft()

@@ -18,6 +18,8 @@ from batchsched.state.vectors import Vector
 
 __all__ = ["Accounts", "Excess", "SurplusWeights"]
 
+_FULL = float("inf")
+
 Excess = tuple[int, int, int, int]
 """A queue, or -1 for the whole cluster; a dimension; what would be held; the most that may be."""
 
@@ -165,6 +167,15 @@ class Accounts:
     def charge(self, leaf: int, vector: Vector, sign: int) -> None:
         """Let a leaf hold more (1) or less (-1). O(depth x dimensions)."""
         path = self.tree.path(leaf)
+        if len(path) == 1:
+            for dimension, amount in enumerate(vector):
+                if amount:
+                    held, kept = self.held[dimension], self.kept[dimension]
+                    held[leaf] = now = held[leaf] + amount * sign
+                    now = max(now, self.guarantee[dimension][leaf])
+                    self._kept_at_top[dimension] += now - kept[leaf]
+                    kept[leaf] = now
+            return
         for dimension, amount in enumerate(vector):
             if not amount:
                 continue
@@ -203,15 +214,6 @@ class Accounts:
                 return False
         return True
 
-    def saturation(self, position: int, dimensions: Iterable[int]) -> float:
-        """Return the largest part of its fair share that a queue holds in some dimensions."""
-        largest = 0.0
-        for dimension in dimensions:
-            held, share = self.held[dimension][position], self.share[dimension][position]
-            if held:
-                largest = max(largest, held / share if share else float("inf"))
-        return largest
-
     def fullness(self, position: int, more: Vector) -> float:
         """Return the largest part of its share that a queue would hold with more. O(dimensions)."""
         largest = 0.0
@@ -221,6 +223,24 @@ class Accounts:
             if held:
                 largest = max(largest, held / share if share else float("inf"))
         return largest
+
+    def standing(
+        self, position: int, request: Vector, dimensions: Iterable[int]
+    ) -> tuple[bool, float]:
+        """Return whether it is within its share with a request, and the part of it held already.
+
+        That is the largest part, of the dimensions given.
+        """
+        is_within = True
+        largest = 0.0
+        for dimension in dimensions:
+            held, share = self.held[dimension][position], self.share[dimension][position]
+            if held + request[dimension] > share:
+                is_within = False
+            if held:
+                part = held / share if share else _FULL
+                largest = max(largest, part)
+        return is_within, largest
 
     def closed_on_path(self, leaf: int) -> int | None:
         """Return the first queue on a leaf's path that takes no work, if any."""

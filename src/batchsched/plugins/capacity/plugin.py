@@ -126,8 +126,7 @@ class _Capacity:
         used = self._view.past_use_key(queue, need)
         if need is None:
             return 0, -queue.info.priority, used, 0.0
-        is_within = accounts.is_within_share(position, need.request, need.dimensions)
-        saturation = accounts.saturation(position, need.dimensions)
+        is_within, saturation = accounts.standing(position, need.request, need.dimensions)
         return int(not is_within), -queue.info.priority, used, saturation
 
     # Limits
@@ -138,10 +137,13 @@ class _Capacity:
         closed = self._closed(leaf)
         if closed is not None:
             return closed
-        excess = accounts.excess(
-            leaf, need.request, need.dimensions, charged_to(accounts, need.leaving)
-        )
-        return None if excess is None else self._over_limit(excess, need)
+        leaving = charged_to(accounts, need.leaving)
+        refusal: Unfit | None = None
+        for excess in accounts.excesses(leaf, need.request, need.dimensions, leaving):
+            refusal = self._over_limit(excess, need)
+            if refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
+                break  # a limit keeps out whatever comes free
+        return refusal
 
     def _closed(self, leaf: int) -> Unfit | None:
         """Return that a leaf, or a queue above it, takes no work; None: they all do."""

@@ -19,6 +19,8 @@ _UNDONE = re.compile(r"([0-9]+) had a place, taken back since not enough others 
 _NO_ROOM = "no node had room for task "
 _NEVER = "its gang can never start: "
 """What follows is looked at by `check_reasons`."""
+_NOT_ENOUGH = re.compile("there is not enough [^ ]+ for all that it lacks at once")
+_BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED)
 _OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
 _NOT_VALID = (TaskStatus.RELEASING, TaskStatus.FAILED, TaskStatus.UNKNOWN)
 
@@ -129,6 +131,17 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
             for task in tried
         ):
             yield f"its condition says what is so for none of its tasks: {of_nodes}"
+    elif _NOT_ENOUGH.fullmatch(of_nodes):
+        if not any(
+            reason is not None and reason.why is WhyPending.GANG_INCOMPLETE
+            for reason in reasons.values()
+        ):
+            yield f"its condition says what is so for none of its tasks: {of_nodes}"
+    elif any(
+        reason is not None and reason.why in _BY_QUEUE and reason.detail == of_nodes
+        for reason in reasons.values()
+    ):
+        return
     elif not any(of_nodes == recount(cycle, task).text for task in tried):
         yield f"its condition says what is so for none of its tasks: {of_nodes}"
 

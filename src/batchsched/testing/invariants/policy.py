@@ -14,11 +14,14 @@ from batchsched.plugin.arguments import ArgumentValue
 __all__ = ["Policy"]
 
 _PLUGINS = frozenset(
-    {"priority", "gang", "conformance", "drf", "proportion", "predicates", "nodeorder"}
+    {
+        *("capacity", "conformance", "drf", "gang", "nodeorder", "predicates", "priority"),
+        "proportion",
+    }
 )
 _ACTIONS = frozenset({"allocate", "backfill", "plan", "preempt", "reclaim", "reserve"})
 _PREEMPTABLE = frozenset({"priority", "gang", "conformance", "drf"})
-_RECLAIMABLE = frozenset({"gang", "conformance", "proportion"})
+_RECLAIMABLE = frozenset({"gang", "conformance", "proportion", "capacity"})
 _OURS = default_registry()
 _TRUE = ("1", "t", "true", "yes", "on")
 TWO_DAYS = 172_800.0

@@ -182,6 +182,8 @@ def _never_placed(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterat
         yield f"all nodes refuse it: {', '.join(why.value for why in refusals if why is not None)}"
     if reason.tally is not None:
         return  # it was tried in vain, and there is room now
+    if cycle.policy.has("capacity"):
+        return  # the plugin may have known beforehand that there is not enough for all at once
     if not cycle.policy.undoes:
         yield "no action undoes what it placed"
     elif cycle.is_best_effort(task.uid) and not cycle.policy.takes_back:

@@ -186,6 +186,27 @@ class Capacity(Plugin):
             return False
         return not self.limited(queue, tasks, leaving)
 
+    def lacks_room_alone(self, queue: Queue, tasks: Sequence[TaskInfo]) -> bool:
+        """Return whether all that keeps tasks out of a queue is what others hold now."""
+        path = self._tree(self.dimensions[0]).path(queue.name)
+        if any(self._queues[name].state is not QueueStatus.OPEN for name in path):
+            return False
+        size = self.size(tasks)
+        for dimension in self.limited(queue, tasks, ()):
+            tree = self._tree(dimension)
+            held = {
+                name: tree.allocated(name) + size[dimension] * (name == queue.name)
+                for name in self._leaves()
+            }
+            then = DemandedTree(self._state.snapshot.queues, dimension, requests={}, allocated=held)
+            for name in path:
+                limit, now = then.limit(name), then.hold(name)
+                if limit is not None and now > limit and now > tree.hold(name):
+                    return False
+            if sum(held.values()) <= self._total(dimension):
+                return False
+        return True
+
     def limited(
         self, queue: Queue, tasks: Sequence[TaskInfo], leaving: Sequence[TaskInfo]
     ) -> list[str]:

@@ -64,8 +64,10 @@ class _Planner:
             name: [job for job in session.jobs if job.queue == name] for name in session.queues
         }
         queues = [queue for queue in session.queues.values() if waiting[queue.name]]
+        tasks: dict[str, list[TaskInfo]] = {}
         while queues:
-            queue = session.tiers.next_queue(queues)
+            jobs = [job for name in waiting for job in waiting[name]]
+            queue = session.next_queue(queues, jobs, tasks)
             if session.tiers.overused(queue):
                 for job in session.jobs:
                     if job.queue == queue.name and job.uid not in self.made:
@@ -133,7 +135,12 @@ class _Planner:
                 return False
             self.looked_at.add(job.uid)
         self.takes.pop(job.uid, None)
-        if self.start_now(job, need):
+        queue, capacity = self.session.queues[job.queue], self.session.tiers.capacity
+        is_let_in = capacity is None or capacity.allows(queue, need)
+        if capacity is not None and not is_let_in and not capacity.lacks_room_alone(queue, need):
+            self.session.tried_in_vain.update(task.uid for task in need)
+            return False
+        if is_let_in and self.start_now(job, need):
             self.before.pop(job.uid, None)
             return bool(self.session.to_place(job))
         self.session.tried_in_vain.add(need[0].uid)
