@@ -10,13 +10,40 @@ import sys
 from collections.abc import Sequence
 from textwrap import fill
 
-from batchsched import check_config
-from cluster_files import parser_for, read_cluster, read_config, run
+from batchsched import SchedulerConfig, check_config
+from batchsched.tools import Finding
+from cluster_files import config_content, parser_for, read_cluster, run
+
+SCREEN = 50
+"""So many lines are printed at most; then findings are only named."""
 
 
 def wrapped(text: str) -> str:
     """Return a text in lines of at most 100 characters."""
     return fill(text, width=100, initial_indent="  ", subsequent_indent="    ")
+
+
+def told(finding: Finding) -> list[str]:
+    """Return a finding in a few lines."""
+    lines = [f"{finding.code} at {finding.place}", *wrapped(finding.consequence).splitlines()]
+    lines += wrapped(f"advice: {finding.advice}").splitlines()
+    if finding.shows_on_yours is not None:
+        does = "makes a difference" if finding.shows_on_yours else "changes nothing now"
+        lines.append(f"  on this cluster it {does}")
+    return lines
+
+
+def report(findings: Sequence[Finding]) -> list[str]:
+    """Return findings in at most a screen: as many as have room in full, of others the codes."""
+    lines: list[str] = []
+    for position, finding in enumerate(findings):
+        left = findings[position:]
+        if len(lines) + len(told(finding)) + 4 > SCREEN:
+            also = ", ".join(other.code for other in left)
+            lines += [f"and {len(left)} more (--json tells all)", *wrapped(also).splitlines()[:3]]
+            break
+        lines += told(finding)
+    return [*lines, f"{len(findings)} finding(s)"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,18 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def answer() -> int:
         snapshot = read_cluster(arguments) if arguments.cluster else None
-        findings = check_config(read_config(arguments.config), snapshot)
+        content = None if arguments.config is None else config_content(arguments.config)
+        if content is None:
+            findings = check_config(SchedulerConfig(), snapshot)
+        elif "format" in content:
+            findings = check_config(SchedulerConfig.from_dict(content), snapshot)
+        else:
+            findings = check_config(content, snapshot)
         if arguments.json:
             print(json.dumps([finding.to_dict() for finding in findings], indent=1))
-            return int(bool(findings))
-        for finding in findings:
-            print(f"{finding.code} at {finding.place}")
-            print(wrapped(finding.consequence))
-            print(wrapped(f"advice: {finding.advice}"))
-            if finding.shows_on_yours is not None:
-                does = "makes a difference" if finding.shows_on_yours else "changes nothing now"
-                print(f"  on this cluster it {does}")
-        print(f"{len(findings)} finding(s)")
+        else:
+            print("\n".join(report(findings)))
         return int(bool(findings))
 
     return run(answer)

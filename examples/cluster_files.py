@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,9 @@ from batchsched.kubernetes import read_objects
 
 BAD_INPUT = 2
 """The exit status where files or arguments cannot be used."""
+
+YAML = (".yaml", ".yml")
+MOST_SCALE = 10
 
 KINDS = {
     "Node": "nodes",
@@ -47,8 +51,8 @@ def parser_for(description: str, exit_codes: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "cluster",
         nargs="+",
-        help="files or folders with Kubernetes objects (JSON, or YAML if PyYAML is installed), a "
-        "kept snapshot, or openb[:SCALE] for the example's trace",
+        help="files or folders with Kubernetes objects (JSON, or YAML if PyYAML is installed), "
+        "- for standard input, a kept snapshot, or openb[:SCALE] for the example's trace",
     )
     parser.add_argument("--config", metavar="FILE", help="a kube-batch or Volcano configuration")
     parser.add_argument("--scheduler", metavar="NAME", help="the schedulerName of pods (guessed)")
@@ -61,10 +65,15 @@ def parser_for(description: str, exit_codes: str) -> argparse.ArgumentParser:
 def run(main: Callable[[], int]) -> int:
     """Return what a program returns, or say what is wrong with its input."""
     try:
-        return main()
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (BatchschedError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
+    return status
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
@@ -77,14 +86,19 @@ def read_cluster(arguments: argparse.Namespace) -> Snapshot:
     sources: list[str] = arguments.cluster
     if sources[0].partition(":")[0] == "openb" and not Path(sources[0]).exists():
         return _openb(sources[0])
-    documents = [document for source in sources for document in _documents(Path(source))]
-    if len(documents) == 1 and "format" in documents[0]:
-        return Snapshot.from_dict(documents[0])
+    documents = [(source, document) for source in sources for document in _documents(source)]
+    kept = [(source, document) for source, document in documents if "format" in document]
+    if kept and len(documents) > 1:
+        raise ValueError(f"{kept[0][0]}: this is kept data; give nothing else with a kept snapshot")
+    if kept:
+        return Snapshot.from_dict(kept[0][1])
     objects: dict[str, list[Mapping[str, Any]]] = {name: [] for name in KINDS.values()}
-    for document in documents:
-        for kind, item in _objects(document):
+    for source, document in documents:
+        for kind, item in _objects(source, document):
             if kind in KINDS:
                 objects[KINDS[kind]].append(item)
+    if not any(objects.values()):
+        raise ValueError(f"{', '.join(sources)}: there are no objects of kind {', '.join(KINDS)}")
     namespaces = objects.pop("namespaces")
     name = arguments.scheduler or _scheduler_name(objects["pods"])
     snapshot, notices = read_objects(
@@ -105,16 +119,31 @@ def read_config(path: str | None) -> SchedulerConfig:
     """Return the configuration in a file, or the default."""
     if path is None:
         return SchedulerConfig()
-    (content,) = _documents(Path(path))
-    if content.get("kind") == "ConfigMap":
-        text = next(iter(cast("Mapping[str, str]", content["data"]).values()))
-        content = _yaml(text)[0]
+    content = config_content(path)
     if "format" in content:
         return SchedulerConfig.from_dict(content)
     config = SchedulerConfig.from_mapping(content, unknown="notice")
     for notice in config.notices:
         print(f"note: {notice}", file=sys.stderr)
     return config
+
+
+def config_content(path: str) -> Mapping[str, object]:
+    """Return what a configuration file says, or the ConfigMap that it is in."""
+    documents = list(_documents(path))
+    if len(documents) != 1:
+        raise ValueError(f"{path}: expected one configuration, got {len(documents)}")
+    content = documents[0]
+    if content.get("kind") != "ConfigMap":
+        return content
+    data: object = content.get("data")
+    texts = list(cast("Mapping[str, object]", data).values()) if isinstance(data, dict) else []
+    if len(texts) != 1 or not isinstance(texts[0], str):
+        raise ValueError(f"{path}: expected data with one text in the ConfigMap")
+    found = _parsed(path, texts[0], is_yaml=True)
+    if len(found) != 1:
+        raise ValueError(f"{path}: expected one configuration in the ConfigMap, got {len(found)}")
+    return found[0]
 
 
 def job_named(snapshot: Snapshot, name: str) -> str:
@@ -148,53 +177,86 @@ def _openb(source: str) -> Snapshot:
     sys.path.insert(0, str(Path(__file__).parent))
     import openb  # noqa: PLC0415 - only where it is asked for
 
-    scale = float(source.partition(":")[2] or 1)
+    text = source.partition(":")[2] or "1"
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = 0.0
+    if not 0 < scale <= MOST_SCALE:
+        raise ValueError(f"openb:{text}: expected a scale above 0 and up to {MOST_SCALE}")
     return openb.make_snapshot(openb.read_shapes(), scale=scale)
 
 
-def _documents(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield what is in a file, or in all files of a folder."""
-    if path.is_dir():
+def _documents(source: str) -> Iterator[dict[str, Any]]:
+    """Yield what is in a file, in all files of a folder, or comes by standard input."""
+    path = Path(source)
+    if source == "-":
+        yield from _parsed("standard input", sys.stdin.read(), is_yaml=False)
+    elif path.is_dir():
         for file in sorted(path.rglob("*")):
-            if file.suffix in (".json", ".yaml", ".yml"):
-                yield from _documents(file)
-        return
-    text = path.read_text(encoding="utf-8")
-    found: Sequence[object]
+            if file.suffix in (".json", *YAML) and file.is_file():
+                yield from _documents(str(file))
+    else:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: expected a text in UTF-8: {error.reason}") from None
+        yield from _parsed(str(path), text, is_yaml=path.suffix in YAML)
+
+
+def _parsed(source: str, text: str, *, is_yaml: bool) -> list[dict[str, Any]]:
+    """Return the objects that a text in JSON, or in YAML, consists of."""
     try:
-        found = [json.loads(text)] if path.suffix not in (".yaml", ".yml") else _yaml(text)
+        found = _yaml(text) if is_yaml else [json.loads(text)]
+    except RecursionError:
+        raise ValueError(f"{source}: it is nested too deeply") from None
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{source}: {error}") from None
     for document in found:
         if not isinstance(document, dict):
-            raise ValueError(f"{path}: expected an object, got {str(document)[:40]!r}")
-        yield cast("dict[str, Any]", document)
+            raise ValueError(f"{source}: expected an object, got {str(document)[:40]!r}")
+    return cast("list[dict[str, Any]]", found)
 
 
-def _yaml(text: str) -> list[dict[str, Any]]:
+def _yaml(text: str) -> list[object]:
     if find_spec("yaml") is None:
         raise ValueError("to read YAML, install PyYAML; or give JSON")
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - an optional dependency
 
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # it is not typed
+        """Reads times as texts, as JSON has them."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [each for each in resolvers if not each[0].endswith(":timestamp")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     try:
-        return [document for document in yaml.safe_load_all(text) if document is not None]
+        found = list(yaml.load_all(text, Loader=Loader))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
+    return [document for document in found if document is not None]
 
 
-def _objects(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _objects(source: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the objects of a document with their kinds; a list has many."""
-    kind: str = document.get("kind") or ""
+    kind = str(document.get("kind") or "")
     if "items" not in document:
         yield kind, document
         return
-    for item in cast("list[Mapping[str, Any]]", document["items"]):
-        yield item.get("kind") or kind.removesuffix("List"), item
+    items: object = document["items"]
+    if not isinstance(items, list):
+        raise ValueError(f"{source}: items: expected a list, got {str(items)[:40]!r}")
+    for position, item in enumerate(cast("list[object]", items)):
+        if not isinstance(item, dict):
+            found = str(item)[:40]
+            raise ValueError(f"{source}: items[{position}]: expected an object, got {found!r}")
+        yield str(item.get("kind") or kind.removesuffix("List")), cast("dict[str, Any]", item)
 
 
 def _scheduler_name(pods: Sequence[Mapping[str, Any]]) -> str:
     """Return the scheduler that most pods ask for, other than that of Kubernetes."""
-    names = Counter(str(pod.get("spec", {}).get("schedulerName", "")) for pod in pods)
+    specs = [pod.get("spec") for pod in pods]
+    names = Counter(str(spec.get("schedulerName", "")) for spec in specs if isinstance(spec, dict))
     for name in ("", "default-scheduler"):
         names.pop(name, None)
     return min(names, key=lambda name: (-names[name], name)) if names else "default-scheduler"

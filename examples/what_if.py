@@ -33,6 +33,14 @@ def pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def number(text: str) -> int:
+    """Return a whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"expected a whole number, got {text!r}") from None
+
+
 def resource(text: str) -> Resource:
     """Return what a text such as ``cpu=8,memory=32Gi,nvidia.com/gpu=4`` says."""
     amounts = {name: parse_quantity(value) for name, value in map(pair, text.split(","))}
@@ -55,7 +63,7 @@ Maker = Callable[[Snapshot, str], Change]
 
 def _job(snapshot: Snapshot, text: str) -> tuple[str, int]:
     name, value = pair(text)
-    return job_named(snapshot, name), int(value)
+    return job_named(snapshot, name), number(value)
 
 
 def _priority(snapshot: Snapshot, text: str) -> Change:
@@ -70,7 +78,7 @@ def _least(snapshot: Snapshot, text: str) -> Change:
 
 def _weight(snapshot: Snapshot, text: str) -> Change:
     name, value = pair(text)
-    return QueueChanged(evolve(snapshot.queue(name), weight=int(value)))
+    return QueueChanged(evolve(snapshot.queue(name), weight=number(value)))
 
 
 def _cordoned(snapshot: Snapshot, text: str, *, is_so: bool) -> Change:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import sys
 from pathlib import Path
 
 import pytest
+
+from batchsched import Snapshot
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 WAITS = "task-0208"
@@ -140,6 +143,12 @@ def test_a_kept_snapshot_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["why", DUMP, "--job", "nobody"], "job 'nobody' is not there"),
         (["what_if", DUMP, "--weight", "q"], "expected NAME=VALUE, got 'q'"),
         (["what_if", DUMP, "--end", "research/sweep-0", "--weight", "nope=3"], "nope"),
+        (
+            ["what_if", DUMP, "--priority", "research/notebook=x"],
+            "expected a whole number, got 'x'",
+        ),
+        (["why", "openb:0", "--job", "x"], "openb:0: expected a scale above 0"),
+        (["why", "missing.json", "--job", "x"], "missing.json"),
     ],
 )
 def test_what_is_wrong_is_told(
@@ -149,3 +158,88 @@ def test_what_is_wrong_is_told(
     printed = capsys.readouterr()
     assert status == 2
     assert said in printed.err
+
+
+NOTHING = "there are no objects of kind Node, Pod"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("cut.json", b'{"items": [', "cut.json: Expecting value"),
+        ("empty.json", b"", "empty.json: Expecting value"),
+        ("latin.json", b"\xff", "latin.json: expected a text in UTF-8"),
+        ("list.json", b"[1]", "list.json: expected an object, got '[1]'"),
+        ("deep.json", b"[" * 100_000, "deep.json: it is nested too deeply"),
+        ("items.json", b'{"items": {"a": 1}}', "items.json: items: expected a list"),
+        ("item.json", b'{"items": [1]}', "item.json: items[0]: expected an object, got '1'"),
+        ("pod.json", b'{"kind": "Pod", "spec": 3}', "pods[0].metadata.name: is missing"),
+        ("secret.json", b'{"kind": "Secret"}', NOTHING),
+        ("kept.json", b'{"format": 5}', "version: is missing"),
+    ],
+)
+def test_what_is_wrong_with_a_dump_is_told(
+    name: str, content: bytes, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert run("why", str(tmp_path / name), "--job", "x") == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "said"),
+    [
+        ({"kind": "ConfigMap"}, 2, "expected data with one text in the ConfigMap"),
+        ({"kind": "ConfigMap", "data": {"a": "", "b": ""}}, 2, "expected data with one text"),
+        ({"actions": "allocate", "tiers": 3}, 1, "Invalid at tiers\n"),
+        ({"actions": "enqueue, allocate"}, 1, "UnknownAction at actions[0]\n"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration_is_told(
+    content: object, status: int, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps(content))
+    assert run("check", "--config", str(file)) == status
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err
+
+
+def test_a_folder_may_hold_other_things_and_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    below = tmp_path / "more.json"
+    below.mkdir()
+    for file in Path(DUMP).iterdir():
+        (below / file.name).write_text(file.read_text())
+    (tmp_path / "readme.txt").write_text("hello")
+    (tmp_path / "secret.json").write_text('{"kind": "Secret"}')
+    assert run("why", str(tmp_path), "--job", "notebook") == 0
+    assert capsys.readouterr().out.startswith("Job research/notebook\n")
+    (tmp_path / "kept.json").write_text(json.dumps(Snapshot().to_dict()))
+    assert run("why", str(tmp_path), "--job", "notebook") == 2
+    assert "give nothing else with a kept snapshot" in capsys.readouterr().err
+
+
+def test_a_dump_may_come_by_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [
+        item
+        for file in sorted(Path(DUMP).iterdir())
+        for item in json.loads(file.read_text())["items"]
+    ]
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"kind": "List", "items": items})))
+    assert run("why", "-", "--job", "notebook") == 0
+    assert capsys.readouterr().out.startswith("Job research/notebook\n")
+
+
+def test_many_findings_fit_a_screen(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.json"
+    arguments = {f"unknown-{i}": i for i in range(40)}
+    file.write_text(json.dumps({"actions": [{"name": "allocate", "arguments": arguments}]}))
+    assert run("check", "--config", str(file)) == 1
+    printed = capsys.readouterr().out
+    assert fits_a_screen(printed)
+    assert printed.endswith("41 finding(s)\n")
+    assert "more (--json tells all)" in printed

@@ -10,7 +10,10 @@ from attrs import field, frozen
 __all__ = ["Report", "Section", "as_html", "as_text", "number"]
 
 _WIDTH = 100
-_MOST_ROWS = 12
+_WIDEST_CELL = 64
+_SCREEN = 50
+_MOST_ROWS = (12, 9, 7, 5, 4, 3)
+"""How many rows of a table are shown, the first for which all is no more than a screen."""
 
 Cell = str | int | float | None
 
@@ -59,30 +62,45 @@ class Report(ABC):
 
 
 def as_text(sections: Iterable[Section]) -> str:
-    """Return sections as aligned text; tables are cut off with a word of how much was left out."""
-    return "\n".join(line for section in sections for line in _text_of(section))
+    """Return sections as aligned text of at most a screen.
+
+    Tables and lists are cut off with a word of how much was left out, all the shorter the more of
+    them there are; long lines are cut off, and what cannot be printed is a question mark.
+    """
+    told = list(sections)
+    lines: list[str] = []
+    for most_rows in _MOST_ROWS:
+        lines = [line for section in told for line in _text_of(section, most_rows)]
+        if len(lines) <= _SCREEN:
+            break
+    return "\n".join(lines)
 
 
-def _text_of(section: Section) -> Iterator[str]:
+def _text_of(section: Section, most_rows: int) -> Iterator[str]:
     indent = ""
     if section.title:
-        yield section.title
+        yield _cut(section.title)
         indent = "  "
-    for line in section.lines:
+    for line in section.lines[:most_rows]:
         yield _cut(f"{indent}{line}")
+    if len(section.lines) > most_rows:
+        yield f"{indent}... and {len(section.lines) - most_rows} more"
     if section.rows:
-        shown = section.rows[:_MOST_ROWS]
+        shown = section.rows[:most_rows]
         table = [section.head, *shown] if section.head else [*shown]
+        table = [tuple(_cut(cell, _WIDEST_CELL) for cell in row) for row in table]
         widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
         for row in table:
             cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
             yield _cut(f"{indent}{'  '.join(cells)}".rstrip())
-        if len(section.rows) > _MOST_ROWS:
-            yield f"{indent}... and {len(section.rows) - _MOST_ROWS} more"
+        if len(section.rows) > most_rows:
+            yield f"{indent}... and {len(section.rows) - most_rows} more"
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+def _cut(text: str, width: int = _WIDTH) -> str:
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() else "?" for each in text)
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def as_html(sections: Iterable[Section]) -> str:
