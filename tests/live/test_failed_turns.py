@@ -351,5 +351,9 @@ def test_what_a_turn_was_tried_on_may_be_undone_at_the_end_of_the_cycle() -> Non
     live_through(72 * 7919 + 13, CONFIGS[2], 20)
 
 
+def test_what_is_on_loan_is_found_on_nodes_whose_positions_have_changed() -> None:
+    live_through(444 * 7919 + 13, CONFIGS[3], 20)
+
+
 def test_turns_are_spared_where_gangs_wait() -> None:
     assert live_through(1, CONFIGS[1], 10) > 10

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.model.resources import EPSILON
 from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.evaluator import Evaluator
 from batchsched.state.change_log import NodeCursor
@@ -30,6 +31,7 @@ class KeptTally:
         "_tally",
         "_unfit",
         "_vacant",
+        "_wanted",
     )
 
     def __init__(
@@ -45,6 +47,11 @@ class KeptTally:
         self._nodes = nodes
         self._cursor = NodeCursor(changes)
         self._vacant = vacant
+        self._wanted = [
+            (dimension, amount, evaluator.lacking_in(dimension))
+            for dimension, amount in enumerate(kind.request)
+            if amount >= EPSILON
+        ]
         self._said = [self._ask(slot) for slot in range(len(nodes))]
         """For each slot, why its node does not take such a task now; nothing: it does.
 
@@ -70,9 +77,17 @@ class KeptTally:
         refusal = kind.infeasible(node)
         if refusal is not None:
             return (refusal,)
-        if kind.fits_idle(node.idle) and (not node.special or node.fits_now(kind.request)):
-            return _NOTHING
-        return self._lacking(kind.request, node)
+        if node.special:
+            fits = node.fits_now(kind.request)
+            return _NOTHING if fits else self._lacking(kind.request, node)
+        idle = node.idle
+        return tuple(
+            [
+                lack
+                for dimension, amount, lack in self._wanted
+                if amount - idle[dimension] >= EPSILON
+            ]
+        )
 
     def _ask_again(self, slots: Iterable[int]) -> None:
         unfit = self._unfit

@@ -22,6 +22,7 @@ from batchsched.session.failed_turns import FailedTurns
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
+from batchsched.session.waiting_jobs import WaitingJob
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
@@ -68,6 +69,8 @@ class Books:
 
         That is, of jobs that are as they are when no cycle runs.
         """
+        self.waiting_jobs: dict[JobState, WaitingJob] = {}
+        """What reasons need of jobs that wait, of jobs as they are when no cycle runs."""
         self.failed_turns: FailedTurns | None = None
         """The turns that need not be repeated, if cycles follow one another."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
@@ -146,6 +149,7 @@ class Books:
             self.gang_needs.clear()
         for job in (*changes.jobs_gone, *changes.jobs):
             self.gang_needs.pop(job, None)
+            self.waiting_jobs.pop(job, None)
         if nodes_changed:
             self.node_room.forget_nodes()
         elif other_tasks_changed:
@@ -170,4 +174,6 @@ class Books:
             self._forget_turns()
         elif anew:
             self._forget_turns()
+        if anew:
+            self.waiting_jobs.clear()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 from attrs import evolve
@@ -20,17 +21,13 @@ from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.gang_needs import GangNeeds
 from batchsched.session.held_room import HeldRoom
 from batchsched.session.session import Session
+from batchsched.session.waiting_jobs import NOT_CONSIDERED, WaitingJob, not_reached
 from batchsched.state.groups import JobGroups
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import fits
 
 __all__ = ["PendingReasons"]
-
-_NOT_CONSIDERED = PendingReason(
-    WhyPending.NOT_CONSIDERED, detail="no action of the cycle came to it"
-)
-
 
 _WHY_LEFT_OUT = {
     ConditionReason.QUEUE_UNKNOWN: WhyPending.QUEUE_UNKNOWN,
@@ -55,6 +52,12 @@ class PendingReasons:
         self._gangs = GangNeeds(session)
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
         self._tallies: dict[int | str, NodeTally] = {}
+        self._changed = set(session.ledger.log.jobs)
+        reports = session.reports
+        self._unplaced_of = _pending_by_job(reports.unplaced.values())
+        self._undone_of = _pending_by_job(reports.rolled_back.values())
+        tasks = session.ledger.tasks
+        self._refused = set(_pending_by_job(tasks[uid] for uid in reports.claim_refusals))
 
     @cached_property
     def _held_room(self) -> HeldRoom:
@@ -65,19 +68,19 @@ class PendingReasons:
         if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
             return condition
         parts = [condition.message]
-        undone = sum(
-            task.uid in self._session.reports.rolled_back for task in job.having(TaskStatus.PENDING)
-        )
+        undone = len(self._undone_of.get(job, ()))
         if undone:
             parts.append(f"{undone} had a place, taken back since not enough others had one")
-        for task in job.tasks:
-            if task.status is TaskStatus.PENDING and task.uid in self._session.reports.unplaced:
-                parts.append(self._text_of_failure(task, "beside them" if undone else "then"))
-                break
+        unplaced = self._unplaced_of.get(job)
+        if unplaced:
+            first = min(unplaced, key=_uid)
+            parts.append(self._text_of_failure(first, "beside them" if undone else "then"))
         need = self._gangs.of(job)
         if need is not None:
             parts.append(need.text)
-        return evolve(condition, message="; ".join(parts)) if len(parts) > 1 else condition
+        if len(parts) == 1:
+            return condition
+        return JobCondition(condition.reason, "; ".join(parts), condition.plugin)
 
     def _text_of_failure(self, task: TaskState, when: str) -> str:
         """Say why a task found no node when it was tried, as far as that can still be seen."""
@@ -113,7 +116,7 @@ class PendingReasons:
                 reason = self._left_out(job)
                 for task in job.having(TaskStatus.PENDING):
                     reasons[task.uid] = reason
-            else:
+            elif not self._of_plain_job(job, reasons):
                 self._of_job(job, reasons)
         self._add_evictions(reasons)
         return reasons
@@ -142,6 +145,47 @@ class PendingReasons:
         why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
         return PendingReason(why, detail=condition.message)
 
+    def _of_plain_job(self, job: JobState, reasons: dict[str, PendingReason]) -> bool:
+        """Add what `_of_job` does, for jobs of which at most one task was tried; else return False.
+
+        O(tasks), without looking at any, for a job that is as it was in the last cycle.
+        """
+        session = self._session
+        unplaced = self._unplaced_of.get(job, ())
+        if (
+            job.groups is not None
+            or len(unplaced) > 1
+            or job in self._undone_of
+            or job in self._refused
+            or job.uid in session.plans.reasons
+            or self._gangs.of(job) is not None
+        ):
+            return False
+        waiting = self._waiting(job)
+        queue = job.queue
+        assert queue is not None
+        if not waiting.asks_for_all:
+            return False
+        if unplaced:
+            (task,) = unplaced
+            reasons.update(waiting.around(task))
+            reasons[task.uid] = self._unplaced(job, task)
+        else:
+            is_overused = queue.name in session.reports.queues_overused
+            reason = self._overused(job, queue, None) if is_overused else NOT_CONSIDERED
+            reasons.update(dict.fromkeys(waiting.uids, reason))
+        return True
+
+    def _waiting(self, job: JobState) -> WaitingJob:
+        lasting = self._session.waiting_jobs
+        known = None if job in self._changed else lasting.get(job)
+        if known is None:
+            pending = job.having(TaskStatus.PENDING)
+            known = WaitingJob(self._session.in_task_order(pending))
+            if job not in self._changed:
+                lasting[job] = known
+        return known
+
     def _of_job(self, job: JobState, reasons: dict[str, PendingReason]) -> None:
         session = self._session
         queue = job.queue
@@ -150,13 +194,11 @@ class PendingReasons:
         blocked_by = next(
             (t for t in pending if t.uid in session.reports.unplaced and not t.is_best_effort), None
         )
-        not_reached: PendingReason | None = None
+        behind: PendingReason | None = None
         if blocked_by is not None:
-            name = blocked_by.info.display_name
-            detail = f"task {name!r} of its job could not be placed before it"
-            not_reached = PendingReason(WhyPending.NOT_REACHED, detail=detail)
+            behind = not_reached(blocked_by)
         elif queue.name in session.reports.queues_overused:
-            not_reached = self._overused(job, queue, None)
+            behind = self._overused(job, queue, None)
         is_reached = blocked_by is not None
         planned = session.plans.reasons.get(job.uid)
         for task in pending:
@@ -176,10 +218,10 @@ class PendingReasons:
             elif task.uid in session.reports.claim_refusals:
                 detail = session.reports.claim_refusals[task.uid].text
                 reasons[task.uid] = PendingReason(WhyPending.ABOVE_FAIR_SHARE, detail=detail)
-            elif not_reached is None or is_reached or task.is_best_effort:
-                reasons[task.uid] = _NOT_CONSIDERED
+            elif behind is None or is_reached or task.is_best_effort:
+                reasons[task.uid] = NOT_CONSIDERED
             else:
-                reasons[task.uid] = not_reached
+                reasons[task.uid] = behind
         need = self._gangs.of(job)
         if need is not None:
             for task in pending:
@@ -272,3 +314,15 @@ def _at_maximum(groups: JobGroups, task: TaskState) -> PendingReason:
         kind = "groups" if full.children else "tasks"
         detail = f"group {full.name!r} has the {full.maximum} {kind} that it may have at most"
     return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
+
+
+def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState]]:
+    found: dict[JobState, list[TaskState]] = {}
+    for task in tasks:
+        if task.job is not None and task.status is TaskStatus.PENDING:
+            found.setdefault(task.job, []).append(task)
+    return found
+
+
+def _uid(task: TaskState) -> str:
+    return task.uid

@@ -94,6 +94,8 @@ class Session(PluginQuestions):
         """The jobs of the session by UID, in order of UID."""
         self.plans = Plans()
         """What the action plan has planned."""
+        self.waiting_jobs = books.waiting_jobs
+        """For the reasons: tasks that wait, of jobs as the cycle began."""
         self.gang_needs = books.gang_needs
         """For the reasons: what gangs need that can never start, of jobs as the cycle began."""
         self.memo = Memo()

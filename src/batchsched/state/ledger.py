@@ -141,6 +141,7 @@ class Ledger:
                 self._put_on(task, node)
         if job is not None:
             count_task(job, task)
+            job.best_effort_count += task.is_best_effort
             if task.is_backfill and task.status.holds and task.node is not None:
                 job.backfilling += 1
         return task

@@ -47,6 +47,7 @@ class JobState:
     __slots__ = (
         "allocated",
         "backfilling",
+        "best_effort_count",
         "conditionally_ready_count",
         "counts",
         "groups",
@@ -83,6 +84,8 @@ class JobState:
         """The tasks that are Allocated, by UID."""
         self.counts = [0] * len(TaskStatus)
         """The number of tasks by `TaskStatus.index`."""
+        self.best_effort_count = 0
+        """How many of its tasks ask for nothing, whatever their status is."""
         self.backfilling = 0
         """How many of its tasks hold resources on a node and are marked as backfill."""
         self.ready_count = 0

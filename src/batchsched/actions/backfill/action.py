@@ -51,6 +51,8 @@ class BackfillAction:
         placement = session.placement
         pending: dict[JobState, list[TaskState]] = {}
         for job in session.jobs_having(TaskStatus.PENDING):
+            if not job.best_effort_count:
+                continue
             tasks = [t for t in job.having(TaskStatus.PENDING) if t.is_best_effort]
             if tasks:
                 pending[job] = tasks

@@ -44,7 +44,7 @@ def make_room_by_claim(
         Whether room was made. If not, nothing was changed.
 
     """
-    there = set(claim.nodes())
+    there = {session.nodes[index].slot for index in claim.nodes()}
     curing = curable_nodes(session, task) if curable else []
     for node in curing:
         # Enough leaves already.

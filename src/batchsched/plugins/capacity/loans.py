@@ -85,6 +85,11 @@ class LoanBook:
         known.units.pop(job.uid, None)
         known.is_known = False
 
+    def forget_nodes(self) -> None:
+        """Take note that nodes came or went between cycles, and others have their positions."""
+        for known in self._leaves:
+            known.is_known = False
+
     def follow(self, accounts: Accounts) -> None:
         """Go on in another cycle, of which everything that changed was told to `forget`."""
         self._accounts = accounts

@@ -90,6 +90,8 @@ class _Capacity:
             for job in (*changes.jobs_gone, *changes.jobs):
                 if job.queue is not None:
                     self._book.forget(self._tree.position[job.queue.name], job)
+            if changes.nodes or changes.nodes_gone:
+                self._book.forget_nodes()
         self._supply.catch_up(changes)
         if self._uses is None:
             self._uses = UsesOfJobs(self._view, self._tree)
