@@ -47,6 +47,11 @@ from batchsched.session.failed_turns import FailedTurns
 from batchsched.state.records import JobState, NodeState, TaskState
 
 ALL_ACTIONS = "reclaim, allocate, backfill, preempt, reserve"
+# With capacity, a gang for which there is not enough in all is kept out before it is tried.
+TIERS = [
+    {"plugins": ["priority", {"name": "gang", "arguments": {"atMinimum": "whole-job"}}]},
+    {"plugins": ["conformance", "drf", "predicates", "proportion", "nodeorder"]},
+]
 
 
 class Counting(IndexedPlacement):
@@ -81,7 +86,7 @@ def living(
     *jobs: JobInfo, nodes: int = 2, config: dict[str, Any] | None = None
 ) -> tuple[Cluster, Scheduler, Any]:
     scheduler = Scheduler(
-        SchedulerConfig.from_mapping({"actions": "allocate", **(config or {})}),
+        SchedulerConfig.from_mapping({"actions": "allocate", "tiers": TIERS, **(config or {})}),
         placement=Counting,
     )
     cluster = Cluster(
