@@ -81,6 +81,22 @@ def with_actions(*choices: Sequence[object]) -> SearchStrategy[SchedulerConfig]:
     )
 
 
+def in_two_tiers() -> SearchStrategy[SchedulerConfig]:
+    """Plugins that protect in the tier after that of others which name victims."""
+    return st.sampled_from(
+        [
+            SchedulerConfig.from_mapping(
+                {"actions": actions, "tiers": [{"plugins": tier} for tier in tiers]}
+            )
+            for actions in (["reclaim"], ["allocate", "reclaim"], ["preempt"])
+            for tiers in (
+                (["priority", "gang"], ["conformance", "proportion", "predicates"]),
+                (["conformance"], ["gang", "proportion", "predicates"]),
+            )
+        ]
+    )
+
+
 Check = Callable[[int, int], None]
 """Try so many examples, from this seed; raise if anything is wrong."""
 
@@ -250,6 +266,27 @@ def checks(clock: Clock) -> Iterator[tuple[str, Check]]:
         **SOUND,
     )
     yield "cycles with constraints", cycles(clock, fussy, configs(actions=["allocate"]))
+    lending_among = snapshots(
+        max_nodes=2,
+        max_queues=2,
+        min_jobs=3,
+        scalars=False,
+        init_requests=False,
+        affinity=False,
+        always=["constraints", "gangs"],
+        **SOUND,
+    )
+    releasing = with_actions(["allocate", RELEASE], [RELEASE])
+    yield "cycles that release among constraints", cycles(clock, lending_among, releasing)
+    critical = snapshots(
+        max_nodes=2,
+        min_jobs=2,
+        max_jobs=5,
+        always=["running", "critical"],
+        **SOUND,
+        **PLAIN,
+    )
+    yield "cycles with critical tasks", cycles(clock, critical, in_two_tiers())
     sociable = snapshots(
         min_nodes=4,
         max_nodes=6,
