@@ -94,6 +94,7 @@ REPORTS = {
     "waiting": "what each strategy against waiting costs in utilisation and in waiting",
     "tracing": "what a trace costs when it is off (at most 1.01 times) and when it is on",
     "evictions": "how many evictions queues take to their shares, and how many of them are wasted",
+    "simulator": "what simulating costs an event, on a pool and with the scheduler",
     "hot": "where the time of a cycle goes, function by function; writes results/hot.md",
 }
 """Reports by the name of their module, with what they tell. Each prints tables of its own."""
