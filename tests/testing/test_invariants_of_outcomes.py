@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from attrs import evolve
-from tests.support.clusters import cluster, job, node
+from tests.support.clusters import action, cluster, job, node
 from tests.support.doctoring import placed
 from tests.support.expecting import ONE_WAITS, Doctor, bind, expect, policy, with_task
 
@@ -360,3 +360,24 @@ class TestPermutation:
         result = Scheduler(config, registry).schedule(snapshot)
         with pytest.raises(InvariantViolation, match="scheduled again, binds is"):
             check_permutation(snapshot, result, config, registry=registry)
+
+
+def test_a_kept_promise_may_come_true_on_a_node_that_is_reserved_besides() -> None:
+    """It is older than the reservation, or the node would have been closed to it."""
+    snapshot = cluster(
+        [node("n1", "1C1G"), node("n2", "1C1G")],
+        job("a", "0.5C0.5G~n1"),
+        job("b", "0.5C0.5G>n1", "0.5C0.5G>n2"),
+        job("c", "1C1G@n2"),
+        now=10,
+    )
+    config = SchedulerConfig.from_mapping(
+        {
+            "actions": [action("allocate", starvationThreshold=0)],
+            "tiers": [{"plugins": ["gang", "predicates", "nodeorder"]}],
+        }
+    )
+    result = Scheduler(config).schedule(snapshot)
+    assert [(bind.task_uid, bind.node_name) for bind in result.binds] == [("a-1", "n1")]
+    assert [each.task_uid for each in result.reserved] == ["b-1", "b-2"]
+    check_cycle(snapshot, result, config)

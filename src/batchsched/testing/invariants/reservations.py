@@ -14,6 +14,8 @@ from batchsched.testing.invariants.rule import Rule
 __all__ = ["check_reservations", "on_closed_nodes"]
 
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+_KEPT = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
+"""What a task may be from the last cycle on, with a node that is its own."""
 
 
 @invariant
@@ -21,8 +23,8 @@ def check_reservations(cycle: Cycle) -> Iterator[str]:
     """Closed nodes are respected.
 
     Where a reservation of the snapshot still stands, no task came that asks for anything, but
-    those for which the node was reserved; where there is any reservation, nothing is promised
-    to other jobs. New reservations are for jobs old enough to starve, and no more than the
+    those for which the node was reserved, or that it was promised to before; where there is
+    any reservation, nothing is promised to other jobs. New reservations are for jobs old enough to starve, and no more than the
     allowed part of the nodes is reserved. Jobs that are ready hold no reservations.
     """
     if not cycle.policy.knows_actions:
@@ -45,7 +47,7 @@ def on_closed_nodes(cycle: Cycle) -> Iterator[str]:
             after, before = cycle.after[uid], cycle.before(uid)
             if not cycle.is_new(uid) or cycle.is_best_effort(uid) or uid not in cycle.job_of:
                 continue
-            was_its_own = before.status is TaskStatus.RESERVED and before.node_name == name
+            was_its_own = before.status in _KEPT and before.node_name == name
             is_its_own = was_its_own or cycle.job_of[uid].uid in holders
             if not is_its_own and not _may_have_reserved(cycle, uid):
                 yield (
@@ -77,7 +79,8 @@ def _closed(cycle: Cycle, name: str, reserved: list[str]) -> Iterator[str]:
         if not cycle.is_new(uid) or cycle.is_best_effort(uid):
             continue
         what = f"task {uid!r} is {after.status.value} on node {name!r}"
-        was_its_own = before.status is TaskStatus.RESERVED and before.node_name == name
+        # A promise that is kept is older than the reservation.
+        was_its_own = before.status in _KEPT and before.node_name == name
         if closed_at_first and not (was_its_own or _may_have_reserved(cycle, uid)):
             yield f"{what}, which is reserved for {', '.join(stood)}"
         if after.status in _PROMISED and holders - {cycle.job_of[uid].uid}:
