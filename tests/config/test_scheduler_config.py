@@ -17,6 +17,7 @@ from batchsched import (
     Registry,
     Scheduler,
     SchedulerConfig,
+    Snapshot,
     SnapshotError,
     Tier,
     default_registry,
@@ -527,3 +528,9 @@ def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
         Scheduler().schedule(nothing)
     with pytest.raises(ConfigError, match="None makes no placement engine"):
         Scheduler(placement=nothing)
+
+
+def test_what_makes_no_placement_engine_is_told_when_it_is_to_make_one() -> None:
+    scheduler = Scheduler(placement=lambda _ledger, _evaluator: None)
+    with pytest.raises(ConfigError, match=r"placement: expected it to make .* engine, got None"):
+        scheduler.schedule(Snapshot())

@@ -14,6 +14,7 @@ from sortedcontainers import SortedDict
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
 from batchsched.model.reasons import JobCondition
 from batchsched.model.shortage import GangNeed
+from batchsched.model.validation.values import shown
 from batchsched.placement import FollowsNodes, Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.changes import Changes
@@ -82,12 +83,16 @@ class Books:
         self._classes_begin = ledger.classes_end
         evaluator = Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
         try:
-            return self._placement(ledger, evaluator)
+            engine: object = self._placement(ledger, evaluator)
         except BatchschedError:
             raise  # a plugin failed when it was asked
         except Exception as error:
             message = f"it raised {problem_of(error)} when it was to make a placement engine"
             raise ConfigError([Fault("placement", message)]) from error
+        if not callable(getattr(engine, "best", None)):
+            message = f"expected it to make a placement engine, got {shown(engine)}"
+            raise ConfigError([Fault("placement", message)])
+        return cast("Placement", engine)
 
     def _engine_follows(self) -> bool:
         """Return whether the engine has caught up with what became of nodes."""

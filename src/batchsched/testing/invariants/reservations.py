@@ -24,8 +24,9 @@ def check_reservations(cycle: Cycle) -> Iterator[str]:
 
     Where a reservation of the snapshot still stands, no task came that asks for anything, but
     those for which the node was reserved, or that it was promised to before; where there is
-    any reservation, nothing is promised to other jobs. New reservations are for jobs old enough to starve, and no more than the
-    allowed part of the nodes is reserved. Jobs that are ready hold no reservations.
+    any reservation, nothing is promised to other jobs. New reservations are for jobs old enough
+    to starve, and no more than the allowed part of the nodes is reserved. Jobs that are ready
+    hold no reservations.
     """
     if not cycle.policy.knows_actions:
         return
