@@ -15,6 +15,7 @@ from batchsched import (
     ActionOption,
     Arguments,
     ConfigError,
+    CycleResult,
     PluginError,
     PluginOption,
     Registry,
@@ -306,8 +307,8 @@ def test_schedule_is_a_shorthand() -> None:
     snapshot = cluster([node("n1", "2C2G")], job("a", "1C1G"))
     config = SchedulerConfig(actions=[ActionOption(name="backfill")])
     assert schedule(snapshot) == Scheduler().schedule(snapshot)
-    assert schedule(snapshot, config) == Scheduler(config).schedule(snapshot)
-    assert schedule(snapshot).binds != schedule(snapshot, config).binds
+    assert schedule(snapshot, config=config) == Scheduler(config).schedule(snapshot)
+    assert schedule(snapshot).binds != schedule(snapshot, config=config).binds
 
 
 def test_an_empty_snapshot_gives_an_empty_result() -> None:
@@ -370,3 +371,24 @@ def test_the_books_are_sound_when_all_actions_have_run(
 
 
 CHECK = ActionOption(name="check")
+
+
+def test_a_configuration_cannot_be_exchanged() -> None:
+    scheduler = Scheduler()
+    with pytest.raises(AttributeError):
+        scheduler.config = SchedulerConfig(actions=[])  # type: ignore[misc]
+    assert scheduler.config == SchedulerConfig()
+
+
+def test_the_shorthand_takes_a_registry_and_names_what_it_takes() -> None:
+    registry = default_registry()
+    config = SchedulerConfig(actions=[ActionOption(name="nothing")])
+    registry.register_action("nothing", lambda _: Nothing())
+    assert schedule(Snapshot(), config=config, registry=registry) == CycleResult()
+    with pytest.raises(TypeError, match="positional"):
+        schedule(Snapshot(), config)  # type: ignore[misc]
+
+
+class Nothing:
+    def execute(self, session: Session, /) -> None:
+        """Do nothing."""

@@ -98,7 +98,7 @@ predicates, priority, proportion, sjf, sla
         faults += [Fault(path, message) for path, message in truth_problems("warm", warm)]
         if faults:
             raise ConfigError(faults)
-        self.config = used
+        self._config = used
         self._trace = trace
         self._placement = placement
         placed = [
@@ -125,6 +125,11 @@ predicates, priority, proportion, sjf, sla
         self._promises_repel = any(
             isinstance(action, EvictsToCure) and action.evicts_to_cure for action in made.actions
         )
+
+    @property
+    def config(self) -> SchedulerConfig:
+        """The configuration, with which the scheduler was made. For another, make another."""
+        return self._config
 
     def schedule(self, snapshot: Snapshot, /, *, reasons: bool = True) -> CycleResult:
         """Run one cycle and return what it decided. The snapshot is not changed.
@@ -255,10 +260,16 @@ def _begun(session: Session) -> Session:
     return session
 
 
-def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> CycleResult:
+def schedule(
+    snapshot: Snapshot,
+    /,
+    *,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+) -> CycleResult:
     """Run one cycle on a snapshot and return what it decided.
 
-    A shorthand for ``Scheduler(config).schedule(snapshot)``.
+    A shorthand for ``Scheduler(config, registry).schedule(snapshot)``.
 
     >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskInfo
     >>> one_cpu = Resource(milli_cpu=1000)
@@ -273,4 +284,4 @@ def schedule(snapshot: Snapshot, config: SchedulerConfig | None = None) -> Cycle
       bind: t1 -> n1
       pending: 1 x 0/1 nodes are available: 1 insufficient cpu
     """
-    return Scheduler(config).schedule(snapshot)
+    return Scheduler(config, registry).schedule(snapshot)

@@ -1,4 +1,4 @@
-"""allocate: queue by queue, job by job, on the ladder (specification, section 7)."""
+"""allocate: queue by queue, job by job, on the ladder."""
 
 from __future__ import annotations
 

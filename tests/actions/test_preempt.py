@@ -1,4 +1,4 @@
-"""preempt: within a queue, and no more than is needed (specification, section 7)."""
+"""preempt: within a queue, and no more than is needed."""
 
 from __future__ import annotations
 

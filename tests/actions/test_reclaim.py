@@ -1,4 +1,4 @@
-"""reclaim: across queues, all that a gang needs or nothing (specification, section 7)."""
+"""reclaim: across queues, all that a gang needs or nothing."""
 
 from __future__ import annotations
 

@@ -108,6 +108,6 @@ def test_strict_refuses_the_dump_with_a_fault_for_each_object():
 
 
 def test_the_default_configuration_schedules_what_waits():
-    result = schedule(SNAPSHOT, SchedulerConfig())
+    result = schedule(SNAPSHOT, config=SchedulerConfig())
     bound = {binding["metadata"]["name"] for binding in binding_objects(result, SNAPSHOT)}
     assert bound == {"train-worker-2", "sweep-3", "sweep-4", "etl-0", "notebook-0", "shell"}

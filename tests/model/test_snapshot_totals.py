@@ -108,7 +108,7 @@ def test_a_snapshot_that_is_not_refused_can_be_scheduled(
     plugins = [*names, {"name": "nodeorder", "arguments": every}]
     schedule(
         snapshot,
-        SchedulerConfig.from_mapping(
+        config=SchedulerConfig.from_mapping(
             {
                 "actions": [
                     {"name": "reserve", "arguments": best},

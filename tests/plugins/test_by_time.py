@@ -106,10 +106,10 @@ def test_levels_that_do_not_ascend_are_refused() -> None:
 
 def test_fcfs_lets_nobody_overtake() -> None:
     snapshot = cluster([node("n1", "4C9G")], job("a", "5C1G"), job("b", "1C1G"))
-    assert not schedule(snapshot, config("fcfs")).binds
-    loose = schedule(snapshot, config("fcfs", strict=False))
+    assert not schedule(snapshot, config=config("fcfs")).binds
+    loose = schedule(snapshot, config=config("fcfs", strict=False))
     assert [bind.task_uid for bind in loose.binds] == ["b-1"]
-    text = schedule(snapshot, config("fcfs")).pending["b-1"].text
+    text = schedule(snapshot, config=config("fcfs")).pending["b-1"].text
     assert "job 'default/a' came before and waits" in text
 
 

@@ -1,4 +1,4 @@
-"""predicates: in which order what refuses a node (specification, section 6)."""
+"""predicates: in which order what refuses a node."""
 
 from __future__ import annotations
 

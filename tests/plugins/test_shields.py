@@ -1,4 +1,4 @@
-"""Shields: who would be protected even if nobody else were asked about (section 7)."""
+"""Shields: who would be protected even if nobody else were asked about."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_the_phase_follows_the_tasks_and_the_condition(
     statuses: list[TaskStatus], minimum: int, phase: JobPhase
 ) -> None:
     snapshot = cluster([node("n1", "9C9G")], with_statuses("j", minimum, *statuses))
-    result = schedule(snapshot, SchedulerConfig(actions=[]))
+    result = schedule(snapshot, config=SchedulerConfig(actions=[]))
     assert result.jobs["default/j"].phase is phase
 
 
@@ -165,7 +165,7 @@ WITH_PROPORTION = SchedulerConfig.from_mapping(
 
 def test_not_reached() -> None:
     snapshot = cluster([node("n1", "2C2G")], job("j", "1C1G@n1", "2C1G", "1C1G", minimum=3))
-    result = schedule(snapshot, WITH_PROPORTION)
+    result = schedule(snapshot, config=WITH_PROPORTION)
     assert why(result) == {"j-2": WhyPending.NO_NODE, "j-3": WhyPending.NOT_REACHED}
     assert result.pending["j-3"].text.startswith(
         "task 'j-2' of its job could not be placed before it; its gang can never start"
@@ -216,7 +216,7 @@ def test_queue_overused() -> None:
         job("b", "1C1G", queue="r"),
         queues=("q", "r"),
     )
-    result = schedule(snapshot, WITH_PROPORTION)
+    result = schedule(snapshot, config=WITH_PROPORTION)
     assert why(result) == {"a-2": WhyPending.QUEUE_OVERUSED}
     assert result.pending["a-2"].text == (
         "queue 'q' has all that it deserves: "
@@ -378,7 +378,7 @@ def test_a_node_without_anything_is_told_of() -> None:
         "0/1 nodes are available: 1 insufficient cpu; no node is large enough"
     )
     # Its queue deserves nothing, and has it.
-    assert why(schedule(snapshot, WITH_PROPORTION)) == {"j-1": WhyPending.QUEUE_OVERUSED}
+    assert why(schedule(snapshot, config=WITH_PROPORTION)) == {"j-1": WhyPending.QUEUE_OVERUSED}
 
 
 def test_reasons_tell_of_nodes_that_were_closed_only_until_the_end_of_the_cycle() -> None:

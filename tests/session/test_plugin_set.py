@@ -1,4 +1,4 @@
-"""PluginSet: what several plugins together say (specification, section 5), and bad plugins."""
+"""PluginSet: what several plugins together say, and bad plugins."""
 
 from __future__ import annotations
 

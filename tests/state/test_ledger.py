@@ -41,7 +41,7 @@ ON_NODE: dict[TaskStatus, tuple[str, ...]] = {
     S.CONDITIONAL: ("conditional",),
     S.RESERVED: ("reserved",),
 }
-"""Specification, section 3: the accounts of its node that a task counts in."""
+"""The accounts of its node that a task counts in."""
 NOWHERE = (S.PENDING, S.SUCCEEDED, S.FAILED)
 OCCUPYING = (S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING)
 CHARGED = (*OCCUPYING, S.PIPELINED, S.CONDITIONAL)

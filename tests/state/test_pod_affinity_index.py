@@ -32,7 +32,7 @@ from batchsched.testing import snapshots
 OCCUPYING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
-# The plain recount, after the specification, section 8
+# The plain recount
 
 
 def means(term: PodAffinityTerm, carrier: TaskInfo, other: TaskInfo) -> bool:
@@ -91,7 +91,7 @@ def violated(session: Session, task: TaskInfo, of: NodeState) -> set[UnfitReason
 
 
 def attraction(session: Session, task: TaskInfo, of: NodeState) -> int:
-    """The signed count of the node, before it is normalised (section 6, nodeorder)."""
+    """The signed count of the node, before it is normalised."""
     total = 0
     for other, place in placed(session):
 

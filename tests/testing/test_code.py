@@ -71,7 +71,7 @@ def test_it_makes_an_equal_value(value: object) -> None:
 @settings(MANY, max_examples=30)
 @given(snapshots(), configs())
 def test_it_makes_an_equal_result(snapshot: Snapshot, config: SchedulerConfig) -> None:
-    result = schedule(snapshot, config)
+    result = schedule(snapshot, config=config)
     assert eval(as_code(result), NAMES) == result
 
 

@@ -232,7 +232,7 @@ class TestSnapshots:
 
     def test_what_is_evicted_shrinks_to_one_node(self) -> None:
         config = SchedulerConfig.from_mapping({"actions": "preempt"})
-        found = smallest(lambda s: schedule(s, config).evictions)
+        found = smallest(lambda s: schedule(s, config=config).evictions)
         assert len(found.nodes) == 1
         assert len(all_tasks(found)) <= 4
 

@@ -167,7 +167,7 @@ def test_other_tasks_end_and_go() -> None:
 def test_a_real_cycle_is_carried_on() -> None:
     before = snapshot_of(task("a"), task("b", RUNNING, "n2"))
     config = SchedulerConfig.from_mapping({"actions": "allocate"})
-    result = schedule(before, config)
+    result = schedule(before, config=config)
     after = next_snapshot(before, result, now=11, succeeded=["b"])
     assert tasks_of(after)["a"][0] == "Running"
     assert tasks_of(after)["b"] == ("Succeeded", None, False)

@@ -35,7 +35,11 @@ MOST_KEPT = 100_000
 """The vectors of so many different amounts are kept at most."""
 
 Vector = tuple[int, ...]
-"""Amounts by dimension, in the order of `Dimensions.names`."""
+"""Amounts by dimension, in the order of `Dimensions.names`, exact.
+
+Whole numbers, but where a snapshot has others (`0.5`): those are `fractions.Fraction`, which does
+all that an int does here; type checkers are not told of them.
+"""
 
 
 def plus(left: Vector, right: Vector, /) -> Vector:

@@ -1,4 +1,4 @@
-"""backfill of best-effort tasks (specification, section 7); the strategies are scenarios."""
+"""backfill of best-effort tasks; the strategies are scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""release and displace: what is left alone (section 10); what they do is in the scenarios."""
+"""release and displace: what is left alone; what they do is in the scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes are kept for whom (section 11): what is reserved and allocated there counts."""
+"""Which nodes are kept for whom: what is reserved and allocated there counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""reserve: who comes first, whom it passes over, and which node it chooses (section 11)."""
+"""reserve: who comes first, whom it passes over, and which node it chooses."""
 
 from __future__ import annotations
 
