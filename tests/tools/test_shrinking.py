@@ -75,7 +75,7 @@ def waiting_job(name: str) -> JobInfo:
 
 
 @given(snapshots())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_what_is_left_still_shows_it_and_is_not_larger(snapshot: Snapshot) -> None:
     if not waits(snapshot):
         with pytest.raises(SnapshotError, match="does not hold"):
@@ -88,7 +88,7 @@ def test_what_is_left_still_shows_it_and_is_not_larger(snapshot: Snapshot) -> No
 
 
 @given(snapshots(max_jobs=3, max_tasks=3))
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_nothing_that_is_left_could_be_taken_away_alone(snapshot: Snapshot) -> None:
     if not waits(snapshot):
         return

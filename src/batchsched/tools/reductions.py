@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from attrs import evolve
 
+from batchsched.errors import FaultsError
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
 
 __all__ = [
-    "PLACES",
-    "part_of",
+    "small_parts",
     "with_half_gangs",
     "with_nodes_joined",
     "with_queues_joined",
@@ -26,8 +26,11 @@ __all__ = [
 
 ItemT = TypeVar("ItemT")
 
-PLACES = 3
-"""How many parts of one size are looked at: the first, one in the middle, and the last."""
+_PLACES = 3
+"""How many parts of one size there are: the first, one in the middle, and the last."""
+_SIZES = (2, 8, 32, 128, 512)
+_LARGE = 32
+"""What has so many nodes or jobs has small parts."""
 
 
 def without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
@@ -44,7 +47,21 @@ def without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
     )
 
 
-def part_of(snapshot: Snapshot, size: int, place: int) -> Snapshot:
+def small_parts(snapshot: Snapshot) -> Iterator[Snapshot]:
+    """Yield small parts of a large snapshot, the smallest first; of a small one none."""
+    largest = max(len(snapshot.nodes), len(snapshot.jobs))
+    for size in _SIZES:
+        if largest < _LARGE or 2 * size >= largest:
+            return
+        for place in range(_PLACES):
+            try:
+                part = _part_of(snapshot, size, place)
+            except FaultsError:
+                continue
+            yield part
+
+
+def _part_of(snapshot: Snapshot, size: int, place: int) -> Snapshot:
     """Return some of the nodes with what is on them, and some of the jobs that only wait."""
     gone = frozenset(node.name for node in snapshot.nodes) - {
         node.name for node in _slice(snapshot.nodes, size, place)
@@ -58,7 +75,7 @@ def part_of(snapshot: Snapshot, size: int, place: int) -> Snapshot:
 
 def _slice(items: Sequence[ItemT], size: int, place: int) -> Sequence[ItemT]:
     """Return as many items: the first, those in the middle, or the last."""
-    start = max(0, len(items) - size) * place // (PLACES - 1)
+    start = max(0, len(items) - size) * place // (_PLACES - 1)
     return items[start : start + size]
 
 

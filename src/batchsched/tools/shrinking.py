@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, islice
 from typing import TypeVar, cast
 
 from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields
@@ -19,8 +19,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Amount, Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.tools.reductions import (
-    PLACES,
-    part_of,
+    small_parts,
     with_half_gangs,
     with_nodes_joined,
     with_queues_joined,
@@ -96,21 +95,39 @@ def shrink(
     (0, [('j1', 1)])
 
     """
-    search = _Search(snapshot, holds)
-    if not search.take_a_part() and not holds(snapshot):
+    best: Snapshot | None = None
+    for start in islice(_starts(snapshot, holds), _STARTS):
+        search = _Search(start, holds)
+        search.run()
+        if best is None or _objects(search.best) < _objects(best):
+            best = search.best
+        if _objects(best) <= _SMALL:
+            break
+    if best is None:
         problem = "what is to be shown does not hold for it; nothing can be taken away from it"
         raise SnapshotError([Fault("snapshot", problem)])
-    before: Snapshot | None = None
-    while before != search.best:
-        before = search.best
-        search.take_away()
-        search.simplify()
-        if before == search.best:
-            search.take_two_away()
-    search.make_amounts_small()
+    search = _Search(best, holds)
     if neutral:
         search.try_(lambda: neutral_names(search.best))
     return search.best
+
+
+def _starts(snapshot: Snapshot, holds: Callable[[Snapshot], bool]) -> Iterator[Snapshot]:
+    """Yield small parts of a large snapshot for which it holds; or else the snapshot, if it does.
+
+    Small parts are looked at quickly, and what is of interest is mostly in many of them.
+    """
+    found = False
+    for part in filter(holds, small_parts(snapshot)):
+        found = True
+        yield part
+    if not found and holds(snapshot):
+        yield snapshot
+
+
+def _objects(snapshot: Snapshot) -> int:
+    tasks = sum(len(job.tasks) for job in snapshot.jobs) + len(snapshot.other_tasks)
+    return len(snapshot.nodes) + len(snapshot.queues) + len(snapshot.jobs) + tasks
 
 
 def _without_both(
@@ -121,10 +138,11 @@ def _without_both(
     return snapshot
 
 
-_FEW = 24
+_FEW = 32
 """Where so many objects are left, two are taken away at once, and nodes are joined."""
-_PARTS = (2, 8, 32, 128, 512)
-_LARGE = 32
+_SMALL = 10
+_STARTS = 4
+"""From so many parts of a large snapshot it begins, until what is left is small."""
 
 
 class _Search:
@@ -132,6 +150,17 @@ class _Search:
         self.best = snapshot
         """The smallest for which it holds so far."""
         self._holds = holds
+
+    def run(self) -> None:
+        """Take away and make simpler until nothing more goes."""
+        before: Snapshot | None = None
+        while before != self.best:
+            before = self.best
+            self.take_away()
+            self.simplify()
+            if before == self.best:
+                self.take_two_away()
+        self.make_amounts_small()
 
     def try_(self, make: Callable[[], Snapshot]) -> bool:
         """Go on with what `make` gives, if that is another valid snapshot and it still holds."""
@@ -145,21 +174,6 @@ class _Search:
         return True
 
     # Taking away
-
-    def take_a_part(self) -> bool:
-        """Go on with a small part of a large snapshot, if it holds for one; return whether.
-
-        Small parts are looked at quickly, and what is of interest is mostly in many of them.
-        """
-        if max(len(self.best.nodes), len(self.best.jobs)) < _LARGE:
-            return False
-        for size in _PARTS:
-            if 2 * size >= max(len(self.best.nodes), len(self.best.jobs)):
-                return False
-            for place in range(PLACES):
-                if self.try_(partial(part_of, self.best, size, place)):
-                    return True
-        return False
 
     def take_away(self) -> None:
         """Take away nodes, jobs, queues and tasks, as many as go."""
