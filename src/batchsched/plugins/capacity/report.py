@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
+from itertools import compress, count
+from operator import ne
 
 from batchsched.model.queue_outcome import QueueOutcome, QueueOutcomes
 from batchsched.model.resources import Resource
@@ -12,8 +15,8 @@ from batchsched.state.vectors import Vector, minus, plus
 
 __all__ = ["QueueReport"]
 
-_Standing = tuple[Vector, Vector, Vector, Vector, Vector]
-"""Of a queue: share, what it holds, its guarantee, what is covered, what is on nodes."""
+_Rows = tuple[list[int], ...]
+"""What tells how queues stand, row by row: each has a number for every position."""
 
 
 class QueueReport:
@@ -21,16 +24,25 @@ class QueueReport:
 
     def __init__(self, resource: Callable[[Vector], Resource]) -> None:
         self._resource = resource
-        self._known: dict[int, tuple[_Standing, QueueOutcome]] = {}
+        self._known: dict[int, QueueOutcome] = {}
         self._told = QueueOutcomes()
+        self._rows: _Rows = ()
+        self._promised: Mapping[int, Vector] = {}
+        self._covered: list[Vector] = []
+        """What of each queue is covered."""
+        self._present: list[Vector] = []
+        """What each queue holds on nodes."""
+        self._above: set[int] = set()
+        """The leaves that hold more than their shares."""
 
     def outcomes(
         self, accounts: Accounts, book: LoanBook, promised: Mapping[int, Vector]
     ) -> QueueOutcomes:
         """Return how each queue stands, by name.
 
-        O(queues x dimensions), and the units of those leaves that hold more than their shares, as
-        far as they are not known: whatever is within a share is covered.
+        O(queues x dimensions) to find those that stand otherwise than the last time, and the units
+        of those leaves that hold more than their shares, as far as they are not known: whatever is
+        within a share is covered.
 
         Args:
             accounts: what queues hold and are entitled to, of the same tree each time.
@@ -38,22 +50,62 @@ class QueueReport:
             promised: what leaves are charged for that is not on nodes yet, by position.
 
         """
+        tree = accounts.tree
+        rows = tuple(map(list, (*accounts.share, *accounts.held, *accounts.guarantee)))
+        if not self._rows:
+            zero: Vector = (0,) * len(accounts.held)
+            self._covered = [zero for _ in tree.names]
+            self._present = [zero for _ in tree.names]
+            changed = set(range(len(tree.names)))
+        else:
+            changed = _differing(self._rows, rows)
+        self._rows = rows
+        looked_at = changed | self._above | self._promised.keys() | promised.keys()
+        self._promised = promised
+        for leaf in list(looked_at):
+            if not tree.children[leaf]:
+                self._look_at(leaf, accounts, book, promised.get(leaf))
+            looked_at.update(tree.path(leaf))
+        inner = [position for position in looked_at if tree.children[position]]
+        for position in sorted(inner, key=lambda position: -len(tree.path(position))):
+            children = tree.children[position]
+            self._covered[position] = reduce(plus, [self._covered[each] for each in children])
+            self._present[position] = reduce(plus, [self._present[each] for each in children])
         is_new = False
-        for position, standing in enumerate(_standings(accounts, book, promised)):
-            known = self._known.get(position)
-            if known is None or known[0] != standing:
-                self._known[position] = standing, self._outcome(accounts, position, standing)
+        for position in looked_at:
+            outcome = self._outcome(accounts, position)
+            if self._known.get(position) != outcome:
+                self._known[position] = outcome
                 is_new = True
         if is_new:
-            names = accounts.tree.names
             self._told = QueueOutcomes(
-                {name: self._known[position][1] for position, name in enumerate(names)}
+                {name: self._known[position] for position, name in enumerate(tree.names)}
             )
         return self._told
 
-    def _outcome(self, accounts: Accounts, position: int, standing: _Standing) -> QueueOutcome:
-        share, held, guarantee, covered, present = standing
+    def _look_at(
+        self, leaf: int, accounts: Accounts, book: LoanBook, promised: Vector | None
+    ) -> None:
+        held: Vector = tuple([of_all[leaf] for of_all in accounts.held])
+        self._above.discard(leaf)
+        if not any(held):
+            self._covered[leaf] = self._present[leaf] = (0,) * len(held)
+            return
+        there = held if promised is None else minus(held, promised)
+        self._present[leaf] = there
+        if accounts.is_covered(leaf):
+            self._covered[leaf] = there
+        else:
+            self._above.add(leaf)
+            self._covered[leaf] = book.covered_size(leaf)
+
+    def _outcome(self, accounts: Accounts, position: int) -> QueueOutcome:
         resource, queue = self._resource, accounts.tree.queues[position]
+        covered = self._covered[position]
+        share, held, guarantee = (
+            tuple([of_all[position] for of_all in rows])
+            for rows in (accounts.share, accounts.held, accounts.guarantee)
+        )
         return QueueOutcome(
             parent=queue.parent,
             fair_share=resource(share),
@@ -61,31 +113,14 @@ class QueueReport:
             guarantee=resource(guarantee),
             limit=queue.limit,
             covered=resource(covered),
-            on_loan=resource(minus(present, covered)),
+            on_loan=resource(minus(self._present[position], covered)),
         )
 
 
-def _standings(
-    accounts: Accounts, book: LoanBook, promised: Mapping[int, Vector]
-) -> list[_Standing]:
-    """Return how each queue stands, by position."""
-    tree = accounts.tree
-    shares, held = list(zip(*accounts.share, strict=True)), list(zip(*accounts.held, strict=True))
-    guarantees = zip(*accounts.guarantee, strict=True)
-    zero: Vector = (0,) * len(accounts.held)
-    covered: list[Vector] = [zero for _ in held]
-    present: list[Vector] = [zero for _ in held]
-    for position in reversed(tree.downward):
-        if not tree.children[position]:
-            if not any(held[position]):
-                continue
-            waits = promised.get(position)
-            there = held[position] if waits is None else minus(held[position], waits)
-            present[position] = there
-            within = accounts.is_covered(position)
-            covered[position] = there if within else book.covered_size(position)
-        parent = tree.parents[position]
-        if parent >= 0:
-            present[parent] = plus(present[parent], present[position])
-            covered[parent] = plus(covered[parent], covered[position])
-    return list(zip(shares, held, guarantees, covered, present, strict=True))
+def _differing(before: _Rows, now: _Rows) -> set[int]:
+    """Return the positions at which any of the rows differ."""
+    found: set[int] = set()
+    for old, new in zip(before, now, strict=True):
+        if old != new:
+            found.update(compress(count(), map(ne, old, new)))
+    return found
