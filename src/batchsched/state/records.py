@@ -215,13 +215,22 @@ class RunningTasks:
 class HeldBy:
     """Some tasks, and what they hold together."""
 
-    __slots__ = ("tasks", "total")
+    __slots__ = ("_total", "_zero", "tasks")
 
     def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
         self.tasks = tasks
-        self.total = zero
-        for task in tasks:
-            self.total = tuple(map(add, self.total, task.resreq))
+        self._zero = zero
+        self._total: Vector | None = None
+
+    @property
+    def total(self) -> Vector:
+        """What they hold together. O(tasks) when it is first asked for: mostly nobody does."""
+        if self._total is None:
+            total = self._zero
+            for task in self.tasks:
+                total = tuple(map(add, total, task.resreq))
+            self._total = total
+        return self._total
 
 
 class NodeState:
