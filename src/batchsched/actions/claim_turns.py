@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Mapping
+from functools import partial
 
 from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.claiming import make_room_by_claim
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
+from batchsched.actions.eviction.scope import EvictionScope, candidates_on
 from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.reasons import Unfit
@@ -149,6 +151,22 @@ def _place(
 def _place_task(
     session: Session, statement: Statement, task: TaskState, claim: Claim, rules: EvictionRules
 ) -> bool:
-    return place_now_or_later(session, statement, task) or make_room_by_claim(
+    if place_now_or_later(session, statement, task) or make_room_by_claim(
         session, statement, task, claim, curable=rules.curable
+    ):
+        return True
+    _record_search(session, task, claim, rules)
+    return False
+
+
+def _record_search(session: Session, task: TaskState, claim: Claim, rules: EvictionRules) -> None:
+    session.record_eviction_search(
+        task,
+        point=EvictionScope.OTHER_QUEUES.point,
+        among=EvictionScope.OTHER_QUEUES.value,
+        may_use_idle=True,
+        candidates_on=partial(candidates_on, session, task, EvictionScope.OTHER_QUEUES),
+        recent=rules.recent(session),
+        curable=rules.curable,
+        claim=claim,
     )

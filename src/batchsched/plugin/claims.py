@@ -63,3 +63,10 @@ class Claim(Protocol):
         `short` returns the dimensions that are, given those that have been yielded.
         """
         ...
+
+    def why_not(self, tasks: Sequence[TaskState], /) -> Sequence[str | None]:
+        """Return why each of some running tasks is not a victim now, in words; None: it may be.
+
+        For the reasons, at the end of the cycle.
+        """
+        ...

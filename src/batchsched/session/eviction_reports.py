@@ -77,7 +77,7 @@ class EvictionReports:
         if kind is None:
             return task.uid
         key = session.plugin_set.eviction.claimant_key(search.point, task)
-        if key is None or job.count(TaskStatus.RUNNING):
+        if key is None or search.claim is not None or job.count(TaskStatus.RUNNING):
             # Its own tasks are candidates of others, or of nobody else.
             return kind, job.uid
         return kind, job.queue.name, key
@@ -98,7 +98,11 @@ class EvictionReports:
             started = candidates - sum(map(len, groups))
             if started:
                 out[_JUST_STARTED] = started
-        why = session.plugin_set.eviction.why_not_evicted(search.point, task, groups, recent)
+        why = (
+            session.plugin_set.eviction.why_not_evicted(search.point, task, groups, recent)
+            if search.claim is None
+            else [search.claim.why_not(group) for group in groups]
+        )
         asked = [(d, amount) for d, amount in enumerate(task.init_resreq) if amount >= EPSILON]
         for node, group, reasons in zip(searched, groups, why, strict=True):
             free: list[TaskState] = []

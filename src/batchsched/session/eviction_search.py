@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+from batchsched.plugin.claims import Claim
 from batchsched.session.victims import RecentStarts
 from batchsched.state.records import NodeState, TaskState
 
@@ -31,3 +32,5 @@ class EvictionSearch:
     """Which of them it may not evict, because they have just started."""
     curable: bool = False
     """Whether it searched nodes too that refuse the task for what evicting can cure."""
+    claim: Claim | None = None
+    """What said whom it could evict, in the place of verdicts."""

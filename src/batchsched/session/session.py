@@ -17,6 +17,7 @@ from batchsched.model.result import Bind, Eviction
 from batchsched.model.shortage import QueueShare
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
+from batchsched.plugin.claims import Claim
 from batchsched.session.admission import admit_jobs
 from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.cycle_reports import CycleReports
@@ -339,6 +340,7 @@ class Session(PluginQuestions):
         candidates_on: Callable[[NodeState], Sequence[TaskState]],
         recent: RecentStarts | None = None,
         curable: bool = False,
+        claim: Claim | None = None,
     ) -> None:
         """Record that an action looked for tasks to evict for a task, and found too few.
 
@@ -353,11 +355,14 @@ class Session(PluginQuestions):
             candidates_on: which running tasks of a node were considered.
             recent: which of them could not be evicted because they have just started.
             curable: whether nodes were searched too that evicting can make accept the task.
+            claim: what said whom it could evict, if that were not verdicts.
 
         """
         action = self.action_name or point
         self.reports.record_search(
-            EvictionSearch(task, action, point, among, may_use_idle, candidates_on, recent, curable)
+            EvictionSearch(
+                *(task, action, point, among, may_use_idle, candidates_on, recent, curable, claim)
+            )
         )
 
     def record_failure(self, task: TaskState) -> None:

@@ -142,6 +142,32 @@ class TestCover:
     def test_q7_what_is_covered_is_never_evicted(self) -> None:
         assert evicted(*self.world("n1"))[0] == []  # type: ignore[arg-type]
 
+    def test_the_reason_says_who_is_covered(self) -> None:
+        _, result = evicted(*self.world("n1"))  # type: ignore[arg-type]
+        assert result.pending["claimant-00"].text.endswith(
+            "reclaim searched 1 node with 1 candidate: "
+            "covered by the fair share of queue 'a': 1, would still be 1 cpu short on n1"
+        )
+
+    def test_the_reason_says_which_queue_above_has_no_more_than_its_share(self) -> None:
+        """X4: x1 runs what could make room, and X as a whole is within its share."""
+        queues = [
+            *(Queue(name=name, deserved=amount(6)) for name in "XY"),
+            *(Queue(name=f"x{i}", parent="X", deserved=amount(3)) for i in (1, 2)),
+            Queue(name="y1", parent="Y", deserved=amount(6)),
+        ]
+        jobs = [
+            *singles("x1", "a", 6, on="n1"),
+            *singles("x2", "c", 3, only="n3"),
+            job("y1", "b", size=4, only="n1"),
+            *singles("y1", "d", 2, on="n2"),
+        ]
+        _, result = evicted([labelled("n1", 6), labelled("n2", 6)], queues, jobs)
+        assert (
+            "reclaim searched 1 node with 6 candidates: covered by the fair share of queue 'x1': 3, "
+            "of queue 'X', which has no more than its fair share of it: 3"
+        ) in result.pending["b-00"].text
+
     def test_the_most_valuable_is_covered_first(self) -> None:
         jobs = [
             *singles("a", "old", 4, on="n1"),

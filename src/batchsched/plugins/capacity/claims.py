@@ -52,7 +52,9 @@ def claim_for(
         reach.append(position)
     if reach or levels:
         level = None if reach else accounts.fullness(leaf, need.request)
-        return QueueClaim(accounts, book, leaf, frozenset(reach), terms.may_go, level)
+        return QueueClaim(
+            accounts, book, leaf, frozenset(reach), terms.may_go, need.dimensions, level
+        )
     for dimension in need.dimensions:
         wanted = accounts.held[dimension][leaf] + need.request[dimension]
         if wanted > accounts.share[dimension][leaf]:
@@ -75,6 +77,8 @@ class QueueClaim:
     """The queues on the leaf's path that would stay within their shares."""
     may_go: Callable[[EvictionUnit], bool]
     """Whether no plugin protects a unit from the claimant."""
+    dimensions: tuple[int, ...]
+    """What the need asks for."""
     level: float | None = None
     """How full the leaf would be, where it would be above its share and levels with siblings."""
     _current: list[int] = field(init=False, factory=list[int])
@@ -137,6 +141,32 @@ class QueueClaim:
             taken.append(unit)
             candidates[leaf] = [u for u in candidates[leaf] if not after.has_taken(u)]
             yield unit
+
+    def why_not(self, tasks: Sequence[TaskState], /) -> list[str | None]:
+        """Return why each of some running tasks is not a victim now, in words; None: it may be."""
+        return [self._why_not(task) for task in tasks]
+
+    def _why_not(self, task: TaskState) -> str | None:
+        accounts, names = self.accounts, self.accounts.tree.names
+        assert task.job is not None
+        assert task.job.queue is not None
+        assert task.node is not None
+        leaf = accounts.tree.position[task.job.queue.name]
+        chain = self._chain(leaf) if leaf != self.leaf else None
+        if chain is None:
+            return "below a queue up to which the claim does not reach"
+        unit = next((u for u in self.book.on_loan(leaf, task.node) if task in u.victims), None)
+        if unit is None:
+            return f"covered by the fair share of queue {names[leaf]!r}"
+        if unit.is_backfill:
+            return None
+        for position in chain:
+            if not any(
+                unit.size[d] and accounts.held[d][position] > accounts.share[d][position]
+                for d in self.dimensions
+            ):
+                return f"of queue {names[position]!r}, which has no more than its fair share of it"
+        return None if self._is_free(unit) else "protected by a plugin"
 
     def _least_valuable(
         self,
