@@ -91,9 +91,8 @@ class PendingReasons:
         tally = self._tallies.get(kind)
         if tally is None:
             tally = self._tallies[kind] = self._session.tally(task)
-        if refusal is not None and (
-            tally.available or task.uid in self._session.reports.lacking_company
-        ):
+        assert task.job is not None
+        if refusal is not None and (tally.available or self._lacks_company(task.job, task)):
             return f"there is not enough {refusal.detail} for all that it lacks at once"
         if tally.available:
             # There is room now that the others have given up theirs; there was none then.

@@ -337,6 +337,14 @@ class TestGangsForWhichThereIsNotEnough:
         assert result.pending["small"].why is WhyPending.GANG_INCOMPLETE
         assert result.pending["wide"].why is WhyPending.NO_NODE
 
+    def test_where_no_node_is_large_enough_the_condition_says_what_nodes_have(self) -> None:
+        gang = job("a", 2, size=3, minimum=2)
+        nodes = [node("n1", 2), node("n2", 2)]
+        snapshot = Snapshot(nodes=nodes, queues=[Queue(name="a")], jobs=[gang])
+        condition = config("allocate").schedule(snapshot).jobs["default/of-a"].condition
+        assert condition is not None
+        assert "0/2 nodes are available: 2 insufficient cpu" in condition.message
+
     def test_the_condition_of_a_gang_that_a_limit_keeps_out_says_which(self) -> None:
         queues = [Queue(name="a", limit=at_most(1))]
         snapshot = Snapshot(nodes=[node("n1", 4)], queues=queues, jobs=[job("a", 2, minimum=2)])
