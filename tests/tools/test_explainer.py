@@ -19,6 +19,7 @@ from batchsched import (
     Snapshot,
     Taint,
     TaintEffect,
+    TaskGroup,
     TaskInfo,
     TaskStatus,
     UnknownNameError,
@@ -343,3 +344,49 @@ def test_a_configuration_that_only_evicts_is_tried_as_it_is() -> None:
         "1 cpu more on node 'n1'",
         "task 'r1' of job 'default/r' ended",
     ]
+
+
+def roles(size: int, **more: object) -> Snapshot:
+    tasks = [
+        TaskInfo(uid=f"{group}-{i}", name=f"{group}-{i}", group=group, resreq=CPU)
+        for group, count in (("driver", 1), ("worker", 5))
+        for i in range(count)
+    ]
+    job = JobInfo(
+        name="spark",
+        queue="q",
+        groups=[TaskGroup("driver", min=1), TaskGroup("worker", min=2)],
+        tasks=tasks,
+        **more,  # type: ignore[arg-type]
+    )
+    return Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=size * CPU)], queues=[Queue(name="q")], jobs=[job]
+    )
+
+
+def test_groups_that_must_start_together_are_told() -> None:
+    explanation = explained(roles(2), "default/spark")
+    assert [(g.name, g.ready, g.needed) for g in explanation.groups] == [
+        ("driver", 0, 1),
+        ("worker", 0, 2),
+    ]
+    assert "group worker has 0 of the 2 tasks it needs" in str(explanation)
+    assert "room at once, if it were first, for 2 of 3" in str(explanation)
+    assert [change.text for change in explanation.would_start] == ["1 cpu more on node 'n1'"]
+
+
+def test_what_would_let_more_tasks_of_a_job_start_that_starts_is_told() -> None:
+    assert texts_for(roles(4), "default/spark") == ["1 cpu more on node 'n1'"]
+    assert texts_for(roles(6, max_available=4), "default/spark") == [
+        "max_available 5 in place of 4"
+    ]
+
+
+def test_of_a_task_that_is_asked_about_it_is_told_what_lets_that_one_start() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=CPU)],
+        queues=[Queue(name="q")],
+        jobs=[waiting("job", count=3)],
+    )
+    assert texts_for(snapshot, "default/job") == ["1 cpu more on node 'n1'"]
+    assert texts_for(snapshot, "job-2") == ["2 cpu more on node 'n1'"]

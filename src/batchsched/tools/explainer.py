@@ -17,8 +17,9 @@ from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
 from batchsched.session.trace_events import TraceEvent, VerdictsGiven
 from batchsched.session.tracing import TracedSession
+from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, TaskState
-from batchsched.tools.explanation import Explanation, VictimsJudged
+from batchsched.tools.explanation import Explanation, GroupStanding, VictimsJudged
 from batchsched.tools.helpful_changes import (
     EVICTING,
     changes_to_try,
@@ -46,9 +47,10 @@ def explain(
     """Return why a job waits: its place in the order, its queue, the nodes, and what would help.
 
     What would help is found by trying: each change that is told was made on its own, a cycle was
-    run, and a task of the job was bound in it. The changes tried are, of each kind the smallest
-    that is enough: more room on the nearest node; a running task ended; a lower `min_available`;
-    a priority above one of those before it; a higher weight of the queue. There may be others.
+    run, and one of the tasks that wait was bound in it, or the very task that was asked about.
+    The changes tried are, of each kind the smallest that is enough: more room on the nearest
+    node; a running task ended; a lower `min_available`; a higher `max_available`; a priority
+    above one of those before it; a higher weight of the queue. There may be others.
 
     O(nodes + tasks), the verdicts on all that runs if the configuration has preempt or reclaim,
     and at most some tens of cycles without those two, of which each costs what the change
@@ -102,6 +104,7 @@ def explain(
             ready=state.ready_count,
             lacking=max(0, state.min_available - state.ready_count),
             at_once=_at_once(session, state, waiting),
+            groups=_groups(state),
             nodes=len(snapshot.nodes),
             available=0,
             unfit={},
@@ -120,10 +123,11 @@ def explain(
             nearest=nearest_nodes(session, result, task),
             victims=_victims(snapshot, trials.config, registry, task.uid),
         )
-        if not try_changes or _is_started(job, result):
+        if not try_changes:
             return explanation
         kinds = changes_to_try(session, explanation, state, task, before)
-    found, tried = what_helps(trials, snapshot, job.uid, kinds)
+        wanted = frozenset(each.uid for each in named or left)
+    found, tried = what_helps(trials, wanted, kinds)
     return evolve(explanation, would_start=found, tried=tried)
 
 
@@ -138,11 +142,6 @@ def _first(session: Session, left: Sequence[TaskState]) -> TaskState | None:
     """Return the first of tasks that were left pending, one that asks for something if any."""
     tasks = session.in_task_order(left)
     return next((t for t in tasks if not t.is_best_effort), tasks[0] if tasks else None)
-
-
-def _is_started(job: JobInfo, result: CycleResult) -> bool:
-    uids = {task.uid for task in job.tasks}
-    return any(bind.task_uid in uids for bind in result.binds)
 
 
 def _summary(job: JobInfo, result: CycleResult, task: TaskState | None) -> str:
@@ -193,14 +192,33 @@ def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) ->
     if not state.in_session:
         return 0
     count = 0
+    tasks = session.in_task_order(waiting)
+    if state.groups is not None:
+        tasks = state.groups.within_maxima(tasks)
     with session.statement(is_trial=True) as trial:
-        for task in session.in_task_order(waiting):
+        for task in tasks:
             node = session.placement.best(task, Fit.NOW)
             if node is not None:
                 trial.allocate(task, node)
                 count += 1
         trial.discard()
     return count
+
+
+def _groups(state: JobState) -> tuple[GroupStanding, ...]:
+    if state.groups is None:
+        return ()
+    return tuple(
+        GroupStanding(
+            name=group.name,
+            of_groups=bool(group.children),
+            ready=group.counts[Counting.READY],
+            needed=group.minimum,
+            maximum=group.maximum,
+            is_ready=group.is_satisfied(Counting.READY),
+        )
+        for group in state.groups.groups
+    )
 
 
 # Victims

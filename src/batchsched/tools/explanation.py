@@ -14,7 +14,15 @@ from batchsched.tools.describe import limit_text, resource_text
 from batchsched.tools.report import Report, Section
 from batchsched.tools.trials import Change
 
-__all__ = ["Explanation", "Holder", "NearNode", "QueueStanding", "TriedChange", "VictimsJudged"]
+__all__ = [
+    "Explanation",
+    "GroupStanding",
+    "Holder",
+    "NearNode",
+    "QueueStanding",
+    "TriedChange",
+    "VictimsJudged",
+]
 
 
 @frozen(kw_only=True)
@@ -42,6 +50,21 @@ class QueueStanding:
     """Whether it has its deserved share, so that allocate passes it over."""
     above: tuple[QueueStanding, ...] = ()
     """The queues that it is a part of, the nearest first, where plugin capacity decides."""
+
+
+@frozen(kw_only=True)
+class GroupStanding:
+    """How a group of the job's tasks stands, before the cycle."""
+
+    name: str
+    of_groups: bool
+    """Whether it consists of other groups; then those are counted, and not tasks."""
+    ready: int
+    """How many of its tasks hold resources or have succeeded, or how many groups are ready."""
+    needed: int
+    """How many must start together."""
+    maximum: int | None
+    is_ready: bool
 
 
 @frozen(kw_only=True)
@@ -89,7 +112,7 @@ class VictimsJudged:
 
 @frozen(kw_only=True)
 class TriedChange:
-    """A single change with which a task of the job was seen to start, in a cycle that was run."""
+    """A single change with which what was asked about was seen to start, in a cycle."""
 
     change: Change
     text: str
@@ -128,6 +151,8 @@ class Explanation(Report):
     """How many more must be able to start together."""
     at_once: int
     """How many of its tasks that wait find room at once when nobody else comes before."""
+    groups: tuple[GroupStanding, ...] = ()
+    """How the groups of its tasks stand, in the order in which the job lists them."""
     nodes: int
     available: int
     """On how many of them its task could start now."""
@@ -189,8 +214,13 @@ class Explanation(Report):
         if self.lacking:
             yield (
                 f"{self.ready} of the {self.min_available} tasks that must start together are "
-                f"there; room at once, if it were first, for {self.at_once} of {self.lacking}"
+                f"there; room at once, if it were first, for {min(self.at_once, self.lacking)} of "
+                f"{self.lacking}"
             )
+        for group in self.groups:
+            if not group.is_ready:
+                what = "groups in it" if group.of_groups else "tasks"
+                yield f"group {group.name} has {group.ready} of the {group.needed} {what} it needs"
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the explanation as dicts, lists, texts and numbers only, ready for JSON."""

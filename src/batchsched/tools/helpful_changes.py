@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live import JobChanged, NodeChanged, QueueChanged, TaskSucceeded
-from batchsched.model.snapshot import Snapshot
+from batchsched.model.groups import least_tasks
 from batchsched.model.status import TaskStatus
 from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
@@ -22,7 +22,7 @@ from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus
 from batchsched.tools.describe import resource_text
 from batchsched.tools.explanation import Explanation, NearNode, TriedChange
-from batchsched.tools.trials import Change, Trials, starts
+from batchsched.tools.trials import Change, Trials
 
 __all__ = ["EVICTING", "Kind", "changes_to_try", "what_helps", "without_evictions"]
 
@@ -66,6 +66,7 @@ def changes_to_try(
         ),
         Kind(tuple(_ended_tasks(session, task)), grows=False),
         Kind(tuple(_smaller_gangs(explanation, state))),
+        Kind(tuple(_higher_maxima(state))),
         Kind(tuple(_priorities(state, before))),
     ]
     queue = state.queue
@@ -112,9 +113,18 @@ def _ended_tasks(session: Session, task: TaskState) -> Iterator[Candidate]:
 
 def _smaller_gangs(explanation: Explanation, state: JobState) -> Iterator[Candidate]:
     most = min(state.min_available - 1, explanation.ready + explanation.at_once)
-    for least in range(most, 0, -1):
+    # Below what its groups need, a lower number changes nothing.
+    bottom = max(1, least_tasks(state.info.groups, state.info.min_groups))
+    for least in range(most, bottom - 1, -1):
         text = f"min_available {least} in place of {state.min_available}"
         yield JobChanged(state.uid, min_available=least), text
+
+
+def _higher_maxima(state: JobState) -> Iterator[Candidate]:
+    most = state.info.max_available
+    if most is not None and most < len(state.tasks):
+        text = f"max_available {most + 1} in place of {most}"
+        yield JobChanged(state.uid, max_available=most + 1), text
 
 
 def _priorities(state: JobState, before: Sequence[JobState]) -> Iterator[Candidate]:
@@ -184,20 +194,20 @@ def _use(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
 
 
 def what_helps(
-    trials: Trials, snapshot: Snapshot, job_uid: str, kinds: Sequence[Kind]
+    trials: Trials, wanted: frozenset[str], kinds: Sequence[Kind]
 ) -> tuple[tuple[TriedChange, ...], int]:
-    """Return the changes that were seen to help, and how many were tried.
+    """Return the changes with which any task that is wanted starts, and how many were tried.
 
     A cycle that evicts takes long where much waits. So changes are first tried without the
     actions that evict, which takes little and is mostly right, and what is enough there is tried
     again with all actions up to the last that may start the job.
     """
-    reached = starts(snapshot, job_uid)
     tried: set[Change] = set()
 
     def try_with(config: SchedulerConfig, change: Change) -> bool:
         tried.add(change)
-        return reached(trials.result((change,), config=config))
+        result = trials.result((change,), config=config)
+        return any(bind.task_uid in wanted for bind in result.binds)
 
     deciding, quick = _until_the_last_that_starts(trials.config), without_evictions(trials.config)
     found: list[TriedChange] = []
