@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from attrs import evolve
@@ -123,21 +123,20 @@ class PendingReasons:
     def _add_evictions(self, reasons: dict[str, PendingReason]) -> None:
         """Add why nobody was evicted for tasks that are still pending."""
         session = self._session
+        by_job: dict[JobState, list[EvictionSearch]] = {}
+        for search in session.reports.eviction_searches.values():
+            if search.task.uid in reasons and search.task.job is not None:
+                by_job.setdefault(search.task.job, []).append(search)
+        if not by_job:
+            return
+        # The most important first.
         searches = [
             search
-            for search in session.reports.eviction_searches.values()
-            if search.task.uid in reasons and search.task.job is not None
+            for job in sorted(by_job, key=session.job_order_key)
+            for search in sorted(by_job[job], key=_task_key(session))
         ]
-        if not searches:
-            return
-        searches.sort(key=self._importance)
         for uid, reports in EvictionReports(session).of_all(searches).items():
             reasons[uid] = evolve(reasons[uid], evictions=reports)
-
-    def _importance(self, search: EvictionSearch) -> SortKey:
-        assert search.task.job is not None
-        job_key = self._session.job_order_key(search.task.job)
-        return (*job_key, self._session.task_order_key(search.task))
 
     def _left_out(self, job: JobState) -> PendingReason:
         condition = self._session.left_out[job.uid]
@@ -325,3 +324,7 @@ def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState
 
 def _uid(task: TaskState) -> str:
     return task.uid
+
+
+def _task_key(session: Session) -> Callable[[EvictionSearch], SortKey]:
+    return lambda search: session.task_order_key(search.task)
