@@ -272,3 +272,14 @@ def test_unknown_is_one_of_two_words() -> None:
     wrong: Any = "warn"
     with pytest.raises(ConfigError, match="unknown: expected 'fault' or 'notice', got 'warn'"):
         SchedulerConfig.from_mapping({}, unknown=wrong)
+
+
+def test_volcanos_usage_is_told_from_the_plugin_of_that_name() -> None:
+    plugin = {"name": "usage", "arguments": {"usage.weight": 5, "thresholds": {"cpu": 80}}}
+    given = {"tiers": [{"plugins": [plugin, "gang"]}]}
+    config = SchedulerConfig.from_mapping(given, unknown="notice")
+    assert [str(notice).partition(": ")[0] for notice in config.notices] == [
+        "1 x argument thresholds",
+        "1 x argument usage.weight",
+    ]
+    assert all("the measured load of nodes is not looked at" in str(n) for n in config.notices)

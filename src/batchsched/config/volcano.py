@@ -47,6 +47,10 @@ _ACTIONS: Mapping[str, str] = {
     "gangreclaim": "does not run: reclaim evicts whole gangs if gang has atMinimum: whole-job",
 }
 
+_NO_LOAD = (
+    "left out: the measured load of nodes is not looked at; "
+    "the plugin usage is about what queues held in the past"
+)
 _PLUGINS: Mapping[str, str] = {
     "binpack": "left out: nodes are not packed; mostrequested.weight of nodeorder comes close",
     "capacity": "left out: queues have no deserved amounts and no limits",
@@ -64,7 +68,6 @@ _PLUGINS: Mapping[str, str] = {
     "sla": "left out: jobs do not gain priority by waiting",
     "task-topology": "left out: tasks are not placed near one another by role",
     "tdm": "left out: all nodes count as permanent",
-    "usage": "left out: the measured load of nodes is not looked at",
 }
 
 _ARGUMENTS: Mapping[str, str] = {
@@ -85,6 +88,8 @@ _ARGUMENTS: Mapping[str, str] = {
     "predicate.GPUSharingEnable": "left out: devices are whole",
     "predicate.GPUNumberEnable": "left out: devices count as extended resources",
     "enablePredicateErrorCache": "left out: what was found out is kept anyway",
+    "thresholds": _NO_LOAD,
+    "usage.weight": _NO_LOAD,
 }
 
 _KEYS: Mapping[str, str] = {
