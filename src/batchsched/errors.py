@@ -111,7 +111,7 @@ class QuantityError(BatchschedError, ValueError):
 
 
 class ResourceError(BatchschedError, ArithmeticError):
-    """A subtraction of resources that would leave less than nothing."""
+    """A subtraction of resources that would leave a negative amount."""
 
 
 class UnknownNameError(BatchschedError, LookupError):

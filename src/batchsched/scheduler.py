@@ -92,7 +92,12 @@ predicates, priority, proportion, sjf, sla
         made = checked(options, tiers, known, names_too=True)
         faults += made.faults
         if not callable(placement):
-            faults.append(Fault("placement", f"{shown(placement)} makes no placement engine"))
+            faults.append(
+                Fault(
+                    "placement",
+                    f"expected a function that makes a placement engine, got {shown(placement)}",
+                )
+            )
         if trace is not None and not callable(trace):
             faults.append(Fault("trace", f"expected a function of one event, got {shown(trace)}"))
         faults += [Fault(path, message) for path, message in truth_problems("warm", warm)]

@@ -34,10 +34,15 @@ WRONG = [
     ("reserve", "starvingJobTimeThreshold", "nan", "expected a number, got 'nan'"),
     ("reserve", "inOrder", "perhaps", "expected true or false, got 'perhaps'"),
     ("allocate", "starvationThreshold", "-1", "'-1' is less than 0"),
-    ("allocate", "unready", "wait", "'wait' is none of hold, discard"),
+    ("allocate", "unready", "wait", "expected one of hold, discard, got 'wait'"),
     ("allocate", "evictBackfill", 2, "expected true or false, got 2"),
-    ("backfill", "strategy", "steal", "'steal' is none of best-effort, release, displace"),
-    ("backfill", "nodeChoice", "any", "'any' is none of first, best"),
+    (
+        "backfill",
+        "strategy",
+        "steal",
+        "expected one of best-effort, release, displace, got 'steal'",
+    ),
+    ("backfill", "nodeChoice", "any", "expected one of first, best, got 'any'"),
     ("backfill", "starvationThreshold", -3, "-3 is less than 0"),
 ]
 

@@ -220,7 +220,7 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
         ("actions[2].name", "expected a name, got ''"),
         ("actions[3]", "expected a mapping, got 5"),
         ("actions[3].name", "is missing"),
-        ("configurations[0].name", "'reserve' is none of the actions that are to run"),
+        ("configurations[0].name", "expected one of the actions that are to run, got 'reserve'"),
         ("configurations[1].kind", "unknown key; known: name, arguments"),
         ("configurations[1].name", "is missing"),
         (
@@ -232,7 +232,7 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
         ("tiers[2].plugins", "expected a list, got {'name': 'drf'}"),
         ("tiers[3].plugins[1].name", "is missing"),
         ("tiers[3].plugins[1].arguments", "expected a mapping, got 7"),
-        ("actions[0].arguments['unready']", "'x' is none of hold, discard"),
+        ("actions[0].arguments['unready']", "expected one of hold, discard, got 'x'"),
         (
             "actions[0].arguments['evictBackfil']",
             (
@@ -500,7 +500,7 @@ def test_what_is_no_registry_is_a_fault_with_all_others() -> None:
     assert refused(wrong, wrong, placement=wrong) == [
         ("config", "expected a SchedulerConfig, got 'x'; use SchedulerConfig.from_mapping"),
         registry,
-        ("placement", "'x' makes no placement engine"),
+        ("placement", "expected what makes a placement engine, got 'x'"),
     ]
     assert refused(action(name="mine", arguments=5), wrong) == [
         registry,
@@ -526,7 +526,7 @@ def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
     nothing: Any = None
     with pytest.raises(SnapshotError, match="expected a Snapshot, got None"):
         Scheduler().schedule(nothing)
-    with pytest.raises(ConfigError, match="None makes no placement engine"):
+    with pytest.raises(ConfigError, match="expected what makes a placement engine, got None"):
         Scheduler(placement=nothing)
 
 

@@ -106,7 +106,7 @@ def test_texts_and_choices() -> None:
     assert arguments.choice("wrong", ("a", "b"), default="a") == "a"
     assert arguments.text("no", default="d") == "d"
     assert faults(arguments) == [
-        "arguments['wrong']: 'z' is none of a, b",
+        "arguments['wrong']: expected one of a, b, got 'z'",
         "arguments['no']: expected a text, got 5",
     ]
 

@@ -217,7 +217,7 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
     assert [fault.message for fault in caught.value.faults] == [
         "0 is less than 1",
         "-1 is less than 0",
-        "'jobs' is none of queues, users",
+        "expected one of queues, users, got 'jobs'",
     ]
 
 

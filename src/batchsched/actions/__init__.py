@@ -1,1 +1,1 @@
-"""The actions: allocate, backfill, preempt, reclaim and reserve, one module each."""
+"""The actions: allocate, backfill, plan, preempt, reclaim and reserve; a module or folder each."""

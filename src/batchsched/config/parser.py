@@ -103,7 +103,10 @@ class ConfigReader:
                     consequence = "left out: the action does not run"
                     self._note(NoticeCode.UNKNOWN_ACTION, "arguments of", name, path, consequence)
                     continue
-                self._fault(f"{path}.name", f"{shown(name)} is none of the actions that are to run")
+                self._fault(
+                    f"{path}.name",
+                    f"expected one of the actions that are to run, got {shown(name)}",
+                )
             extra[name] = arguments
         return tuple(
             ActionOption(

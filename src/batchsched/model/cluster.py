@@ -99,9 +99,9 @@ class TaskInfo:
     tolerations: tuple[Toleration, ...] = field(default=(), converter=_tolerations)
     host_ports: tuple[HostPort, ...] = field(default=(), converter=_host_ports)
     pod_affinity: PodAffinity | None = None
-    """The tasks that it wants near."""
+    """The tasks to be near to."""
     pod_anti_affinity: PodAffinity | None = None
-    """The tasks that it wants far."""
+    """The tasks to keep away from."""
     start_time: float | None = None
     """Since when the task holds its resources, in seconds on the clock of `now`.
 

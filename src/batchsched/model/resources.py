@@ -83,7 +83,7 @@ class Resource:
         """Return whether no dimension exceeds `capacity` by `EPSILON` or more. O(dimensions).
 
         A dimension of which less than `EPSILON` is asked for does not matter, even where
-        `capacity` has less than nothing of it.
+        `capacity` has a negative amount of it.
 
         >>> Resource(milli_cpu=500).fits(Resource(milli_cpu=500, memory=-1))
         True

@@ -271,7 +271,7 @@ class EquivalenceClassMaker:
         return kind
 
     def nodes_changed(self, slots: Collection[int]) -> bool:
-        """Take note of other nodes, or nodes described anew; return False if that cannot be done.
+        """Catch up with other nodes, or nodes described anew; return False if that cannot be done.
 
         Functions that read the whole cluster would have to be asked which of their answers on
         other nodes stay the same.

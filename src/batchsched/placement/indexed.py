@@ -159,7 +159,7 @@ class IndexedPlacement:
         return tally
 
     def nodes_changed(self, slots: Collection[int], /) -> bool:
-        """Take note of other nodes, or nodes described anew, at slots; False: begin me anew.
+        """Catch up with other nodes, or nodes described anew, at slots; False: make me anew.
 
         The record of changes has them too. O(slots x checks of descriptions, classes), and
         O(nodes) for each combination of such checks that refuse any node.

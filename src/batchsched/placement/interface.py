@@ -32,7 +32,7 @@ class FollowsNodes(Protocol):
     """
 
     def nodes_changed(self, slots: Collection[int], /) -> bool:
-        """Take note of what is at slots now; return False to be made anew.
+        """Catch up with what is at slots now; return False to be made anew.
 
         The record of changes has the slots too.
         """

@@ -43,14 +43,14 @@ class _Group:
         self._scores: list[float] = []  # a heap of minus the scores that have a bucket
 
     def put(self, scored: list[Scored]) -> None:
-        """Let nodes have these scores from now on. O(1) each, and more when they come up."""
+        """Set the scores of nodes. O(1) each, and more when they come up."""
         score_of = self.score_of
         for index, _, score in scored:
             if score_of.get(index) != score:
                 self.put_one(index, score)
 
     def put_one(self, index: int, score: float) -> None:
-        """Let a node have this score from now on."""
+        """Set the score of a node."""
         if self.score_of.get(index) == score:
             return
         self.score_of[index] = score
@@ -102,7 +102,7 @@ class ScoreIndex:
         self.put(scored)
 
     def put(self, scored: list[Scored]) -> None:
-        """Let nodes have these scores from now on."""
+        """Set the scores of nodes."""
         if not scored or not scored[0][1]:
             self._only.put(scored)
             return
@@ -120,7 +120,7 @@ class ScoreIndex:
             group.put([entry])
 
     def put_one(self, index: int, score: float) -> None:
-        """Let a node without raw scores have this score from now on."""
+        """Set the score of a node that has no raw scores."""
         self._only.put_one(index, score)
 
     def discard(self, indices: Iterable[int]) -> None:
@@ -176,7 +176,7 @@ class Order:
         self._groups = {raw: SortedList(entries) for raw, entries in groups.items()}
 
     def put(self, scored: list[Scored]) -> None:
-        """Let nodes have these scores from now on."""
+        """Set the scores of nodes."""
         for index, raw, score in scored:
             known = self._entries.get(index)
             if known is not None and known[1][0] == -score and known[0] == raw:
@@ -190,7 +190,7 @@ class Order:
             group.add(entry)
 
     def put_one(self, index: int, score: float) -> None:
-        """Let a node without raw scores have this score from now on."""
+        """Set the score of a node that has no raw scores."""
         self.put([(index, (), score)])
 
     def discard(self, indices: Iterable[int]) -> None:

@@ -127,7 +127,7 @@ known: strategy, weight"]
         """Return one of `choices`."""
         value = self.text(name, default=default)
         if value not in choices:
-            self._fault(name, f"{shown(value)} is none of {', '.join(choices)}")
+            self._fault(name, f"expected one of {', '.join(choices)}, got {shown(value)}")
             return default
         return value
 

@@ -185,10 +185,10 @@ class QueueReport(Protocol):
 
 @runtime_checkable
 class JobsAdmitted(Protocol):
-    """Wants to know which jobs the session schedules."""
+    """Is told when it is known which jobs the session schedules."""
 
     def jobs_admitted(self) -> None:
-        """Take note that `JobState.in_session` holds now. Called once, before any action."""
+        """Learn that `JobState.in_session` is known now. Called once, before any action."""
         ...
 
 
@@ -359,25 +359,25 @@ class JobConditionReady(Protocol):
 
 @runtime_checkable
 class AllocateEvents(Protocol):
-    """Wants to know of placements."""
+    """Receives allocation events."""
 
     def on_allocate(self, task: TaskState, /) -> None:
-        """Take note that `task` was placed, or that its eviction was undone."""
+        """Count that `task` was placed, or that its eviction was undone."""
         ...
 
 
 @runtime_checkable
 class DeallocateEvents(Protocol):
-    """Wants to know of evictions."""
+    """Receives deallocation events."""
 
     def on_deallocate(self, task: TaskState, /) -> None:
-        """Take note that `task` was evicted, or that its placement was undone."""
+        """Count that `task` was evicted, or that its placement was undone."""
         ...
 
 
 @runtime_checkable
 class SessionClose(Protocol):
-    """Wants the last word."""
+    """Reports unschedulable jobs at close."""
 
     def close(self) -> Iterable[tuple[JobState, JobCondition]]:
         """Return the jobs that could not be scheduled, and why.

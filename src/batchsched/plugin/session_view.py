@@ -101,7 +101,7 @@ class SessionView:
         return self._ledger.cluster
 
     def open_orders(self, task_key: Callable[[TaskState], SortKey], /) -> None:
-        """Let `in_task_order` work from now on: all plugins are open. The session calls this."""
+        """Enable `in_task_order`: all plugins are open. The session calls this."""
         self._task_key = task_key
 
     def open_past(

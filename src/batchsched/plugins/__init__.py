@@ -1,1 +1,1 @@
-"""The seven plugins, one module each."""
+"""The plugins that come with batchsched: a module or a folder each."""

@@ -77,13 +77,13 @@ class FailedTurns:
             self._turns.pop(job, None)
 
     def begin_cycle(self) -> None:
-        """Take note of what has changed since the last cycle."""
+        """Record what has changed since the last cycle."""
         log = self._ledger.log
         self._note(log.nodes[self._position[0] :])
         self._position = log.position()
 
     def end_cycle(self) -> None:
-        """Take note of what the cycle has changed, before it is undone."""
+        """Record what the cycle has changed, before it is undone."""
         self._catch_up()
         for task, origin in self._ledger.moved().items():
             if task.job is not None and (task.status, task.node, task.is_backfill) != origin:

@@ -71,7 +71,7 @@ class PluginQuestions:
         return self.plugin_set.eviction.reclaimable(claimant, candidates)
 
     def is_starving(self, job: JobState, threshold: float) -> bool:
-        """Return whether the job has waited longer than `threshold` seconds to no avail."""
+        """Return whether a job has waited more than `threshold` seconds and is still not ready."""
         return (
             self.ledger.now - job.info.creation_time > threshold
             and not self.job_ready(job)

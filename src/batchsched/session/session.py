@@ -384,7 +384,7 @@ class Session(PluginQuestions):
         return self._statement is not None
 
     def statement_ended(self) -> None:
-        """Take note that the open statement was committed or discarded; it calls this itself."""
+        """Let another statement begin; a statement calls this when it is committed or discarded."""
         self._statement = None
 
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:

@@ -46,7 +46,7 @@ class Decides(Protocol):
         ...
 
     def statement_ended(self) -> None:
-        """Take note that the statement was committed or discarded."""
+        """Let another statement begin, because this one was committed or discarded."""
         ...
 
 

@@ -56,7 +56,7 @@ class ChangeLog:
         return len(self.nodes), len(self.jobs), len(self.charged_jobs)
 
     def record_rollback(self, since: Position) -> None:
-        """Take note that all that changed since a position has been undone again."""
+        """Record that all that changed since a position has been undone again."""
         undone = self._undone
         while undone and undone[-1][0] >= since:
             undone.pop()

@@ -68,7 +68,7 @@ class CountsTogether:
         """The domains where all counts became 0 or ceased to be 0."""
 
     def add(self, domain: str, amount: int) -> None:
-        """Take note that one of the counts of a domain ceased to be 0 (1), or became 0 (-1)."""
+        """Record that one of the counts of a domain ceased to be 0 (1), or became 0 (-1)."""
         before = self.not_zero.get(domain, 0)
         if before + amount:
             self.not_zero[domain] = before + amount

@@ -198,7 +198,7 @@ class Ledger:
                     job.allocated[task.uid] = task
                 elif old is _ALLOCATED:
                     del job.allocated[task.uid]
-        # A refund goes out with the mark that the task was charged with.
+        # Listeners are told with the mark that the task was charged with.
         if old.charged and not status.charged:
             task.status = status
             for tell in self.on_refund:

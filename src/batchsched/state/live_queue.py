@@ -22,7 +22,7 @@ class Reorders(Protocol[ItemT_contra]):
     """Keeps items in an order that follows their keys."""
 
     def touch(self, item: ItemT_contra, /) -> None:
-        """Take note that the key of `item` may have changed."""
+        """Record that the key of `item` may have changed."""
         ...
 
 
@@ -68,7 +68,7 @@ class LiveQueue(Generic[WaitingT]):
         heappush(self._heap, (key, item))
 
     def touch(self, item: WaitingT, /) -> None:
-        """Take note that the key of `item` may have changed. Does nothing if it does not wait."""
+        """Record that the key of `item` may have changed. Does nothing if it does not wait."""
         if item in self._keys:
             self._touched[item] = None
 

@@ -53,7 +53,7 @@ class NodeSlots:
         self._vacate(node.slot)
 
     def note(self, slot: int) -> None:
-        """Take note that the node at a slot is another one, or is described anew."""
+        """Record that the node at a slot is another one, or is described anew."""
         self._changes.append(slot)
         if self._noted is not None:
             self._noted.add(slot)

@@ -24,8 +24,8 @@ _NOTHING: _Taken = (False, False, False, False)
 def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
     """Return what a task has come to take of a node that is not there; empty: nothing.
 
-    A node may have less than nothing, if its tasks held too much from the beginning; then
-    nobody may take more of that.
+    A node may be overcommitted from the beginning, if its tasks held too much; then nobody may
+    take more of that.
     """
     status, where, is_backfill = origin
     before = _taken(status, is_backfill=is_backfill) if where is node else _NOTHING

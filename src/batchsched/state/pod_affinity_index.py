@@ -173,14 +173,14 @@ class PodAffinityIndex:
         return DomainCount(topology_key, domains)
 
     def occupy(self, task: TaskState, node: NodeState, sign: int) -> None:
-        """Take note that `task` begins (1) or ends (-1) to occupy `node`."""
+        """Record that `task` begins (1) or ends (-1) to occupy `node`."""
         if self.is_active:
             labels = node.info.labels
             for count, amount in self.profile(task).counted:
                 count.add(labels, sign * amount)
 
     def promise(self, task: TaskState, node: NodeState, sign: int) -> None:
-        """Take note that `node` begins (1) or ends (-1) to be promised to `task`."""
+        """Record that `node` begins (1) or ends (-1) to be promised to `task`."""
         if self.is_active:
             labels = node.info.labels
             for count in self.profile(task).promised:

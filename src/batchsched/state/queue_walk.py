@@ -67,7 +67,7 @@ class QueueWalk:
         self._dirty[queue] = None
 
     def touch(self, queue: QueueState, /) -> None:
-        """Take note that something changed that the key of `queue`, or one above it, reads."""
+        """Record that something changed that the key of `queue`, or one above it, reads."""
         self._dirty[queue] = None
 
     def pop(self) -> QueueState:

@@ -56,7 +56,7 @@ def fits(request: Iterable[float], capacity: Iterable[float], /) -> bool:
     """Return whether no amount exceeds `capacity` by `EPSILON` or more. O(dimensions).
 
     A dimension of which less than `EPSILON` is asked for does not matter, even where
-    there is less than nothing of it.
+    there is a negative amount of it.
 
     >>> fits((500, 10), (500, 20)), fits((501, 10), (500, 20)), fits((500, 0), (500, -5))
     (True, False, True)

@@ -26,7 +26,7 @@ class Asked:
     _faults: list[Fault] = field(factory=list["Fault"], init=False)
 
     def refuse(self, path: str, message: str) -> None:
-        """Take note of a fault."""
+        """Record a fault."""
         self._faults.append(Fault(path, message))
 
     def check(self) -> None:

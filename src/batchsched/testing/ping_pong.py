@@ -128,11 +128,11 @@ class Watcher:
     _seen: list[_Seen] = field(factory=list["_Seen"])
 
     def forget(self) -> None:
-        """Take note that something else changed."""
+        """Record that something else changed."""
         self._seen.clear()
 
     def watch(self, snapshot: Snapshot, result: CycleResult) -> None:
-        """Take note of a cycle.
+        """Record a cycle.
 
         Raises:
             PingPong: cycles go round in circles, with evictions.

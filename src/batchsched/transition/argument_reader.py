@@ -91,7 +91,7 @@ class ArgumentReader:
             self.refuse(path, message)
 
     def refuse(self, path: str, message: str) -> None:
-        """Take note of a fault."""
+        """Record a fault."""
         self.faults.append(Fault(path, message))
 
     def _sound(

@@ -108,7 +108,7 @@ class Content:
     # Writing
 
     def put(self, table: Table, key: str, value: Value) -> None:
-        """Let `table` have `value` at `key` from now on; None takes it out. O(1)."""
+        """Set the value of a table at a key; None takes it out. O(1)."""
         self._journal.append((table, key, self._set(table, key, value)))
 
     def enter(self, job: JobInfo) -> None:

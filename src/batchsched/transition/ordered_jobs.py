@@ -28,7 +28,7 @@ class OrderedJobs:
         self._touched.clear()
 
     def touch(self, uid: str) -> None:
-        """Take note that a job came, went or changed."""
+        """Record that a job came, went or changed."""
         self._touched[uid] = None
 
     def brought_up_to_date(

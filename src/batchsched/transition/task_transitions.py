@@ -73,7 +73,7 @@ class TaskTransitions:
         """What the replacement raised first, if it did."""
 
     def decide(self, result: CycleResult) -> None:
-        """Take note of what a cycle decided."""
+        """Record what a cycle decided."""
         for bind in result.binds:
             self._decide(bind.task_uid, TaskStatus.BINDING, bind.node_name)
             self._backfilling[bind.task_uid] = bind.is_backfill
@@ -94,7 +94,7 @@ class TaskTransitions:
             promised.add(promise.task_uid)
 
     def keep(self, reservations: Mapping[str, str], promises: Iterable[Promise]) -> None:
-        """Take note of the places to keep."""
+        """Record the places to keep."""
         for uid, node_name in reservations.items():
             self._decide(uid, TaskStatus.RESERVED, node_name)
         for uid, node_name in {p.task_uid: p.node_name for p in promises}.items():

@@ -27,7 +27,7 @@ class Reading:
         """Whether something was left out because it could not be read."""
 
     def refuse(self, path: str, message: str) -> None:
-        """Take note of a fault."""
+        """Record a fault."""
         self.faults.append(Fault(path, message))
 
 

@@ -65,7 +65,7 @@ class LoanBook:
         self._leaves = [_Leaf(queue.jobs) for queue in queues]
 
     def record_change(self, leaf: int, task: TaskState) -> None:
-        """Take note that a task of a leaf was placed, evicted, or that this was undone."""
+        """Record that a task of a leaf was placed, evicted, or that this was undone."""
         known = self._leaves[leaf]
         if task.job is not None:
             known.units.pop(task.job.uid, None)
@@ -80,13 +80,13 @@ class LoanBook:
             known.gone |= {task.uid}
 
     def forget(self, leaf: int, job: JobState) -> None:
-        """Take note that a job of a leaf came, went or stands otherwise, between cycles."""
+        """Record that a job of a leaf came, went or stands otherwise, between cycles."""
         known = self._leaves[leaf]
         known.units.pop(job.uid, None)
         known.is_known = False
 
     def forget_nodes(self) -> None:
-        """Take note that nodes came or went between cycles, and others have their positions."""
+        """Record that nodes came or went between cycles, and others have their positions."""
         for known in self._leaves:
             known.is_known = False
 

@@ -76,7 +76,7 @@ class Coverage:
         return losses
 
     def came(self, task: TaskState) -> None:
-        """Take note that a task is charged to the queue."""
+        """Record that a task is charged to the queue."""
         if self._covered is None or task.is_backfill or not task.status.occupies:
             return
         job = task.job
@@ -87,7 +87,7 @@ class Coverage:
             self._is_stale = True
 
     def went(self, task: TaskState) -> None:
-        """Take note that a task is charged to the queue no more."""
+        """Record that a task is charged to the queue no more."""
         if self._covered is None:
             return
         job = task.job

@@ -74,7 +74,7 @@ class AnswersSeen:
     """Different ones, as many as it takes to say something."""
 
     def note(self, trial: Trial, answers: Answers) -> None:
-        """Take note of all answers in one example."""
+        """Record all answers in one example."""
         if len(self._examples) < _FEWEST and trial.snapshot not in self._examples:
             self._examples.append(trial.snapshot)
         for key in _asked_of(trial):

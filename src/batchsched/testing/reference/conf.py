@@ -42,7 +42,7 @@ class Arguments:
         """Return an argument that is one of `choices`; the first of them if it is not given."""
         value = str(self.values.get(name, choices[0]))
         if value not in choices:
-            raise ValueError(f"{name}: {value!r} is none of {', '.join(choices)}")
+            raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
         return value
 
 
@@ -113,11 +113,11 @@ def _mapping(value: object) -> Mapping[str, object]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise TypeError(f"{value!r} is no mapping")
+        raise TypeError(f"expected a mapping, got {value!r}")
     return cast("Mapping[str, object]", value)
 
 
 def _list(value: object) -> list[object]:
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise TypeError(f"{value!r} is no list")
+        raise TypeError(f"expected a list, got {value!r}")
     return list(cast("Sequence[object]", value))
