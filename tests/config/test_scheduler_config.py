@@ -500,7 +500,7 @@ def test_what_is_no_registry_is_a_fault_with_all_others() -> None:
     assert refused(wrong, wrong, placement=wrong) == [
         ("config", "expected a SchedulerConfig, got 'x'; use SchedulerConfig.from_mapping"),
         registry,
-        ("placement", "expected what makes a placement engine, got 'x'"),
+        ("placement", "expected a function that makes a placement engine, got 'x'"),
     ]
     assert refused(action(name="mine", arguments=5), wrong) == [
         registry,
@@ -526,7 +526,9 @@ def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
     nothing: Any = None
     with pytest.raises(SnapshotError, match="expected a Snapshot, got None"):
         Scheduler().schedule(nothing)
-    with pytest.raises(ConfigError, match="expected what makes a placement engine, got None"):
+    with pytest.raises(
+        ConfigError, match="expected a function that makes a placement engine, got None"
+    ):
         Scheduler(placement=nothing)
 
 
