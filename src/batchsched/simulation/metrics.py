@@ -131,7 +131,8 @@ def metrics_of(
     if not is_number(tau, least=0, above=True):
         faults.append(Fault("tau", f"expected a number of seconds above 0, got {tau!r}"))
     for name, part in (("warm_up", warm_up), ("cool_down", cool_down)):
-        if part is not None and not isinstance(part, Part):
+        is_part = part is None or isinstance(part, Part)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_part:
             message = f"expected Jobs(...), Percent(...), Seconds(...) or None, got {part!r}"
             faults.append(Fault(name, message))
     if faults:
