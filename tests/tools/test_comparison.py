@@ -167,3 +167,16 @@ def test_what_cannot_be_compared_is_told() -> None:
     with pytest.raises(ConfigError) as caught:
         compare(7, SchedulerConfig(), None)  # type: ignore[arg-type]
     assert [fault.path for fault in caught.value.faults] == ["before", "snapshot"]
+
+
+def test_a_result_of_another_snapshot_is_refused() -> None:
+    one = Resource(milli_cpu=1000)
+    task = TaskInfo(uid="t", name="t", resreq=one)
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n", allocatable=one)],
+        queues=[Queue(name="q")],
+        jobs=[JobInfo(name="j", queue="q", tasks=[task])],
+    )
+    result = schedule(snapshot)
+    with pytest.raises(ConfigError, match="before: it decided on another snapshot: task 't'"):
+        compare(result, schedule(Snapshot()), Snapshot())

@@ -9,6 +9,7 @@ from attrs import evolve
 from hypothesis import given, settings
 
 from batchsched import (
+    ConfigError,
     JobInfo,
     NodeInfo,
     Queue,
@@ -208,6 +209,13 @@ def test_a_job_that_starts_needs_nothing() -> None:
     assert explanation.task is None
     assert explanation.summary == "it starts in this cycle: job-0 on n1"
     assert explanation.tried == 0
+
+
+def test_what_is_no_snapshot_or_result_is_told() -> None:
+    with pytest.raises(ConfigError, match="result: expected a CycleResult, got 5"):
+        explain(FULL, 5, "default/job")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="snapshot: expected a Snapshot, got 5"):
+        explain(5, schedule(FULL), "default/job")  # type: ignore[arg-type]
 
 
 def test_what_is_not_there_is_told() -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
 
 from batchsched import (
+    Dependency,
+    HostPort,
+    JobEvent,
     JobInfo,
     NodeInfo,
+    Plan,
     Queue,
     Resource,
     Snapshot,
     SnapshotError,
+    TaskGroup,
     TaskInfo,
     TaskStatus,
     UnfitReason,
@@ -20,6 +27,7 @@ from batchsched import (
     shrink,
 )
 from batchsched.testing import snapshots
+from batchsched.tools.rename import neutral_names
 
 
 def waits(snapshot: Snapshot) -> bool:
@@ -181,3 +189,41 @@ def test_what_runs_goes_together_with_its_room() -> None:
     )
     small = shrink(snapshot, is_full)
     assert [len(job.tasks) for job in small.jobs] == [1]
+
+
+def test_neutral_names_tell_nobody_anything_and_still_name_each_other() -> None:
+    job = JobInfo(
+        name="secret-job",
+        namespace="secret-team",
+        queue="secret-queue",
+        user="secret-user",
+        groups=[TaskGroup("secret-group", min=1)],
+        depends_on=[Dependency(job="secret-team/secret-first", on=JobEvent.ENDED)],
+        plan=Plan(start=1.0, nodes={"secret-task": "secret-node"}),
+        tasks=[
+            TaskInfo(
+                uid="secret-task",
+                name="secret-task",
+                namespace="secret-team",
+                group="secret-group",
+                priority_class_name="secret-class",
+                host_ports=[HostPort(port=80, address="10.11.12.13")],
+                labels={"secret-label": "secret-value"},
+            )
+        ],
+    )
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="secret-node")],
+        queues=[Queue(name="secret-queue", usage_by_user={"secret-user": Resource(milli_cpu=1)})],
+        jobs=[job, JobInfo(name="secret-first", namespace="secret-team", queue="secret-queue")],
+    )
+    neutral = neutral_names(snapshot)
+    text = json.dumps(neutral.to_dict())
+    assert "secret" not in text
+    assert "10.11" not in text
+    first, second = neutral.jobs
+    assert [dependency.job for dependency in second.depends_on] == [first.uid]
+    assert [group.name for group in second.groups] == [second.tasks[0].group]
+    assert second.plan is not None
+    assert dict(second.plan.nodes) == {second.tasks[0].uid: neutral.nodes[0].name}
+    assert list(neutral.queues[0].usage_by_user) == [second.user]

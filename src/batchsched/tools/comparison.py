@@ -310,6 +310,11 @@ def _changes(
         for job in each.jobs
         for task in job.tasks
     }
+    for name, known in (("before", ones), ("after", others)):
+        unknown = min(known.keys() - owners.keys(), default=None)
+        if unknown is not None:
+            message = f"it decided on another snapshot: task {unknown!r} is in no job of this one"
+            raise ConfigError([Fault(name, message)])
     for uid in sorted({*ones, *others}):
         one, other = ones.get(uid, _ABSENT), others.get(uid, _ABSENT)
         if one != other:

@@ -8,10 +8,12 @@ from attrs import evolve
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.errors import ConfigError, Fault
 from batchsched.model.cluster import JobInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
+from batchsched.model.validation.values import is_of, shown
 from batchsched.placement import Fit
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
@@ -67,6 +69,7 @@ def explain(
         try_changes: whether to look for changes that would help.
 
     Raises:
+        ConfigError: an argument is not what it should be.
         UnknownNameError: there is no such job or task.
 
     >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo, schedule
@@ -81,6 +84,9 @@ def explain(
     (Resource(milli_cpu=1000, memory=0), ["1 cpu more on node 'n1'"])
 
     """
+    for name, given, kind in (("snapshot", snapshot, Snapshot), ("result", result, CycleResult)):
+        if not is_of(given, kind):
+            raise ConfigError([Fault(name, f"expected a {kind.__name__}, got {shown(given)}")])
     job = _job_of(snapshot, job_or_task)
     trials = Trials(snapshot, config, registry)
     with trials.session(without_evictions(trials.config)) as session:

@@ -14,6 +14,7 @@ __all__ = ["neutral_names"]
 PartT = TypeVar("PartT", bound=AttrsInstance)
 
 _WELL_KNOWN = ("kubernetes.io/", "k8s.io/", "nvidia.com/", "amd.com/", "intel.com/")
+_ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - it is compared with
 _PLAIN_KEYS = ("Ready", "metadata.name")
 
 
@@ -48,6 +49,12 @@ def neutral_names(snapshot: Snapshot) -> Snapshot:
             | {task.uid for task in snapshot.other_tasks},
         ),
     }
+    names["group"] = _numbered("g", {group.name for job in snapshot.jobs for group in job.groups})
+    # Who is named where: dependencies name jobs by UID.
+    names["job uid"] = {
+        job.uid: f"{names['namespace'][job.namespace]}/{names['job'][job.name]}"
+        for job in snapshot.jobs
+    }
     words = _Words(names)
     return cast("Snapshot", words.renamed(snapshot))
 
@@ -81,6 +88,13 @@ class _Words:
             return tuple(self.renamed(item, field, kind) for item in items)
         if isinstance(value, Mapping):
             content = cast("Mapping[str, object]", value)
+            if (kind, field) == ("Plan", "nodes"):
+                tasks, nodes = self._names["task"], self._names["node"]
+                places = cast("Mapping[str, str]", value)
+                return {
+                    tasks.get(uid, self._word(uid)): nodes.get(node, self._word(node))
+                    for uid, node in places.items()
+                }
             return {
                 self._word(key): self._word(item) if isinstance(item, str) else item
                 for key, item in content.items()
@@ -111,6 +125,14 @@ class _Words:
             return self._names["job"].get(text, text)
         if (kind, field) == ("TaskInfo", "uid"):
             return self._names["task"].get(text, text)
+        if (kind, field) in (("TaskGroup", "name"), ("TaskGroup", "parent"), ("TaskInfo", "group")):
+            return self._names["group"].get(text, text)
+        if (kind, field) == ("Dependency", "job"):
+            return self._names["job uid"].get(text, self._word(text))
+        if field in ("user", "priority_class_name") and not text.startswith("system-"):
+            return self._word(text)
+        if (kind, field) == ("HostPort", "address") and text not in _ANY_ADDRESS:
+            return self._word(text)
         if field in ("namespace", "namespaces"):
             return self._names["namespace"].get(text, self._word(text))
         if field in ("key", "values", "topology_key", "value") and text:
