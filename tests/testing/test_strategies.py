@@ -390,8 +390,9 @@ class TestConfigs:
         assert {action.name for action in config.actions} <= {"allocate", "reserve"}
         assert not any(action.arguments for action in config.actions)
         default = {p.name: p.arguments for tier in SchedulerConfig().tiers for p in tier.plugins}
+        usual = {p.name: p.flags for tier in SchedulerConfig().tiers for p in tier.plugins}
         for plugin in (plugin for tier in config.tiers for plugin in tier.plugins):
-            assert not plugin.flags
+            assert plugin.flags in ({}, usual.get(plugin.name))
             assert plugin.arguments == default.get(plugin.name, {})
 
     def test_the_simplest_is_allocate_with_the_default_tiers(self) -> None:

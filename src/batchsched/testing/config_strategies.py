@@ -173,7 +173,8 @@ def configs(
         actions: which actions may run; all if None. Each configuration has some of them.
             Names of your own come alone, before and after others, and all together in the
             order that is given here.
-        flags: whether some of a plugin's extension points may be off.
+        flags: whether some of a plugin's extension points may be off that are on in the default
+            tiers.
         arguments: whether actions and plugins may be given other arguments than those of the
             default tiers.
         extra_plugins: plugins to put before all others, such as those under test; the
