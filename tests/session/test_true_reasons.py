@@ -9,6 +9,7 @@ from tests.support.clusters import action, cluster, job, node, scheduler
 
 from batchsched import (
     CycleResult,
+    JobInfo,
     NodeInfo,
     Resource,
     Snapshot,
@@ -237,13 +238,16 @@ def test_a_gang_said_to_be_too_large_does_not_start_on_the_empty_cluster(
             for task in owner.tasks
             if task.status not in (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
         ]
-        done = sum(task.status is TaskStatus.SUCCEEDED for task in owner.tasks)
+        # It is said of the number of tasks, whatever groups they are in.
+        gang = JobInfo(
+            name="alone", queue=owner.queue, tasks=waiting, min_available=reason.gang_need.tasks
+        )
         alone = Snapshot(
             nodes=[
                 NodeInfo(name=n.name, allocatable=n.allocatable, max_tasks=n.max_tasks)
                 for n in snapshot.nodes
             ],
             queues=snapshot.queues,
-            jobs=[evolve(owner, tasks=waiting, min_available=owner.min_available - done)],
+            jobs=[gang],
         )
         assert not schedule(alone).binds

@@ -11,6 +11,7 @@ from tests.support.elastic_worlds import elastic_jobs
 
 from batchsched import JobInfo, NodeInfo, Snapshot, TaskGroup, TaskStatus
 from batchsched.model.groups import can_start_with, least_tasks
+from batchsched.state.group_needs import needed_tasks
 from batchsched.state.groups import Counting
 from batchsched.state.ledger import counted_job
 from batchsched.testing.reference.groups import Groups, has_groups
@@ -67,7 +68,7 @@ def test_e8_a_job_asks_for_the_fewest_tasks_with_which_it_can_start(job: JobInfo
     if state.groups.is_satisfied(Counting.READY):
         return
     waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
-    needed = state.groups.needed(waiting)
+    needed = needed_tasks(state.groups, waiting)
     choices = [
         chosen
         for count in range(len(waiting) + 1)
@@ -114,7 +115,7 @@ def test_e7_names_of_groups_mean_nothing(job: JobInfo, data: st.DataObject) -> N
         state = counted_job(each)
         assert state.groups is not None
         waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
-        chosen.append([task.uid for task in state.groups.needed(waiting)])
+        chosen.append([task.uid for task in needed_tasks(state.groups, waiting)])
     assert chosen[0] == chosen[1]
 
 
@@ -158,7 +159,7 @@ def test_a_task_of_a_group_at_its_maximum_is_not_asked_for() -> None:
     state = counted_job(elastic("e", {"a": "RRPP", "b": "P"}, groups=groups))
     assert state.groups is not None
     waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
-    assert [task.uid for task in state.groups.needed(waiting)] == ["e-b-0"]
+    assert [task.uid for task in needed_tasks(state.groups, waiting)] == ["e-b-0"]
 
 
 def test_a_ready_job_fills_the_group_that_has_the_least_for_its_minimum() -> None:
@@ -166,4 +167,4 @@ def test_a_ready_job_fills_the_group_that_has_the_least_for_its_minimum() -> Non
     state = counted_job(elastic("e", {"a": "RP", "b": "RRRRPP"}, groups=groups))
     assert state.groups is not None
     waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
-    assert [task.uid for task in state.groups.needed(waiting)] == ["e-b-4"]
+    assert [task.uid for task in needed_tasks(state.groups, waiting)] == ["e-b-4"]

@@ -9,13 +9,14 @@ from attrs import frozen
 
 from batchsched.actions.action import jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.backfill_loans import make_promises_real
-from batchsched.actions.group_turns import take_group_turn
+from batchsched.actions.group_turns import take_group_turn, tasks_left
 from batchsched.actions.placing import can_still_start, place_on_ladder
 from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.state.group_needs import TasksLeft
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import dominant_share
 
@@ -71,11 +72,11 @@ class AllocateAction:
                 session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
             ).items()
         }
-        left: dict[str, deque[TaskState]] = {}
+        left: dict[str, deque[TaskState] | TasksLeft] = {}
 
-        def tasks_of(job: JobState) -> deque[TaskState]:
+        def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
             if job.uid not in left:
-                left[job.uid] = deque(tasks_to_place(session, job))
+                left[job.uid] = tasks_left(session, job)
             return left[job.uid]
 
         ranks_by_need = session.plugin_set.orders_by_need
@@ -99,7 +100,7 @@ class AllocateAction:
                     continue
                 tasks = left.pop(job.uid, None)
                 if tasks is None:
-                    tasks = deque(tasks_to_place(session, job))
+                    tasks = tasks_left(session, job)
                 if self._take_turn(session, job, tasks):
                     left[job.uid] = tasks
                     waiting.push(job)
@@ -133,9 +134,11 @@ class AllocateAction:
             and session.plans.guard is None
         )
 
-    def _take_turn(self, session: Session, job: JobState, tasks: deque[TaskState]) -> bool:
+    def _take_turn(
+        self, session: Session, job: JobState, tasks: deque[TaskState] | TasksLeft
+    ) -> bool:
         """Give a job its turn; return whether it is to come back."""
-        if job.groups is not None:
+        if isinstance(tasks, TasksLeft):
             comes_back = (
                 bool(tasks)
                 and take_group_turn(

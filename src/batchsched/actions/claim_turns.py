@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from functools import partial
 
-from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.claiming import make_room_by_claim
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.scope import EvictionScope, candidates_on
-from batchsched.actions.group_turns import take_group_turn
+from batchsched.actions.group_turns import take_group_turn, tasks_left
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.claims import Claim
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.state.group_needs import TasksLeft
 from batchsched.state.live_queue import LiveQueue
 from batchsched.state.needs import need_of_job
 from batchsched.state.records import JobState, QueueState, TaskState
@@ -36,11 +36,11 @@ def reclaim_by_claims(
         rules: what it must keep to when it evicts.
 
     """
-    left: dict[str, deque[TaskState]] = {}
+    left: dict[str, deque[TaskState] | TasksLeft] = {}
 
-    def tasks_of(job: JobState) -> deque[TaskState]:
+    def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
         if job.uid not in left:
-            left[job.uid] = deque(tasks_to_place(session, job))
+            left[job.uid] = tasks_left(session, job)
         return left[job.uid]
 
     in_vain = _InVain(session)
@@ -62,7 +62,7 @@ class _InVain:
         self._session = session
         self._turns: set[Hashable] = set()
 
-    def key(self, job: JobState, tasks: deque[TaskState]) -> Hashable | None:
+    def key(self, job: JobState, tasks: Collection[TaskState]) -> Hashable | None:
         """Return what tells turns apart; None: nothing does."""
         need = need_of_job(job, tasks)
         if need is None or job.groups is not None:
@@ -88,7 +88,7 @@ class _InVain:
 def _take_turn(
     session: Session,
     job: JobState,
-    tasks: deque[TaskState],
+    tasks: deque[TaskState] | TasksLeft,
     in_vain: _InVain,
     rules: EvictionRules,
 ) -> bool:
@@ -104,7 +104,7 @@ def _take_turn(
     if key in in_vain:
         session.record_failure(need.tasks[0])
         return False
-    if job.groups is not None:
+    if isinstance(tasks, TasksLeft):
         placed = take_group_turn(
             session,
             job,

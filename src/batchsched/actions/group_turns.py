@@ -8,16 +8,17 @@ anew, without those tasks.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.groups import Counting, GroupState, JobGroups
+from batchsched.state.group_needs import TasksLeft, needed_tasks
+from batchsched.state.groups import Counting, GroupState
 from batchsched.state.records import JobState, TaskState
 
-__all__ = ["take_group_turn", "take_out", "tasks_needed"]
+__all__ = ["take_group_turn", "tasks_left", "tasks_needed"]
 
 PlaceTask = Callable[[Statement, TaskState], bool]
 """Places a task, by a statement; returns whether there was a place."""
@@ -35,13 +36,19 @@ def tasks_needed(
 
     """
     tasks = tasks_to_place(session, job)
-    return tasks if job.groups is None else list(job.groups.needed(tasks, counting))
+    return tasks if job.groups is None else list(needed_tasks(job.groups, tasks, counting))
+
+
+def tasks_left(session: Session, job: JobState) -> deque[TaskState] | TasksLeft:
+    """Return what a job has left to place, in task order, to be taken out turn by turn."""
+    tasks = tasks_to_place(session, job)
+    return deque(tasks) if job.groups is None else TasksLeft(job.groups, tasks)
 
 
 def take_group_turn(
     session: Session,
     job: JobState,
-    tasks: deque[TaskState],
+    tasks: TasksLeft,
     place: PlaceTask,
     is_enough: Callable[[], bool],
     *,
@@ -54,7 +61,7 @@ def take_group_turn(
     Args:
         session: where this happens.
         job: the job.
-        tasks: what it has left to place, in task order; those that are placed, and those that
+        tasks: what it has left to place; those that are placed, and those that
             found no place, are taken out.
         place: places one of them.
         is_enough: returns whether what is placed is to be kept.
@@ -64,19 +71,19 @@ def take_group_turn(
         rules: what must be kept to where it evicts.
 
     """
-    groups = job.groups
-    assert groups is not None
     while True:
-        goal = groups.needed(tasks)
+        goal = needed_tasks(tasks.groups, tasks)
         if not goal or (asks_queue and not session.may_take(job, tasks)):
+            if tasks:
+                session.reports.record_unasked(job)
             return False
         with session.statement() as statement:
-            placed = _fill(session, statement, groups, tasks, goal, place, substitutes=substitutes)
+            placed = _fill(session, statement, tasks, goal, place, substitutes=substitutes)
             if placed is not None:
                 if not is_enough() or not rules.allow(session, statement):
                     return False
                 statement.commit()
-                take_out(tasks, placed)
+                tasks.take_out(placed)
                 return True
         if not substitutes:
             return False
@@ -85,8 +92,7 @@ def take_group_turn(
 def _fill(
     session: Session,
     statement: Statement,
-    groups: JobGroups,
-    tasks: deque[TaskState],
+    tasks: TasksLeft,
     goal: tuple[TaskState, ...],
     place: PlaceTask,
     *,
@@ -94,11 +100,7 @@ def _fill(
 ) -> list[TaskState] | None:
     """Place the tasks of a goal, or others of their groups; None: one of them has no place."""
     wanted = {task.uid for task in goal}
-    others: dict[GroupState, deque[TaskState]] = {}
-    if substitutes:
-        for task in tasks:
-            if task.uid not in wanted:
-                others.setdefault(groups.leaf_of(task), deque()).append(task)
+    others: dict[GroupState, Iterator[TaskState]] = {}
     waiting = deque(goal)
     placed: list[TaskState] = []
     failed: list[TaskState] = []
@@ -109,18 +111,13 @@ def _fill(
             continue
         session.record_failure(task)
         failed.append(task)
-        rest = others.get(groups.leaf_of(task))
-        if not rest:
-            take_out(tasks, failed)
+        leaf = tasks.groups.leaf_of(task)
+        if leaf not in others:
+            others[leaf] = tasks.of(leaf) if substitutes else iter(())
+        another = next((other for other in others[leaf] if other.uid not in wanted), None)
+        if another is None:
+            tasks.take_out(failed)
             return None
-        waiting.appendleft(rest.popleft())
-    take_out(tasks, failed)
+        waiting.appendleft(another)
+    tasks.take_out(failed)
     return placed
-
-
-def take_out(tasks: deque[TaskState], gone: list[TaskState] | tuple[TaskState, ...]) -> None:
-    """Take some tasks out of those that are left to place. O(tasks)."""
-    uids = {task.uid for task in gone}
-    left = [task for task in tasks if task.uid not in uids]
-    tasks.clear()
-    tasks.extend(left)

@@ -8,15 +8,16 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.action import has_task_to_place, jobs_by_queue
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.group_turns import take_group_turn, tasks_needed
+from batchsched.actions.group_turns import take_group_turn, tasks_left, tasks_needed
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.state.group_needs import TasksLeft
 from batchsched.state.live_queue import LiveQueue
 from batchsched.state.records import JobState, QueueState, TaskState
 
@@ -47,11 +48,11 @@ class PreemptAction:
             key=session.job_order_key,
         )
         jobs = jobs_by_queue(collected)
-        left: dict[str, deque[TaskState]] = {}
+        left: dict[str, deque[TaskState] | TasksLeft] = {}
 
-        def tasks_of(job: JobState) -> deque[TaskState]:
+        def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
             if job.uid not in left:
-                left[job.uid] = deque(tasks_to_place(session, job))
+                left[job.uid] = tasks_left(session, job)
             return left[job.uid]
 
         waiting = {queue: session.live_jobs(jobs[queue]) for queue in jobs}
@@ -67,16 +68,17 @@ def _between_jobs(
     session: Session,
     queue: QueueState,
     waiting: LiveQueue[JobState],
-    tasks_of: Callable[[JobState], deque[TaskState]],
+    tasks_of: Callable[[JobState], deque[TaskState] | TasksLeft],
     rules: EvictionRules,
 ) -> None:
     while waiting:
         job = waiting.pop()
-        if job.groups is not None:
+        tasks = tasks_of(job)
+        if isinstance(tasks, TasksLeft):
             if take_group_turn(
                 session,
                 job,
-                tasks_of(job),
+                tasks,
                 lambda statement, task: _place(session, statement, queue, task, rules),
                 partial(session.job_pipelined, job),
                 rules=rules,
@@ -84,7 +86,7 @@ def _between_jobs(
                 waiting.push(job)
             continue
         with session.statement() as statement:
-            placed = _take_turn(session, statement, queue, job, tasks_of(job), rules)
+            placed = _take_turn(session, statement, queue, job, tasks, rules)
             if not session.job_pipelined(job) or not rules.allow(session, statement):
                 continue
             statement.commit()

@@ -7,16 +7,17 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.action import has_task_to_place, jobs_by_queue
 from batchsched.actions.claim_turns import reclaim_by_claims
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.group_turns import take_group_turn
+from batchsched.actions.group_turns import take_group_turn, tasks_left
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.state.group_needs import TasksLeft
 from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = ["ReclaimAction"]
@@ -54,7 +55,7 @@ class ReclaimAction:
         if session.plugin_set.has_claims:
             reclaim_by_claims(session, jobs, self.rules)
             return
-        left: dict[str, deque[TaskState]] = {}
+        left: dict[str, deque[TaskState] | TasksLeft] = {}
         queues = session.live_queues(jobs)
         while queues:
             queue = queues.pop()
@@ -67,8 +68,8 @@ class ReclaimAction:
             job = waiting.pop()
             tasks = left.get(job.uid)
             if tasks is None:
-                tasks = left[job.uid] = deque(tasks_to_place(session, job))
-            if job.groups is not None:
+                tasks = left[job.uid] = tasks_left(session, job)
+            if isinstance(tasks, TasksLeft):
                 if not session.overused(queue) and take_group_turn(
                     session,
                     job,

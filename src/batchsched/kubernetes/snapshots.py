@@ -18,6 +18,7 @@ from batchsched.kubernetes.pods import read_pod
 from batchsched.kubernetes.queues import QUEUE_KINDS, closed_queues, read_queues
 from batchsched.kubernetes.reading import Reading, seconds_of
 from batchsched.kubernetes.requests import is_native_scalar
+from batchsched.kubernetes.workloads import Workloads
 from batchsched.model.cluster import NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode
@@ -39,6 +40,8 @@ def snapshot_from_objects(
     now: str | datetime | float | None = None,
     scheduler_name: str = "kube-batch",
     default_queue: str = "default",
+    jobs: Objects = (),
+    leader_worker_sets: bool = False,
     notices: list[Notice] | None = None,
     strict: bool = False,
 ) -> Snapshot:
@@ -62,6 +65,11 @@ def snapshot_from_objects(
         scheduler_name: the ``spec.schedulerName`` of pods that are to be scheduled.
         default_queue: the queue of jobs that name none. If a job draws on it and it is not
             given, it is added with the weight 1.
+        jobs: batch/v1 Jobs. The pods of one that no pod group has are then one job: it runs up to
+            ``spec.parallelism`` of them, and no more than ``spec.completions`` asks for still, one
+            by one. Pods of other Jobs are jobs by themselves.
+        leader_worker_sets: whether pods with the labels of a LeaderWorkerSet that no pod group
+            has are one job, in which each replica starts as a whole.
         notices: a list to which a `Notice` is added for whatever is not honoured, such as
             fields that change scheduling and are not supported, or a pod on a node that is
             not given. `read_objects` returns them instead.
@@ -101,6 +109,8 @@ def snapshot_from_objects(
         now=now,
         scheduler_name=scheduler_name,
         default_queue=default_queue,
+        jobs=jobs,
+        leader_worker_sets=leader_worker_sets,
         strict=strict,
     )
     if notices is not None:
@@ -119,6 +129,8 @@ def read_objects(
     now: str | datetime | float | None = None,
     scheduler_name: str = "kube-batch",
     default_queue: str = "default",
+    jobs: Objects = (),
+    leader_worker_sets: bool = False,
     strict: bool = False,
 ) -> tuple[Snapshot, tuple[Notice, ...]]:
     """Return the snapshot that Kubernetes objects describe, and what it does not honour of them.
@@ -152,17 +164,24 @@ def read_objects(
     known_namespaces = _namespaces(reading, namespaces, {pod.namespace for pod in pod_objects})
     read_pods = [read_pod(pod, known_namespaces, priorities) for pod in pod_objects]
 
+    workloads = Workloads(
+        jobs=named_objects(reading, "jobs", "Job", jobs, namespaced=True),
+        leader_worker_sets=leader_worker_sets,
+        scheduler_name=scheduler_name,
+        default_queue=default_queue,
+    )
+    made, read_pods = workloads.find(read_pods, {group.uid for _, group in groups})
     builder = JobBuilder(
-        groups=groups,
+        groups=[*groups, *made],
         nodes={node.name for node in node_infos},
         closed_queues=closed_queues(queue_infos),
         priorities=priorities,
         scheduler_name=scheduler_name,
         default_queue=default_queue,
     )
-    jobs, others = builder.build(read_pods)
+    built, others = builder.build(read_pods)
     known_queues = {queue.name for queue in queue_infos}
-    if default_queue not in known_queues and any(job.queue == default_queue for job in jobs):
+    if default_queue not in known_queues and any(job.queue == default_queue for job in built):
         queue_infos.append(Queue(name=default_queue))
         known_queues.add(default_queue)
     for given, group in groups:
@@ -172,7 +191,7 @@ def read_objects(
                 "spec.queue",
                 f"queue {group.queue!r} was not given: left out of every cycle",
             )
-    tasks = [task for job in jobs for task in job.tasks] + others
+    tasks = [task for job in built for task in job.tasks] + others
     node_infos = _counted(node_infos, tasks)
     _note_overcommitted(node_objects, node_infos, tasks)
     present = _present(reading, now)
@@ -181,7 +200,7 @@ def read_objects(
     if reading.faults:
         raise KubernetesObjectError(reading.faults)
     snapshot = Snapshot(
-        nodes=node_infos, jobs=jobs, queues=queue_infos, other_tasks=others, now=present
+        nodes=node_infos, jobs=built, queues=queue_infos, other_tasks=others, now=present
     )
     return snapshot, reading.notices.notices()
 

@@ -61,6 +61,6 @@ def _arrival(job: JobState) -> tuple[float, str]:
 def _waits_to_start(job: JobState) -> bool:
     return (
         job.in_session
-        and job.ready_count < max(1, job.min_available)
+        and (not job.ready_count or not job.has_minimum())
         and any(t.status is TaskStatus.PENDING and not t.is_best_effort for t in job.tasks)
     )

@@ -71,13 +71,15 @@ class _Gang:
     def _growth(self, job: JobState, groups: JobGroups) -> int:
         """Return 0 for a job that is not ready, 1 at its minimum, 2 if it has more.
 
-        O(tasks) for jobs with groups, else O(1).
+        O(groups); O(tasks) for a job that asks for more tasks than its groups do.
         """
         if not groups.is_satisfied(Counting.READY):
             return 0
         if not groups.groups:
             occupying = job.ready_count - job.count(TaskStatus.SUCCEEDED)
             return 1 + (occupying > 0 and job.ready_count > job.min_available)
+        if not groups.asks_for_more:
+            return 1 + groups.root.has_more_than_needed()
         there = (task for task in job.tasks if task.status.occupies)
         return 1 + any(not self._view.unit_of(task).is_core for task in there)
 
@@ -258,9 +260,5 @@ def _not_enough_tasks(job: JobState, groups: JobGroups) -> JobCondition:
     if missing is None:
         message = f"{job.valid_count} of the {job.min_available} tasks that it needs can start"
     else:
-        kind = "groups" if missing.children else "tasks"
-        message = (
-            f"{missing.counts[Counting.VALID]} of the {missing.minimum} {kind} that group "
-            f"{missing.name!r} needs can start"
-        )
+        message = missing.text_of_reach()
     return JobCondition(ConditionReason.NOT_ENOUGH_TASKS, message, plugin="gang")

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from batchsched.model.reasons import Unfit
 from batchsched.model.shortage import QueueShare
 from batchsched.session.eviction_search import EvictionSearch
-from batchsched.state.records import TaskState
+from batchsched.state.records import JobState, TaskState
 
 __all__ = ["CycleReports", "OverusedQueues"]
 
@@ -47,7 +47,8 @@ class CycleReports:
     """What actions tried in one cycle, and what came of it."""
 
     __slots__ = (
-        *("_claim_refusals", "_refusals", "_rolled_back", "_unplaced", "claim_refusals"),
+        *("_asked_in_part", "_claim_refusals", "_refusals", "_rolled_back", "_unplaced"),
+        "claim_refusals",
         *("_lacking_company", "lacking_company"),
         *("eviction_searches", "queues_overused", "refusals", "rolled_back", "unplaced"),
     )
@@ -65,6 +66,7 @@ class CycleReports:
         self._rolled_back: dict[str, TaskState] = {}
         self.rolled_back: Mapping[str, TaskState] = MappingProxyType(self._rolled_back)
         """Tasks that had a place in a turn that was undone, by UID."""
+        self._asked_in_part: set[str] = set()
         self._refusals: dict[str, Unfit] = {}
         self.refusals: Mapping[str, Unfit] = MappingProxyType(self._refusals)
         """Why queues could not take tasks, by UID, when last asked."""
@@ -82,6 +84,14 @@ class CycleReports:
     def record_failure(self, task: TaskState) -> None:
         """Record that no place was found for a task."""
         self._unplaced[task.uid] = task
+
+    def record_unasked(self, job: JobState) -> None:
+        """Record that the turns of a job ended before it asked for all of its tasks."""
+        self._asked_in_part.add(job.uid)
+
+    def asked_in_part(self, job: JobState) -> bool:
+        """Return whether the turns of a job ended before it asked for all of its tasks."""
+        return job.uid in self._asked_in_part
 
     def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
         """Record why queues may not take a task."""

@@ -19,10 +19,10 @@ from batchsched.model.status import TaskStatus
 from batchsched.session.eviction_reports import EvictionReports
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.gang_needs import GangNeeds
+from batchsched.session.group_reasons import at_maximum, not_asked_for
 from batchsched.session.held_room import HeldRoom
 from batchsched.session.session import Session
 from batchsched.session.waiting_jobs import NOT_CONSIDERED, WaitingJob, not_reached
-from batchsched.state.groups import JobGroups
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import fits
@@ -71,7 +71,7 @@ class PendingReasons:
         undone = len(self._undone_of.get(job, ()))
         if undone:
             parts.append(f"{undone} had a place, taken back since not enough others had one")
-        unplaced = self._unplaced_of.get(job)
+        unplaced = [t for t in self._unplaced_of.get(job, ()) if _may_have_a_place(job, t)]
         if unplaced:
             first = min(unplaced, key=_uid)
             parts.append(self._text_of_failure(first, "beside them" if undone else "then"))
@@ -189,15 +189,21 @@ class PendingReasons:
         queue = job.queue
         assert queue is not None
         pending = session.in_task_order(job.having(TaskStatus.PENDING))
-        blocked_by = next(
-            (t for t in pending if t.uid in session.reports.unplaced and not t.is_best_effort), None
-        )
+        blocked = [
+            task
+            for task in pending
+            if task.uid in session.reports.unplaced
+            and not task.is_best_effort
+            and _may_have_a_place(job, task)
+        ]
+        blocked_by = blocked[0] if blocked else None
         behind: PendingReason | None = None
         if blocked_by is not None:
             behind = not_reached(blocked_by)
         elif queue.name in session.reports.queues_overused:
             behind = self._overused(job, queue, None)
-        is_reached = blocked_by is not None
+        # What a job with groups asks for first does not go by task order.
+        is_reached = blocked_by is not None and job.groups is None
         planned = session.plans.reasons.get(job.uid)
         for task in pending:
             if task is blocked_by:
@@ -205,7 +211,7 @@ class PendingReasons:
             if planned is not None and not task.is_best_effort:
                 reasons[task.uid] = planned
             elif job.groups is not None and not job.groups.may_take(task):
-                reasons[task.uid] = _at_maximum(job.groups, task)
+                reasons[task.uid] = at_maximum(job.groups, task)
             elif task.uid in session.reports.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.reports.rolled_back and session.job_ready(job):
@@ -216,6 +222,8 @@ class PendingReasons:
             elif task.uid in session.reports.claim_refusals:
                 detail = session.reports.claim_refusals[task.uid].text
                 reasons[task.uid] = PendingReason(WhyPending.ABOVE_FAIR_SHARE, detail=detail)
+            elif job.groups is not None and session.reports.asked_in_part(job):
+                reasons[task.uid] = not_asked_for(job.groups, task, pending, blocked)
             elif behind is None or is_reached or task.is_best_effort:
                 reasons[task.uid] = NOT_CONSIDERED
             else:
@@ -280,6 +288,8 @@ class PendingReasons:
             return self._incomplete(job, tally)
         replica = None if job.groups is None else job.groups.incomplete_with(task)
         if replica is not None:
+            if replica.parent is None:  # without gang, which says that the job is not ready
+                return self._incomplete(job, tally)
             detail = f"what group {replica.name!r} needs at least does not fit at once"
             return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
         return PendingReason(
@@ -302,18 +312,6 @@ class PendingReasons:
         return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
 
 
-def _at_maximum(groups: JobGroups, task: TaskState) -> PendingReason:
-    """Return that a job, or a group of it, has as many tasks as it may have."""
-    if groups.maximum is not None and groups.root.placed >= groups.maximum:
-        detail = f"its job has the {groups.maximum} tasks that it may have at most"
-    else:
-        full = groups.leaf_of(task).full()
-        assert full is not None
-        kind = "groups" if full.children else "tasks"
-        detail = f"group {full.name!r} has the {full.maximum} {kind} that it may have at most"
-    return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
-
-
 def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState]]:
     found: dict[JobState, list[TaskState]] = {}
     for task in tasks:
@@ -328,3 +326,8 @@ def _uid(task: TaskState) -> str:
 
 def _task_key(session: Session) -> Callable[[EvictionSearch], SortKey]:
     return lambda search: session.task_order_key(search.task)
+
+
+def _may_have_a_place(job: JobState, task: TaskState) -> bool:
+    """Return whether no maximum of a job keeps a task from having a place."""
+    return job.groups is None or job.groups.may_take(task)

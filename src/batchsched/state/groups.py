@@ -6,7 +6,7 @@ above it; so a change of one task costs O(depth).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -132,6 +132,36 @@ class GroupState:
             below = group
         return None
 
+    def occupying(self) -> int:
+        """Return how many of its tasks hold resources. O(groups)."""
+        return sum(leaf.counts[Counting.READY] - leaf.succeeded for leaf in self.leaves())
+
+    def has_more_than_needed(self) -> bool:
+        """Return whether a group that is ready has tasks on nodes that it could do without.
+
+        O(groups). Which of its tasks these are is said by `units_of`.
+        """
+        if not self.children:
+            return self.counts[Counting.READY] > max(self.minimum, self.succeeded)
+        costly = 0
+        for child in self.children:
+            if not child.is_satisfied(Counting.READY):
+                if child.occupying():
+                    return True
+            elif child.has_more_than_needed():
+                return True
+            else:
+                costly += child.occupying() > 0
+        # What has nothing on nodes costs nothing to keep, and so it is kept first.
+        free = self.counts[Counting.READY] - costly
+        return costly > max(0, self.minimum - free)
+
+    def text_of_reach(self) -> str:
+        """Return what it has, at best, of what it needs, for people to read."""
+        kind = "groups" if self.children else "tasks"
+        count = self.counts[Counting.VALID]
+        return f"{count} of the {self.minimum} {kind} that group {self.name!r} needs can start"
+
     def __repr__(self) -> str:
         return f"<group {self.name}>"
 
@@ -141,6 +171,7 @@ class JobGroups:
 
     __slots__ = (
         "_leaf_named",
+        "asks_for_more",
         "groups",
         "maximum",
         "minimum",
@@ -159,6 +190,8 @@ class JobGroups:
         """How many are placed at most."""
         self.total = [0] * len(Counting)
         """By `Counting`: how many tasks count."""
+        self.asks_for_more = False
+        """Whether the job asks for more tasks together than its groups do."""
         self.version = 0
         """Changes when a task does."""
         if not info.groups:
@@ -181,12 +214,19 @@ class JobGroups:
             if not below:
                 self._leaf_named[name] = entered
         self.groups.sort(key=_place)
-        self.minimum = max(self.minimum, least_tasks(info.groups, info.min_groups))
+        least_by_groups = least_tasks(info.groups, info.min_groups)
+        self.asks_for_more = self.minimum > least_by_groups
+        self.minimum = max(self.minimum, least_by_groups)
         # What needs nothing is satisfied from the beginning.
         for entered in reversed(self._downward()):
             if entered.parent is not None and entered.is_satisfied(Counting.READY):
                 for counting in Counting:
                     entered.parent.counts[counting] += 1
+
+    @property
+    def has_maximum(self) -> bool:
+        """Whether the job or a group of it has a maximum. O(groups)."""
+        return self.maximum is not None or any(g.maximum is not None for g in self.groups)
 
     def _downward(self) -> list[GroupState]:
         order = [self.root]
@@ -273,6 +313,13 @@ class JobGroups:
         """Return the highest group of a task that is not ready, and is of no use in part."""
         return self.leaf_of(task).entered(Counting.READY)
 
+    def out_of_reach(self, task: TaskState, /) -> GroupState | None:
+        """Return the lowest group of a task that can never be satisfied, if there is one."""
+        for group in self.leaf_of(task).path():
+            if group.parent is not None and not group.is_satisfied(Counting.VALID):
+                return group
+        return None
+
     def may_start(self, task: TaskState, /) -> bool:
         """Return whether a task of a ready job may start: all that it is in can, as a whole."""
         if self.incomplete_with(task) is None:
@@ -303,146 +350,6 @@ class JobGroups:
                 left -= 1
         return allowed
 
-    # What the job asks for next
-
-    def needed(
-        self, tasks: Collection[TaskState], counting: Counting = Counting.HOPED, /
-    ) -> tuple[TaskState, ...]:
-        """Return the tasks that the job asks for next, of those that it has left to place.
-
-        A job that is not satisfied pursues, of the groups that it needs, those that miss the
-        fewest tasks. A ready one asks for a task of the group that has the least for its minimum,
-        or for all that a group misses that is of no use in part. Empty: there is nothing that it
-        could use, or not enough. O(tasks + groups log groups).
-
-        Args:
-            tasks: in task order, all Pending.
-            counting: which tasks are there already.
-
-        """
-        room = _Room(self, tasks, counting)
-        if self.is_satisfied(Counting.READY):
-            return room.next_of_ready_job()
-        if self.is_satisfied(counting):
-            return ()
-        return room.needed_to_start()
-
-
-class _Room:
-    """What may still be placed of a job, by group."""
-
-    def __init__(self, groups: JobGroups, tasks: Collection[TaskState], counting: Counting) -> None:
-        self._groups = groups
-        self._tasks = tasks
-        self._counting = counting
-        self._of: dict[GroupState, list[TaskState]] = {}
-        for task in tasks:
-            self._of.setdefault(groups.leaf_of(task), []).append(task)
-
-    def needed_to_start(self) -> tuple[TaskState, ...]:
-        groups, counting = self._groups, self._counting
-        pursued = self._pursued(groups.root)
-        if pursued is None:
-            return ()
-        chosen = self._first_of(pursued)
-        more = groups.minimum - groups.total[counting] - len(chosen)
-        if more > 0:
-            chosen += self._others(chosen, set(pursued), more)
-            if len(chosen) < groups.minimum - groups.total[counting]:
-                return ()
-        if groups.maximum is not None and groups.root.placed + len(chosen) > groups.maximum:
-            return ()
-        return self._in_order(chosen)
-
-    def next_of_ready_job(self) -> tuple[TaskState, ...]:
-        groups = self._groups
-        most = None if groups.maximum is None else groups.maximum - groups.root.placed
-        if most is not None and most <= 0:
-            return ()
-        for leaf in sorted(self._of, key=self._emptiness):
-            entered = leaf.entered(self._counting)
-            if entered is None:
-                if leaf.has_room():
-                    return (self._of[leaf][0],)
-                continue
-            pursued = self._pursued(entered)
-            if pursued is None or not all(part.has_room() for part in pursued):
-                continue
-            chosen = self._first_of(pursued)
-            if chosen and (most is None or len(chosen) <= most):
-                return self._in_order(chosen)
-        return ()
-
-    def _emptiness(self, leaf: GroupState) -> tuple[float, int]:
-        return (leaf.counts[self._counting] + 1) / max(1, leaf.minimum), leaf.place
-
-    def _pursued(self, group: GroupState) -> dict[GroupState, int] | None:
-        """Return how many tasks to place of which leaves for a group, the fewest; None: too few."""
-        lacking = group.minimum - group.counts[self._counting]
-        if lacking <= 0:
-            return {}
-        if not group.children:
-            there = len(self._of.get(group, ()))
-            is_too_much = group.maximum is not None and group.placed + lacking > group.maximum
-            return None if lacking > there or is_too_much else {group: lacking}
-        free = len(group.children)
-        if group.maximum is not None:
-            free = group.maximum - sum(child.placed > 0 for child in group.children)
-        options: list[tuple[int, int, GroupState, dict[GroupState, int]]] = []
-        for place, child in enumerate(group.children):
-            if not child.is_satisfied(self._counting):
-                pursued = self._pursued(child)
-                if pursued is not None:
-                    options.append((sum(pursued.values()), place, child, pursued))
-        chosen: dict[GroupState, int] = {}
-        for _, _, child, pursued in sorted(options, key=_fewest):
-            if not child.placed:
-                if not free:
-                    continue
-                free -= 1
-            chosen |= pursued
-            lacking -= 1
-            if not lacking:
-                return chosen
-        return None
-
-    def _first_of(self, pursued: dict[GroupState, int]) -> list[TaskState]:
-        return [task for leaf, count in pursued.items() for task in self._of[leaf][:count]]
-
-    def _others(
-        self, chosen: Sequence[TaskState], pursued: set[GroupState], more: int
-    ) -> list[TaskState]:
-        """Return further tasks to make up the number: first of what is begun, then of the rest."""
-        groups = self._groups
-        begun = {above for leaf in pursued for above in leaf.path()}
-        placed = {leaf: leaf.placed for leaf in self._of}
-        for task in chosen:
-            placed[groups.leaf_of(task)] += 1
-        taken = {task.uid for task in chosen}
-        found: list[TaskState] = []
-        for in_begun in (True, False):
-            for task in self._tasks:
-                if len(found) == more:
-                    return found
-                leaf = groups.leaf_of(task)
-                is_begun = all(
-                    group in begun or group.is_satisfied(self._counting) for group in leaf.path()
-                )
-                if (
-                    is_begun is not in_begun
-                    or task.uid in taken
-                    or (leaf.maximum is not None and placed[leaf] >= leaf.maximum)
-                    or not (placed[leaf] or leaf.has_room())
-                ):
-                    continue
-                placed[leaf] += 1
-                found.append(task)
-        return found
-
-    def _in_order(self, chosen: Collection[TaskState]) -> tuple[TaskState, ...]:
-        uids = {task.uid for task in chosen}
-        return tuple([task for task in self._tasks if task.uid in uids])
-
 
 def _place(group: GroupState) -> int:
     return group.place
@@ -450,7 +357,3 @@ def _place(group: GroupState) -> int:
 
 def _name(group: GroupState) -> str:
     return group.name
-
-
-def _fewest(option: tuple[int, int, GroupState, dict[GroupState, int]]) -> tuple[int, int]:
-    return option[:2]

@@ -7,6 +7,7 @@ from itertools import islice
 
 from attrs import frozen
 
+from batchsched.state.group_needs import needed_tasks
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, plus
 
@@ -38,7 +39,7 @@ def need_of_job(job: JobState, tasks: Collection[TaskState], /) -> Need | None:
     if not tasks:
         return None
     if job.groups is not None:
-        needed = job.groups.needed(tasks)
+        needed = needed_tasks(job.groups, tasks)
         return _need(job, needed) if needed else None
     lacks = job.min_available - job.ready_count - job.waiting_count
     return _need(job, tuple(islice(tasks, max(1, lacks))))

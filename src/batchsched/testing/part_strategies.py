@@ -56,7 +56,7 @@ NODE_DRAFTS: SearchStrategy[NodeDraft] = st.binary(min_size=2, max_size=2)
 QUEUE_DRAFTS: SearchStrategy[QueueDraft] = st.binary(min_size=5, max_size=5)
 SHAPE_DRAFTS: SearchStrategy[ShapeDraft] = st.binary(min_size=3, max_size=3)
 TASK_DRAFTS: SearchStrategy[TaskDraft] = st.binary(min_size=2, max_size=2)
-_JOB_BYTES: SearchStrategy[bytes] = st.binary(min_size=4, max_size=4)
+_JOB_BYTES: SearchStrategy[bytes] = st.binary(min_size=5, max_size=5)
 
 
 @st.composite
@@ -211,6 +211,7 @@ def jobs(
     backfill: bool = True,
     critical: bool = True,
     durations: bool = True,
+    groups: bool = True,
     labels: Mapping[str, Sequence[str]] | None = None,
 ) -> SearchStrategy[JobInfo]:
     """Draw jobs with a given name whose tasks are all Pending.
@@ -243,6 +244,7 @@ def jobs(
         critical=critical,
         durations=durations,
         dependencies=False,
+        groups=groups and gangs,
     )
     asked = Asked()
     names = asked.names("queues", queues, may_be_none=False)

@@ -39,7 +39,7 @@ _NODES, _JOBS = 4, 6
 _OFTEN = ("running", "queues", "gangs")
 """Features that most examples use, because most situations of interest need them."""
 
-_RARE = ("trees",)
+_RARE = ("trees", "groups")
 """Features that change what most others mean."""
 
 _HOW_HIGH: dict[str, int] = {**dict.fromkeys(_OFTEN, 32), **dict.fromkeys(_RARE, 192)}
@@ -80,6 +80,7 @@ def snapshots(
     dependencies: bool = True,
     overcommitted: bool = True,
     trees: bool = True,
+    groups: bool = True,
     always: Sequence[str] = (),
     labels: Mapping[str, Sequence[str]] | None = None,
 ) -> SearchStrategy[Snapshot]:
@@ -120,6 +121,8 @@ def snapshots(
         overcommitted: nodes may have less than their tasks hold.
         trees: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
             leaves. A quarter of the examples use it.
+        groups: jobs may have groups of tasks, and maxima. A quarter of the examples use it, and
+            none without `gangs`.
         always: switches, by name, whose features every example may use.
         labels: keys of labels, and the values to draw from for each: any node, job and task may
             have one of them, or lack the label. ``{"team": ["red", "blue"]}``, say.
@@ -161,6 +164,7 @@ def snapshots(
         dependencies=dependencies,
         overcommitted=overcommitted,
         trees=trees and queues,
+        groups=groups and gangs,
     )
     asked = Asked()
     fewest_nodes = asked.number("min_nodes", min_nodes)

@@ -8,7 +8,7 @@ from math import inf
 from attrs import frozen
 
 from batchsched.actions.action import jobs_by_queue, tasks_to_place
-from batchsched.actions.group_turns import take_out
+from batchsched.actions.group_turns import tasks_left
 from batchsched.actions.planning.cluster_profile import ClusterProfile, Places
 from batchsched.actions.planning.guard import PlanGuard
 from batchsched.actions.planning.profile import NOW
@@ -18,6 +18,7 @@ from batchsched.model.reasons import UnfitReason
 from batchsched.model.timing import Plan
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
+from batchsched.state.group_needs import TasksLeft
 from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, QueueState, TaskState
 
@@ -83,11 +84,11 @@ class _Planner:
             queue: session.live_jobs(jobs)
             for queue, jobs in jobs_by_queue(session.jobs.values()).items()
         }
-        left: dict[str, deque[TaskState]] = {}
+        left: dict[str, deque[TaskState] | TasksLeft] = {}
 
-        def tasks_of(job: JobState) -> deque[TaskState]:
+        def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
             if job.uid not in left:
-                left[job.uid] = deque(tasks_to_place(session, job))
+                left[job.uid] = tasks_left(session, job)
             return left[job.uid]
 
         queues = session.queue_turns(jobs, tasks_of)
@@ -156,7 +157,7 @@ class _Planner:
 
     # Turns
 
-    def _take_turn(self, job: JobState, tasks: deque[TaskState]) -> bool:
+    def _take_turn(self, job: JobState, tasks: deque[TaskState] | TasksLeft) -> bool:
         """Give a job its turn; return whether it is to come back for what it needs next."""
         session = self._session
         need = need_of_job(job, tasks)
@@ -175,11 +176,11 @@ class _Planner:
                 session.record_refusal(task, refusal)
             return False
         if refusal is None and self._start_now(job, need):
-            if job.groups is None:
+            if isinstance(tasks, TasksLeft):
+                tasks.take_out(need.tasks)
+            else:
                 for _ in need.tasks:
                     tasks.popleft()
-            else:
-                take_out(tasks, need.tasks)
             return bool(tasks)
         session.record_failure(need.tasks[0])
         if len(self._planned) < self._action.depth:

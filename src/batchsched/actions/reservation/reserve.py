@@ -23,6 +23,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.state.group_needs import needed_tasks
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, NodeState, TaskState
 
@@ -298,7 +299,7 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
         return False
     with session.statement(is_trial=True) as statement:
         if job.groups is not None:
-            goal = job.groups.needed(tasks)
+            goal = needed_tasks(job.groups, tasks)
             return bool(goal) and all(place_now(session, statement, task) for task in goal)
         for left, task in zip(reversed(range(len(tasks))), tasks, strict=True):
             if place_now(session, statement, task):

@@ -21,6 +21,7 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.plugins.proportion.coverage import Coverage
 from batchsched.plugins.proportion.uses import Use, UsesOfJobs, use_of
 from batchsched.plugins.proportion.water_filling import Amounts, water_fill
+from batchsched.state.group_needs import needed_tasks
 from batchsched.state.groups import JobGroups
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus
@@ -278,7 +279,7 @@ class _Proportion:
         pending = [task for task in job.tasks if task.status is TaskStatus.PENDING]
         wanted = [task for task in pending if not task.is_best_effort]
         need = claimant.resreq
-        for task in groups.needed(self._view.in_task_order(wanted)):
+        for task in needed_tasks(groups, self._view.in_task_order(wanted)):
             if task is not claimant:
                 need = plus(need, task.resreq)
         return need

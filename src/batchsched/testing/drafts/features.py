@@ -48,6 +48,7 @@ class Features:
     dependencies: bool = True
     overcommitted: bool = True
     trees: bool = True
+    groups: bool = True
 
 
 def now_of(features: Features) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from batchsched.model.cluster import JobInfo
 from batchsched.model.timing import Dependency, JobEvent
 from batchsched.testing.drafts.features import AGES, HIGHEST, USERS, Features, now_of
+from batchsched.testing.drafts.groups import grouped
 from batchsched.testing.drafts.rooms import Rooms
 from batchsched.testing.drafts.shapes import SIMPLE, Shape
 from batchsched.testing.drafts.tasks import ESTIMATES, RUNS, WAITS, TaskDraft, build_task
@@ -14,7 +15,7 @@ from batchsched.testing.drafts.tasks import ESTIMATES, RUNS, WAITS, TaskDraft, b
 __all__ = ["JobDraft", "build_job"]
 
 JobDraft = tuple[bytes, list[TaskDraft]]
-"""Trait and state, shape and queue, priority and gang, wait and estimate; its tasks."""
+"""Trait and state, shape and queue, priority and gang, wait and estimate, groups; its tasks."""
 
 _RUNNING_JOBS = range(6, 12)
 _BACKFILL_JOBS = range(10, 12)
@@ -60,7 +61,7 @@ def build_job(
     queue_name = queues[queue % len(queues)]
     if features.unknown_queues and queue == HIGHEST:
         queue_name = "unknown"
-    return JobInfo(
+    job = JobInfo(
         name=name,
         namespace=namespace,
         queue=queue_name,
@@ -86,6 +87,7 @@ def build_job(
         deadline=_deadline(wait, features),
         depends_on=_depends_on(wait, estimate, earlier) if features.dependencies else (),
     )
+    return grouped(job, own[4], may_be_invalid=features.invalid_jobs) if features.groups else job
 
 
 def _deadline(wait: int, features: Features) -> float | None:

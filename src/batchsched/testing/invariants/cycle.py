@@ -5,6 +5,7 @@ The state after a cycle is put together from the snapshot and the result alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
@@ -30,6 +31,7 @@ from batchsched.testing.invariants.amounts import (
     total,
     wanting,
 )
+from batchsched.testing.invariants.group_counts import GroupCounts
 from batchsched.testing.invariants.policy import Policy
 from batchsched.testing.invariants.rule import Rule, rules_of
 
@@ -280,9 +282,29 @@ class Cycle:
         """Return a job's *ready* count after the cycle."""
         return self.count(job, *OCCUPYING, TaskStatus.SUCCEEDED)
 
+    def groups(self, job: JobInfo, *statuses: TaskStatus, before: bool = False) -> GroupCounts:
+        """Return by group how many tasks of a job have one of these statuses after the cycle.
+
+        Args:
+            job: the job.
+            statuses: which tasks count.
+            before: whether to count as things stood before the cycle.
+
+        """
+        of = Counter(
+            task.group
+            for task in job.tasks
+            if (self.before(task.uid) if before else self.after[task.uid]).status in statuses
+        )
+        return GroupCounts(job, of)
+
+    def ready_groups(self, job: JobInfo, *, before: bool = False) -> GroupCounts:
+        """Return by group how many tasks of a job are ready after the cycle, or before it."""
+        return self.groups(job, *OCCUPYING, TaskStatus.SUCCEEDED, before=before)
+
     def is_gang_ready(self, job: JobInfo) -> bool:
         """Return whether gang would call a job ready after the cycle."""
-        return self.ready(job) >= job.min_available
+        return self.ready_groups(job).can_start()
 
     # Queues
 

@@ -9,7 +9,7 @@ from batchsched.model.cluster import JobInfo
 from batchsched.model.result import Promise
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import PLACED, WAITING, Cycle
+from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, WAITING, Cycle
 
 __all__ = ["check_decisions"]
 
@@ -167,9 +167,9 @@ def _kept_promises(cycle: Cycle) -> Iterator[str]:
             if cycle.after[task.uid].status in (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
         }
         if any(t.uid in claimants for t in job.tasks):
-            coming = cycle.ready(job) + cycle.count(job, TaskStatus.PIPELINED)
+            coming = cycle.groups(job, *OCCUPYING, TaskStatus.SUCCEEDED, TaskStatus.PIPELINED)
             may_be |= places
-            if coming >= job.min_available and policy.has("gang", "enableJobPipelined"):
+            if coming.can_start() and policy.has("gang", "enableJobPipelined"):
                 must_be |= places
         elif any(cycle.before(t.uid).status is TaskStatus.PIPELINED for t in job.tasks):
             may_be |= places

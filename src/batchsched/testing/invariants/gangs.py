@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from batchsched.model.cluster import JobInfo
+from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.result import Eviction
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+from batchsched.testing.invariants.group_counts import least_tasks
 
 __all__ = ["check_gangs"]
+
+_WITH_A_PLACE = (
+    *OCCUPYING,
+    TaskStatus.PIPELINED,
+    TaskStatus.CONDITIONAL,
+    TaskStatus.RESERVED,
+)
+"""What counts against a maximum."""
 
 
 @invariant
 def check_gangs(cycle: Cycle) -> Iterator[str]:
     """Tasks are bound only for jobs that are ready, and no gang is broken by evictions.
 
-    If gang decides: a job with a bind has at least `min_available` tasks that are ready, a
-    ready job has no task left that is placed and not bound, a gang that lost tasks to preempt
-    or reclaim still has enough, or has lost all that ran if gang lets whole jobs go, and tasks
-    are evicted only for gangs that will be complete.
+    If gang decides: a job with a bind has at least `min_available` tasks that are ready, and the
+    groups that it needs; a ready job has no task left that is placed and not bound, but for
+    groups that are of no use in part; a gang that lost tasks to preempt or reclaim still has
+    enough, or has lost all that ran if gang lets whole jobs go; a group that had what it needs
+    still has it, or has lost all that ran; and tasks are evicted only for gangs that will be
+    complete. Whoever decides: nothing is placed beyond the maximum of a job or a group.
     """
     evicted: defaultdict[str, list[Eviction]] = defaultdict(list)
     for eviction in cycle.result.evictions:
@@ -35,6 +46,7 @@ def check_gangs(cycle: Cycle) -> Iterator[str]:
     for uid, job in cycle.jobs.items():
         if not cycle.is_in_session(job):
             continue
+        yield from _maxima(cycle, job)
         yield from _whole(cycle, job, evicted[uid])
         if cycle.policy.gang_decides_ready:
             yield from _ready(cycle, job, evicted[uid], has_bind=uid in bound)
@@ -42,25 +54,55 @@ def check_gangs(cycle: Cycle) -> Iterator[str]:
 
 
 def _counts(cycle: Cycle, job: JobInfo) -> str:
-    return f"job {job.uid!r} needs {job.min_available} tasks and has {cycle.ready(job)} ready"
+    return f"job {job.uid!r} needs {least_tasks(job)} tasks and has {cycle.ready(job)} ready"
+
+
+def _maxima(cycle: Cycle, job: JobInfo) -> Iterator[str]:
+    if not cycle.policy.knows_actions:
+        return  # an action of one's own may promise what it likes
+    before = cycle.groups(job, *_WITH_A_PLACE, before=True).used()
+    after = cycle.groups(job, *_WITH_A_PLACE).used()
+    for (name, most, had), (_, _, has) in zip(before, after, strict=True):
+        if most is not None and has > max(most, had):
+            what = f"job {job.uid!r}" if name is None else f"group {name!r} of job {job.uid!r}"
+            yield f"{what} may have {most} at most, had {had}, and has {has}"
 
 
 def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction]) -> Iterator[str]:
     # After the last eviction that gang had to allow the job can have become smaller only by
     # what was taken back of it.
-    least = job.min_available - _taken_back_though_ready(cycle, job)
-    if lost and cycle.policy.protects("gang", lost[-1].action) and cycle.ready(job) < least:
-        if cycle.policy.evicts_whole_jobs and not _still_runs(cycle, job):
-            return
-        names = ", ".join(eviction.task_uid for eviction in lost)
-        yield f"{_counts(cycle, job)} after {names} were evicted, which gang protects"
+    taken_back = _taken_back_though_ready(cycle, job)
+    if not lost or not cycle.policy.protects("gang", lost[-1].action):
+        return
+    names = ", ".join(eviction.task_uid for eviction in lost)
+    if cycle.ready(job) < least_tasks(job) - taken_back or not (
+        taken_back or cycle.is_gang_ready(job)
+    ):
+        if not cycle.policy.evicts_whole_jobs or _still_runs(cycle, job.tasks):
+            yield f"{_counts(cycle, job)} after {names} were evicted, which gang protects"
+    elif not taken_back and all(cycle.policy.protects("gang", e.action) for e in lost):
+        yield from _whole_groups(cycle, job, names)
 
 
-def _still_runs(cycle: Cycle, job: JobInfo) -> bool:
-    """Return whether any task of a job that ran has been left running."""
+def _whole_groups(cycle: Cycle, job: JobInfo, lost: str) -> Iterator[str]:
+    """Tell of groups of a job that is ready that were complete, and of which a part is left."""
+    before, after = cycle.ready_groups(job, before=True), cycle.ready_groups(job)
+    if not before.can_start():
+        return
+    for group in job.groups:
+        own = [task for task in job.tasks if group.name in after.path(task.group or group.name)]
+        if before.has(group.name) and not after.has(group.name) and _still_runs(cycle, own):
+            yield (
+                f"group {group.name!r} of job {job.uid!r} was complete and has "
+                f"{after.within(group.name)} tasks left after {lost} were evicted"
+            )
+
+
+def _still_runs(cycle: Cycle, tasks: Sequence[TaskInfo]) -> bool:
+    """Return whether any of some tasks ran before the cycle, and still does."""
     return any(
         cycle.before(task.uid).status in OCCUPYING and cycle.after[task.uid].status in OCCUPYING
-        for task in job.tasks
+        for task in tasks
     )
 
 
@@ -85,9 +127,17 @@ def _taken_back(cycle: Cycle, job: JobInfo) -> int:
 def _ready(cycle: Cycle, job: JobInfo, lost: list[Eviction], *, has_bind: bool) -> Iterator[str]:
     gone = sum(not cycle.policy.protects("gang", eviction.action) for eviction in lost)
     gone += _taken_back_though_ready(cycle, job)
-    if has_bind and cycle.ready(job) + gone < job.min_available:
+    ready = cycle.ready_groups(job)
+    if has_bind and cycle.ready(job) + gone < least_tasks(job):
         yield f"{_counts(cycle, job)}, and a task of it is bound"
-    held = cycle.count(job, TaskStatus.ALLOCATED)
+    elif has_bind and not gone and not ready.has(None):
+        names = ", ".join(repr(name) for name in ready.lacking())
+        yield f"job {job.uid!r} lacks tasks of {names}, and a task of it is bound"
+    held = sum(
+        cycle.after[task.uid].status is TaskStatus.ALLOCATED
+        and (task.group is None or all(ready.has(name) for name in ready.path(task.group)))
+        for task in job.tasks
+    )
     if held and cycle.is_gang_ready(job) and cycle.policy.knows_plugins:
         yield f"{_counts(cycle, job)}, but {held} tasks that have a place are not bound"
 
@@ -103,10 +153,13 @@ def _complete(cycle: Cycle, evicted: dict[str, list[Eviction]]) -> Iterator[str]
             continue
         lost = len(evicted.get(claimant.uid, []))
         coming = cycle.ready(claimant) + cycle.count(claimant, TaskStatus.PIPELINED)
+        is_complete = cycle.groups(
+            claimant, *OCCUPYING, TaskStatus.SUCCEEDED, TaskStatus.PIPELINED
+        ).has(None)
         if lost:  # it was not ready then, and what it held may have been taken back as well
             lost += _taken_back(cycle, claimant)
-        if coming + lost < claimant.min_available:
+        if coming + lost < least_tasks(claimant) or not (lost or is_complete):
             yield (
                 f"task {eviction.task_uid!r} is evicted for job {claimant.uid!r}, which needs "
-                f"{claimant.min_available} tasks and will have {coming}"
+                f"{least_tasks(claimant)} tasks, in complete groups, and will have {coming}"
             )

@@ -10,6 +10,7 @@ from batchsched.model.reasons import ConditionReason, JobCondition, PendingReaso
 from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+from batchsched.testing.invariants.group_counts import is_elastic, least_tasks
 from batchsched.testing.invariants.judging import recount
 from batchsched.testing.reference.dependencies import waits_for
 
@@ -22,7 +23,12 @@ _NEVER = "its gang can never start: "
 _NOT_ENOUGH = re.compile("there is not enough [^ ]+ for all that it lacks at once")
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED)
 _OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
-_NOT_VALID = (TaskStatus.RELEASING, TaskStatus.FAILED, TaskStatus.UNKNOWN)
+_OF_GROUP = "group "
+_VALID = tuple(
+    status
+    for status in TaskStatus
+    if status not in (TaskStatus.RELEASING, TaskStatus.FAILED, TaskStatus.UNKNOWN)
+)
 
 
 @invariant
@@ -59,24 +65,29 @@ def check_outcomes(cycle: Cycle) -> Iterator[str]:
 def _validity(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     if not cycle.policy.knows_plugins:
         return
-    valid = sum(task.status not in _NOT_VALID for task in job.tasks)
-    is_valid = valid >= job.min_available or not cycle.policy.has("gang")
+    of_groups = cycle.groups(job, *_VALID, before=True)
+    valid = of_groups.total
+    is_valid = of_groups.can_start() or not cycle.policy.has("gang")
     left_out = cycle.result.left_out.get(job.uid)
-    counts = f"job {job.uid!r} needs {job.min_available} tasks, and {valid} can ever start"
+    counts = f"job {job.uid!r} needs {least_tasks(job)} tasks, and {valid} can ever start"
     if is_valid and left_out is not None:
         yield f"{counts}, but it was left out: {left_out}"
     if not is_valid and (
         left_out is None or left_out.reason is not ConditionReason.NOT_ENOUGH_TASKS
     ):
         yield f"{counts}, so it is invalid, but it was not left out for that"
-    elif left_out is not None and _numbers(left_out.message) != [valid, job.min_available]:
+    elif left_out is not None and not of_groups.has(None):
+        names = list(of_groups.lacking())
+        if not any(f"group {name!r} needs" in left_out.message for name in names):
+            yield f"{counts}, not those of {names}, but its condition says: {left_out.message}"
+    elif left_out is not None and _numbers(left_out.message) != [valid, least_tasks(job)]:
         yield f"{counts}, but its condition says: {left_out.message}"
 
 
 def _phase(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     outcome = cycle.result.jobs[job.uid]
     unschedulable = cycle.policy.has("gang") and not cycle.is_gang_ready(job)
-    counts = f"job {job.uid!r} needs {job.min_available} tasks, and {cycle.ready(job)} are ready"
+    counts = f"job {job.uid!r} needs {least_tasks(job)} tasks, and {cycle.ready(job)} are ready"
     if unschedulable != (outcome.condition is not None):
         yield f"{counts}, but its condition is {outcome.condition}"
     elif outcome.condition is not None:
@@ -86,7 +97,7 @@ def _phase(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         phase = JobPhase.UNKNOWN
     elif job.tasks and cycle.count(job, TaskStatus.SUCCEEDED) == len(job.tasks):
         phase = JobPhase.COMPLETED
-    elif cycle.count(job, *OCCUPYING) >= job.min_available:
+    elif _runs(cycle, job):
         phase = JobPhase.RUNNING
     else:
         phase = JobPhase.PENDING
@@ -94,11 +105,23 @@ def _phase(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         yield f"job {job.uid!r} is {outcome.phase.value}, and must be {phase.value}; {counts}"
 
 
+def _runs(cycle: Cycle, job: JobInfo) -> bool:
+    occupying = cycle.count(job, *OCCUPYING)
+    if not is_elastic(job):
+        return occupying >= job.min_available
+    # Roles that have done their work are not missing.
+    return occupying > 0 and cycle.is_gang_ready(job)
+
+
 def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[str]:
     if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
         yield f"its condition is {condition.reason.value}"
         return
     of_tasks, _, of_nodes = condition.message.partition("; ")
+    if of_nodes.startswith(_OF_GROUP):
+        of_group, _, of_nodes = of_nodes.partition("; ")
+        if not any(of_group.startswith(f"group {name!r} has ") for name in _lacking(cycle, job)):
+            yield f"its condition says of a group that lacks nothing: {of_group}"
     if of_nodes.startswith(_NEVER):
         of_nodes = ""
     of_nodes = of_nodes.partition(f"; {_NEVER}")[0]
@@ -108,7 +131,7 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
         pending = sum(task.uid in cycle.result.pending for task in job.tasks)
         if not 0 < int(undone[1]) <= pending:
             yield f"its condition says that {undone[1]} of {pending} tasks had a place"
-    if _numbers(of_tasks) != [cycle.ready(job), job.min_available]:
+    if _numbers(of_tasks) != [cycle.ready(job), least_tasks(job)]:
         yield f"its condition says: {of_tasks}"
     reasons = {task.uid: cycle.result.pending.get(task.uid) for task in job.tasks}
     tried = [
@@ -144,6 +167,10 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
         return
     elif not any(of_nodes == recount(cycle, task).text for task in tried):
         yield f"its condition says what is so for none of its tasks: {of_nodes}"
+
+
+def _lacking(cycle: Cycle, job: JobInfo) -> Iterator[str]:
+    return cycle.ready_groups(job).lacking()
 
 
 def _numbers(text: str) -> list[int]:

@@ -10,7 +10,8 @@ from batchsched.model.reasons import NodeTally, PendingReason, Unfit, UnfitReaso
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import PLACED, Cycle
+from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, Cycle
+from batchsched.testing.invariants.group_counts import is_elastic
 from batchsched.testing.invariants.judging import recount, refusal_by_description
 from batchsched.testing.invariants.shares import certainly_has_less, deserved
 from batchsched.testing.reference.dependencies import waits_for
@@ -19,13 +20,10 @@ __all__ = ["check_reasons"]
 
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED, WhyPending.ABOVE_FAIR_SHARE)
 _STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE, *_BY_QUEUE)
+_OUT_OF_REACH = "needs can start"
 _NOT_ITS_TURN = "came before and waits"
-_HOLDING = (
-    TaskStatus.ALLOCATED,
-    TaskStatus.PIPELINED,
-    TaskStatus.CONDITIONAL,
-    TaskStatus.RESERVED,
-)
+_PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
+_HOLDING = (TaskStatus.ALLOCATED, *_PROMISED)
 
 
 @invariant
@@ -104,10 +102,21 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
         case WhyPending.NOT_CONSIDERED:
             yield from _not_considered(cycle, job, task, reason)
         case WhyPending.AT_MAXIMUM:
-            if job.max_available is None and all(group.max is None for group in job.groups):
-                yield "neither its job nor a group has a maximum"
+            yield from _at_maximum(cycle, job, task)
         case WhyPending.QUEUE_LIMIT | WhyPending.QUEUE_CLOSED | WhyPending.ABOVE_FAIR_SHARE:
             pass  # what plugins say of queues is theirs to answer for
+
+
+def _at_maximum(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
+    counts = cycle.groups(job, *OCCUPYING, *_PROMISED)
+    entered = task.group is not None and not all(map(counts.has, counts.path(task.group)))
+    if (entered or not counts.can_start()) and any(
+        most is not None for _, most, _ in counts.used()
+    ):
+        return  # what is of no use in part may need more than is left
+    path = [None, *(() if task.group is None else counts.path(task.group))]
+    if not any(most is not None and has >= most for n, most, has in counts.used() if n in path):
+        yield "neither its job nor a group that it is in has all that it may have"
 
 
 def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
@@ -145,14 +154,22 @@ def _gang_incomplete(
 ) -> Iterator[str]:
     if reason.tally is not None and not reason.tally.available:
         yield "no node could take it"
+    if any(cycle.is_best_effort(other.uid) for other in job.tasks) and is_elastic(job):
+        return  # these have places only after backfill
+    if reason.detail.endswith(_OUT_OF_REACH):
+        yield from _out_of_reach(cycle, job, task)
+        return
     if cycle.policy.knows_plugins:
         yield from _complete(cycle, job, task, reason)
     if cycle.policy.knows_actions:
-        yield from _never_placed(cycle, task, reason)
+        yield from _never_placed(cycle, job, task, reason)
 
 
 def _complete(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
     """Say why a task cannot have lacked other tasks of its job."""
+    if is_elastic(job):  # what it asks for goes by its groups, whatever gang says
+        yield from _group_complete(cycle, job, task)
+        return
     missing = job.min_available - cycle.ready(job)
     if not cycle.policy.has("gang", "enableJobReady"):
         yield "every job is ready"
@@ -170,7 +187,26 @@ def _complete(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason)
         yield "its job needs one task only"
 
 
-def _never_placed(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
+def _group_complete(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
+    """Say why a task cannot have lacked other tasks of the groups that it is in."""
+    ready = cycle.ready_groups(job)
+    own = () if task.group is None else ready.path(task.group)
+    if ready.can_start() and all(ready.has(name) for name in own):
+        yield "its job is ready, and the groups that it is in are complete"
+
+
+def _out_of_reach(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
+    """Say why a group of a task has all that it needs, or could have it."""
+    never = (TaskStatus.RELEASING, TaskStatus.FAILED, TaskStatus.UNKNOWN)
+    valid = cycle.groups(job, *(status for status in TaskStatus if status not in never))
+    is_enough = task.group is None or all(valid.has(name) for name in valid.path(task.group))
+    if is_enough and valid.can_start():
+        yield "the groups that it is in, and those that its job needs, have tasks enough"
+
+
+def _never_placed(
+    cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
+) -> Iterator[str]:
     """Say why a task can never have had a place in this cycle that it lost again."""
     large = _large_nodes(cycle, task)
     if not large:
@@ -184,7 +220,7 @@ def _never_placed(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterat
         return  # it was tried in vain, and there is room now
     if cycle.policy.has("capacity"):
         return  # the plugin may have known beforehand that there is not enough for all at once
-    if not cycle.policy.undoes:
+    if not cycle.policy.undoes and not is_elastic(job):  # which tries other groups instead
         yield "no action undoes what it placed"
     elif cycle.is_best_effort(task.uid) and not cycle.policy.takes_back:
         yield "it asks for nothing, and what asks for nothing keeps its place"
@@ -210,8 +246,11 @@ def _not_reached(
     if not named:
         yield f"the tasks of its job that are stuck are {', '.join(o.uid for o in stuck)}"
         return
-    if cycle.policy.knows_plugins and not any(
-        _turn(cycle, other) < _turn(cycle, task) for other in named
+    # Which of its groups a job asks for first is for others to check.
+    if (
+        not job.groups
+        and cycle.policy.knows_plugins
+        and not any(_turn(cycle, other) < _turn(cycle, task) for other in named)
     ):
         yield f"{named[0].uid!r} does not come before it"
 
@@ -268,6 +307,16 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         yield "its queue never had all that it deserves"
 
 
+def _may_have_been_promised(cycle: Cycle, task: TaskInfo) -> bool:
+    """Return whether a task had a promise in the cycle, or began with one that was given up.
+
+    A job with groups or a maximum asks for no more than it needs while it waits for promises.
+    """
+    return cycle.after[task.uid].status is TaskStatus.CONDITIONAL or cycle.before(
+        task.uid
+    ).status in (TaskStatus.PIPELINED, TaskStatus.RESERVED)
+
+
 def _not_considered(
     cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
 ) -> Iterator[str]:
@@ -282,6 +331,7 @@ def _not_considered(
     action = "backfill" if cycle.is_best_effort(task.uid) else "allocate"
     if action == "allocate" and any(
         cycle.after[other.uid].status in (TaskStatus.RESERVED, TaskStatus.PIPELINED)
+        or (is_elastic(job) and _may_have_been_promised(cycle, other))
         for other in job.tasks
     ):
         return  # allocate may have stopped at that task, which another action came to later

@@ -8,7 +8,7 @@ from math import ceil
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import add, fits, is_nothing, of, total
 from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import HOLDING, OCCUPYING, Cycle
+from batchsched.testing.invariants.cycle import HOLDING, Cycle
 from batchsched.testing.invariants.rule import Rule
 
 __all__ = ["check_reservations", "on_closed_nodes"]
@@ -118,9 +118,9 @@ def _stood(cycle: Cycle, uid: str, name: str) -> bool:
     if not fits(add(asked, others), of(cycle.nodes[name].allocatable)):
         return False
     job = cycle.job_of[uid]
-    ready = sum(task.status in (*OCCUPYING, TaskStatus.SUCCEEDED) for task in job.tasks)
+    is_ready = cycle.ready_groups(job, before=True).can_start()
     has_bind = any(cycle.job_of.get(bind.task_uid) is job for bind in cycle.result.binds)
-    return ready < job.min_available and not has_bind
+    return not is_ready and not has_bind
 
 
 def _new(cycle: Cycle, reserved: dict[str, list[str]]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from batchsched.model.result import Eviction
 from batchsched.testing.invariants.amounts import Amounts, add, shown, sub, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle
+from batchsched.testing.invariants.group_counts import least_tasks
 from batchsched.testing.invariants.shares import (
     covered_first,
     deserved,
@@ -107,7 +108,7 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
                     f"before it have {shown(first)} at most, and it deserves "
                     f"{shown(_whole(shares[name]))}"
                 )
-        if not cycle.policy.evicts_whole_jobs or job.min_available <= 1:
+        if not cycle.policy.evicts_whole_jobs or least_tasks(job) <= 1:
             upper[name] = sub(upper[name], held)
 
 

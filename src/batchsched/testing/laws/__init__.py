@@ -159,6 +159,7 @@ def _default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrat
         scalars=False,
         init_requests=False,
         reservations=False,
+        groups=False,
         labels=labels,
     )
     return st.one_of(snapshots(max_nodes=3, max_jobs=4, max_tasks=3, labels=labels), simple)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from batchsched.model.cluster import JobInfo
+from collections.abc import Sequence
+
+from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.reasons import ConditionReason
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
@@ -34,12 +36,26 @@ def _has_ended(job: JobInfo) -> bool:
 
 
 def _has_started(job: JobInfo) -> bool:
-    ready = sum(task.status.occupies for task in job.tasks) + _count(job, TaskStatus.SUCCEEDED)
-    return _has_ended(job) or ready >= max(1, job.min_available)
+    ready = [t for t in job.tasks if t.status.occupies or t.status is TaskStatus.SUCCEEDED]
+    return _has_ended(job) or (bool(ready) and _is_enough(job, ready))
 
 
 def _has_succeeded(job: JobInfo) -> bool:
-    return _has_ended(job) and _count(job, TaskStatus.SUCCEEDED) >= job.min_available
+    succeeded = [task for task in job.tasks if task.status is TaskStatus.SUCCEEDED]
+    return _has_ended(job) and _is_enough(job, succeeded)
+
+
+def _is_enough(job: JobInfo, tasks: Sequence[TaskInfo]) -> bool:
+    """Return whether some tasks of a job are enough of it to start, in number and by group."""
+
+    def has(name: str | None) -> bool:
+        within = [group.name for group in job.groups if group.parent == name]
+        least = next((g.min for g in job.groups if g.name == name), job.min_groups)
+        if name is not None and not within:
+            return sum(task.group == name for task in tasks) >= (least or 0)
+        return sum(map(has, within)) >= (len(within) if least is None else least)
+
+    return has(None) and len(tasks) >= job.min_available
 
 
 def _holds(dependency: Dependency, snapshot: Snapshot) -> bool:

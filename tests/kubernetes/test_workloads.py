@@ -1,0 +1,111 @@
+"""Pods of Kubernetes' own Jobs and of LeaderWorkerSets become jobs, where that is asked for."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.kubernetes_objects import node, pod
+
+from batchsched import TaskGroup, schedule
+from batchsched.errors import KubernetesObjectError
+from batchsched.kubernetes import read_objects
+
+NAME, INDEX = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
+SIZE = "leaderworkerset.sigs.k8s.io/size"
+
+
+def read(pods, **more):
+    return read_objects(nodes=[node(cpu="9")], pods=pods, **more)
+
+
+def lone(name, phase="Pending", **metadata):
+    given = pod(name, metadata=metadata, group=None)
+    given["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    given["status"] = {"phase": phase}
+    if phase == "Running":
+        given["spec"]["nodeName"] = "n1"
+    return given
+
+
+def pods_of(name, count, key="batch.kubernetes.io/job-name", phase="Pending"):
+    return [lone(f"{name}-{phase}-{n}", phase, labels={key: name}) for n in range(count)]
+
+
+def job(name="train", **spec):
+    status = spec.pop("status", {})
+    return {"metadata": {"name": name, "namespace": "a"}, "spec": spec, "status": status}
+
+
+@pytest.mark.parametrize("key", ["batch.kubernetes.io/job-name", "job-name"])
+def test_a_job_runs_as_many_pods_as_its_parallelism(key) -> None:
+    snapshot, notices = read(pods_of("train", 5, key), jobs=[job(parallelism=3)])
+    (read_job,) = snapshot.jobs
+    assert (read_job.uid, read_job.min_available, read_job.max_available) == ("a/train", 1, 3)
+    assert len(schedule(snapshot).binds) == 3
+    assert notices == ()
+
+
+def test_a_job_runs_no_more_pods_than_it_has_to_complete() -> None:
+    pods = [*pods_of("train", 4), *pods_of("train", 1, phase="Succeeded")]
+    three_left = job(parallelism=4, completions=6, status={"succeeded": 3})
+    snapshot, _ = read(pods, jobs=[three_left])
+    assert snapshot.jobs[0].max_available == 3
+    one_seen, _ = read(pods, jobs=[job(parallelism=4, completions=2)])
+    assert one_seen.jobs[0].max_available == 1
+    done, _ = read(pods, jobs=[job(parallelism=4, completions=1)])
+    assert schedule(done).binds == ()
+
+
+def test_a_suspended_job_starts_nothing_and_is_noted() -> None:
+    snapshot, (notice,) = read(pods_of("train", 2), jobs=[job(parallelism=2, suspend=True)])
+    assert schedule(snapshot).binds == ()
+    assert notice.field == "spec.suspend"
+
+
+def test_pods_of_jobs_that_are_not_given_are_jobs_by_themselves() -> None:
+    snapshot, _ = read(pods_of("other", 2), jobs=[job("train", parallelism=1)])
+    assert len(snapshot.jobs) == 2
+    assert len(read(pods_of("train", 2))[0].jobs) == 2
+
+
+def test_a_parallelism_that_is_no_number_is_a_fault() -> None:
+    with pytest.raises(KubernetesObjectError) as caught:
+        read(pods_of("train", 1), jobs=[job(parallelism="many")])
+    assert "jobs['a/train'].spec.parallelism" in str(caught.value)
+
+
+def replicas(size="2", counts=(2, 2)):
+    marks = {} if size is None else {"annotations": {SIZE: size}}
+    return [
+        lone(f"serve-{replica}-{worker}", labels={NAME: "serve", INDEX: str(replica)}, **marks)
+        for replica, count in enumerate(counts)
+        for worker in range(count)
+    ]
+
+
+def test_replicas_of_a_leader_worker_set_start_whole() -> None:
+    snapshot, notices = read(replicas(), leader_worker_sets=True)
+    (serve,) = snapshot.jobs
+    assert serve.groups == (TaskGroup("0", min=2), TaskGroup("1", min=2))
+    assert (serve.uid, serve.min_groups, notices) == ("a/serve", 1, ())
+    assert len(schedule(snapshot).binds) == 4
+    room_for_three, _ = read_objects(
+        nodes=[node(cpu="3")], pods=replicas(), leader_worker_sets=True
+    )
+    assert len(schedule(room_for_three).binds) == 2
+
+
+def test_a_replica_of_which_pods_are_missing_waits_for_them() -> None:
+    snapshot, _ = read(replicas(counts=(1, 2)), leader_worker_sets=True)
+    assert sorted(b.task_uid for b in schedule(snapshot).binds) == sorted(
+        task.uid for task in snapshot.jobs[0].tasks if task.group == "1"
+    )
+
+
+def test_without_a_size_all_pods_that_are_there_start_together_which_is_noted() -> None:
+    snapshot, (notice, *_) = read(replicas(size=None), leader_worker_sets=True)
+    assert [group.min for group in snapshot.jobs[0].groups] == [2, 2]
+    assert SIZE in notice.field
+
+
+def test_the_labels_mean_nothing_unless_that_is_asked_for() -> None:
+    assert len(read(replicas())[0].jobs) == 4
