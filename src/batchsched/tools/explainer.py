@@ -57,7 +57,7 @@ def explain(
     O(nodes + tasks), the verdicts on all that runs if the configuration has preempt or reclaim,
     and at most some tens of cycles without those two, of which each costs what the change
     changes. If one of the two runs before an action that starts tasks, what was enough is tried
-    with it too: one cycle more for each kind of change that is told, as long as evictions take.
+    with it too: a cycle or some more for each kind of change, each as long as its evictions take.
     `try_changes=False` answers all the rest at once.
 
     Args:
