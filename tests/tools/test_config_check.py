@@ -16,7 +16,9 @@ from batchsched import (
     NodeInfo,
     PluginOption,
     Queue,
+    QueueStatus,
     Resource,
+    ResourceLimit,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -26,10 +28,12 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugins.priority import PriorityPlugin
+from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import configs
 from batchsched.tools import Finding
 from batchsched.tools.config_check import decisions, evicts_for_ever
-from batchsched.tools.small_clusters import small_clusters
+from batchsched.tools.queue_rules import QUEUE_FIELDS, QUEUE_RULES
+from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 
 
 def config(actions: object, *tiers: list[object]) -> SchedulerConfig:
@@ -54,7 +58,10 @@ def assert_shown(finding: Finding, checked: SchedulerConfig) -> None:
             assert Scheduler(finding.instead).schedule(finding.snapshot).binds
         return
     result = Scheduler(checked).schedule(finding.snapshot)
-    if finding.shows == "decides otherwise":
+    if finding.mended is not None:
+        assert finding.shows == "decides otherwise"
+        assert decisions(Scheduler(checked).schedule(finding.mended)) != decisions(result)
+    elif finding.shows == "decides otherwise":
         assert finding.instead is not None
         other = Scheduler(finding.instead).schedule(finding.snapshot)
         assert decisions(other) != decisions(result)
@@ -151,6 +158,11 @@ def test_what_is_advised_is_not_found_again(config: SchedulerConfig) -> None:
             "actions[1]",
         ),
         (config("allocate", ["gang", "capacity"]), "CapacityWithoutReclaim", "tiers[0].plugins[1]"),
+        (
+            config("allocate, preempt", ["gang", "priority", "predicates", "capacity", "drf"]),
+            "DrfBesideCapacity",
+            "tiers[0].plugins[4]",
+        ),
         (config("preempt", ["predicates", "nodeorder"]), "NoVictims", "actions[0]"),
         (config("allocate, backfill, reserve", ALL), "ReservationsMustBeKept", "actions[2]"),
         (
@@ -314,7 +326,182 @@ def test_it_says_whether_a_finding_shows_on_ones_own_cluster() -> None:
         assert finding.shows_on_yours is shows
 
 
+# Queues
+
+CAPACITY = config("reclaim, allocate, backfill")
+PROPORTION = config("reclaim, allocate", ["gang", "predicates", "proportion"])
+
+
+def cpus(number: int) -> Resource:
+    return Resource(milli_cpu=1000 * number)
+
+
+def waits(queue: str, count: int, name: str = "") -> JobInfo:
+    name = name or f"of-{queue}"
+    tasks = [TaskInfo(uid=f"{name}-{n}", name=f"{name}-{n}", resreq=cpus(1)) for n in range(count)]
+    return JobInfo(name=name, queue=queue, tasks=tasks, min_available=1)
+
+
+def cluster(*queues: Queue, jobs: tuple[JobInfo, ...] = ()) -> Snapshot:
+    nodes = [NodeInfo(name="n", allocatable=cpus(8))]
+    return Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+
+
+def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
+    """What is found because of the queues of a snapshot."""
+    codes = {"QueueFieldNotRead", *(rule.code for rule in QUEUE_RULES)}
+    return [finding for finding in check_config(checked, snapshot) if finding.code in codes]
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "code", "place", "says"),
+    [
+        (
+            cluster(
+                Queue(name="p"), Queue(name="p1", parent="p"), jobs=(waits("p", 1), waits("p1", 1))
+            ),
+            "JobOfInnerQueue",
+            "jobs['default/of-p'].queue",
+            "1 job is left out of every cycle: queue 'p' has others below it",
+        ),
+        (
+            cluster(Queue(name="a", deserved=cpus(6), limit=ResourceLimit(milli_cpu=5000))),
+            "DeservedBeyondLimit",
+            "queues['a'].limit",
+            "it deserves 6 of cpu, and it never gets more than its limit, 5",
+        ),
+        (
+            cluster(
+                Queue(name="p", limit=ResourceLimit(milli_cpu=5000)),
+                Queue(name="p1", parent="p", deserved=cpus(3)),
+                Queue(name="p2", parent="p", deserved=cpus(3)),
+                jobs=(waits("p1", 3), waits("p2", 3)),
+            ),
+            "DeservedBeyondLimit",
+            "queues['p'].limit",
+            "queues below it deserve 6 of cpu, and it never gets more than its limit, 5",
+        ),
+        (
+            cluster(
+                Queue(name="p", deserved=cpus(1)),
+                Queue(name="p1", parent="p", deserved=cpus(3)),
+                Queue(name="q"),
+            ),
+            "DeservedBeyondParent",
+            "queues['p'].deserved",
+            (
+                "queues below it deserve 3 of cpu and it deserves 1: of the rest they get what the "
+                "weights leave, and may claim nothing from queues beside it"
+            ),
+        ),
+        (
+            cluster(
+                Queue(name="p", deserved=cpus(2)),
+                Queue(name="p1", parent="p", guarantee=cpus(1)),
+                Queue(name="p2", parent="p", guarantee=cpus(2)),
+            ),
+            "GuaranteeBeyondDeserved",
+            "queues['p'].guarantee",
+            (
+                "3 of cpu are kept for it, and it deserves 2: the rest is kept from others, "
+                "used or not"
+            ),
+        ),
+        (
+            cluster(
+                Queue(name="a", guarantee=Resource(scalars={"gpu": 1000})),
+                Queue(name="b", guarantee=cpus(3)),
+            ),
+            "GuaranteesBeyondCluster",
+            "queues['a'].guarantee",
+            (
+                "queues are guaranteed 1 of gpu together and nodes have 0: nothing starts beyond "
+                "what its queue is guaranteed, though nodes are idle"
+            ),
+        ),
+        (
+            cluster(Queue(name="a", weight=0), Queue(name="b", weight=0), Queue(name="c")),
+            "NoShare",
+            "queues['a'].weight",
+            (
+                "it has no share: it may claim nothing, and all that it runs may be evicted "
+                "(1 more like it)"
+            ),
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isalpha() else "",
+)
+def test_what_is_wrong_with_queues_is_found(
+    snapshot: Snapshot, code: str, place: str, says: str
+) -> None:
+    (finding,) = (found for found in of_queues(CAPACITY, snapshot) if found.code == code)
+    assert (finding.code, finding.place, finding.consequence) == (code, place, says)
+    assert finding.shows_on_yours is (len(snapshot.jobs) == 2)
+    assert_shown(finding, CAPACITY)
+    json.dumps(finding.to_dict())
+
+
+def test_queues_that_are_as_they_should_be_are_left_alone() -> None:
+    snapshot = cluster(
+        Queue(name="all", deserved=None),
+        Queue(name="p", parent="all", deserved=cpus(5), limit=ResourceLimit(milli_cpu=7000)),
+        Queue(name="p1", parent="p", deserved=cpus(2), guarantee=cpus(2)),
+        Queue(name="p2", parent="p", deserved=cpus(3), weight=0),
+        Queue(name="q", parent="all", guarantee=cpus(3)),
+        Queue(name="r", parent="all", deserved=ResourceLimit(), weight=0),
+        Queue(name="s", parent="all", priority=3, state=QueueStatus.DRAINING),
+        jobs=(waits("p1", 3), waits("q", 4)),
+    )
+    assert of_queues(CAPACITY, snapshot) == []
+
+
+@pytest.mark.parametrize("field", QUEUE_FIELDS)
+def test_fields_of_queues_that_no_plugin_reads_are_found(field: str) -> None:
+    (small,) = small_queue_trees()[field]
+    findings = {finding.place.split(".")[1]: finding for finding in of_queues(PROPORTION, small)}
+    assert findings[field].code == "QueueFieldNotRead"
+    assert findings[field].shows_on_yours is True
+    for finding in findings.values():
+        assert_shown(finding, PROPORTION)
+
+
+def test_a_plugin_of_ones_own_may_read_queues() -> None:
+    registry = default_registry()
+    registry.register_plugin("shares", PriorityPlugin.from_arguments)
+    checked = config("allocate", ["gang", "predicates", "shares"])
+    (small,) = small_queue_trees()["limit"]
+    findings = check_config(checked, small, registry=registry)
+    assert "QueueFieldNotRead" not in {finding.code for finding in findings}
+
+
+def test_all_that_is_wrong_with_queues_is_mended_at_once() -> None:
+    for rule in QUEUE_RULES:
+        for small in small_queue_trees()[rule.code]:
+            found = rule.find(small, QueueTree(small.queues))
+            assert found is not None
+            assert rule.find(found.mended, QueueTree(found.mended.queues)) is None
+
+
+def test_capacity_and_proportion_together_are_found() -> None:
+    plugins = [PluginOption(name=name) for name in ("gang", "capacity", "proportion")]
+    wrong = SchedulerConfig(actions=CAPACITY.actions, tiers=[Tier(plugins=plugins)])
+    (finding,) = check_config(wrong)
+    assert (finding.code, finding.place) == ("Invalid", "tiers[0].plugins[1]")
+    assert "in the place of proportion" in finding.consequence
+
+
+def test_the_recommended_plugins_contradict_one_another_nowhere() -> None:
+    # What is not reclaimed is no contradiction: nobody is evicted unless that is asked for.
+    assert {finding.code for finding in check_config(SchedulerConfig())} == {
+        "CapacityWithoutReclaim"
+    }
+    assert check_config(CAPACITY) == ()
+
+
 def test_the_small_clusters_are_small_and_always_the_same() -> None:
+    trees = [small for each in small_queue_trees().values() for small in each]
+    assert all(len(small.jobs) <= 3 for small in trees)
+    assert small_queue_trees() is small_queue_trees()
     clusters = small_clusters()
     assert all(len(cluster.jobs) <= 3 for cluster in clusters)
     assert len(set(clusters)) == len(clusters)

@@ -11,12 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import BatchschedError, ConfigError
+from batchsched.model.cluster import Queue
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.tools.config_rules import RULES, Suspected, action_named, remedies_for_loops
+from batchsched.state.queue_tree import QueueTree
+from batchsched.tools.config_rules import (
+    RULES,
+    SHARELESS,
+    Suspected,
+    action_named,
+    remedies_for_loops,
+)
 from batchsched.tools.finding import Finding
-from batchsched.tools.small_clusters import small_clusters
+from batchsched.tools.queue_rules import QUEUE_FIELDS, QUEUE_RULES, QueueRule, with_capacity
+from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 from batchsched.tools.unknown_parts import what_cannot_be_built, what_was_left_out
 from batchsched.transition.next_snapshot import next_snapshot
 
@@ -38,11 +47,12 @@ def check_config(
     configuration decides otherwise than with what is advised instead, or evicts in every cycle.
     What a configuration says and nobody understands is found too, whether it cannot be built
     for that or was left out when it was read. Some tens of small cycles a finding; with
-    `snapshot` two more cycles on that.
+    `snapshot` two more cycles on that, and some for what its queues have wrong.
 
     Args:
         config: what to check; or what a configuration file holds, once it is parsed.
-        snapshot: a cluster of one's own, on which each finding is tried too.
+        snapshot: a cluster of one's own, on which each finding is tried too. Its queues are
+            checked against the configuration: what no plugin reads, and what is never had.
         registry: what the configuration may name.
 
     >>> config = SchedulerConfig.from_mapping({
@@ -83,6 +93,8 @@ def _findings(
                 yield finding
     yield from _what_reserves(config, results, mine)
     yield from _what_loops(config, registry, scheduler, snapshot)
+    if snapshot is not None and mine is not None:
+        yield from _what_queues_do(config, registry, scheduler, snapshot, mine)
 
 
 def _shown(
@@ -190,6 +202,101 @@ def _what_loops(
         instead=instead,
         shows_on_yours=None if snapshot is None else evicts_for_ever(scheduler, snapshot),
     )
+
+
+# What is wrong with the caller's queues
+
+
+def _what_queues_do(
+    config: SchedulerConfig,
+    registry: Registry | None,
+    scheduler: Scheduler,
+    snapshot: Snapshot,
+    mine: CycleResult,
+) -> Iterator[Finding]:
+    names = {plugin.name for tier in config.tiers for plugin in tier.plugins}
+    has_capacity = "capacity" in names
+    tree = QueueTree(snapshot.queues)
+    for rule in QUEUE_RULES:
+        if has_capacity or not rule.needs_capacity:
+            finding = _shown_by_queues(rule, scheduler, snapshot, tree, mine)
+            if finding is not None:
+                yield finding
+    if not has_capacity and names <= {*SHARELESS, "proportion"}:  # others may read queues
+        yield from _what_is_not_read(config, registry, scheduler, snapshot, mine)
+
+
+def _shown_by_queues(
+    rule: QueueRule,
+    scheduler: Scheduler,
+    snapshot: Snapshot,
+    tree: QueueTree,
+    mine: CycleResult,
+) -> Finding | None:
+    found = rule.find(snapshot, tree)
+    if found is None:
+        return None
+    for small in small_queue_trees()[rule.code]:
+        without = rule.find(small, QueueTree(small.queues))
+        if without is None:
+            continue
+        decided = decisions(scheduler.schedule(small, reasons=False))
+        if decisions(scheduler.schedule(without.mended, reasons=False)) == decided:
+            continue
+        on_mine = decisions(scheduler.schedule(found.mended, reasons=False)) != decisions(mine)
+        return Finding(
+            code=rule.code,
+            place=found.place,
+            consequence=found.consequence,
+            advice=rule.advice,
+            shows="decides otherwise",
+            snapshot=small,
+            mended=without.mended,
+            shows_on_yours=on_mine,
+        )
+    return None
+
+
+def _what_is_not_read(
+    config: SchedulerConfig,
+    registry: Registry | None,
+    scheduler: Scheduler,
+    snapshot: Snapshot,
+    mine: CycleResult,
+) -> Iterator[Finding]:
+    instead = with_capacity(config)
+    other = Scheduler(instead, registry)
+    plain = Queue(name="plain")
+    on_mine: bool | None = None
+    for field in QUEUE_FIELDS:
+        named = [q for q in snapshot.queues if getattr(q, field) != getattr(plain, field)]
+        shows_on = next(
+            (
+                small
+                for small in small_queue_trees()[field]
+                if decisions(scheduler.schedule(small, reasons=False))
+                != decisions(other.schedule(small, reasons=False))
+            ),
+            None,
+        )
+        if not named or shows_on is None:
+            continue
+        if on_mine is None:
+            on_mine = decisions(other.schedule(snapshot, reasons=False)) != decisions(mine)
+        yield Finding(
+            code="QueueFieldNotRead",
+            place=f"queues[{named[0].name!r}].{field}",
+            consequence=f"no plugin reads {field}, which {_queues(len(named))}",
+            advice="use plugin 'capacity', in the place of proportion",
+            shows="decides otherwise",
+            snapshot=shows_on,
+            instead=instead,
+            shows_on_yours=on_mine,
+        )
+
+
+def _queues(number: int) -> str:
+    return "1 queue has" if number == 1 else f"{number} queues have"
 
 
 def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:

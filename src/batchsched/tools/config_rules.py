@@ -11,7 +11,7 @@ from batchsched.config.options import ActionOption, PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.plugin.arguments import ArgumentValue, as_boolean
 
-__all__ = ["RULES", "Remedy", "Suspected", "action_named", "remedies_for_loops"]
+__all__ = ["RULES", "SHARELESS", "Remedy", "Suspected", "action_named", "remedies_for_loops"]
 
 
 @frozen(kw_only=True)
@@ -168,6 +168,25 @@ _ORDERING = ("priority", "sjf", "las", "sla", "drf")
 """Plugins that order jobs by something else than when they came."""
 
 
+def _drf_beside_capacity(config: SchedulerConfig) -> Iterator[Suspected]:
+    drf, preempt = _find(config, "drf"), action_named(config, "preempt")
+    if drf is None or preempt is None or _find(config, "capacity") is None:
+        return
+    if not drf[1].flags.get("enablePreemptable", True):
+        return
+    flags = {**drf[1].flags, "enablePreemptable": False}
+    yield Suspected(
+        code="DrfBesideCapacity",
+        place=drf[0],
+        consequence=(
+            "what drf lets preempt evict may be covered by the share of its queue, which capacity "
+            "never takes; so reclaim may evict for it again, and nothing ends that"
+        ),
+        advice="give drf the flag enablePreemptable: false",
+        instead=_changed(config, "drf", partial(_with_flags, flags)),
+    )
+
+
 def _shadowed_order(config: SchedulerConfig) -> Iterator[Suspected]:
     fcfs = _find(config, "fcfs")
     if fcfs is None or not fcfs[1].flags.get("enableJobOrder", True):
@@ -260,7 +279,7 @@ _KNOWN = (
 """The plugins of which it is known that no other names victims."""
 
 
-_SHARELESS = {*_KNOWN, "fcfs", "las", "sjf", "sla", "usage"} - {"capacity", "proportion"}
+SHARELESS = {*_KNOWN, "fcfs", "las", "sjf", "sla", "usage"} - {"capacity", "proportion"}
 """The plugins of which it is known that they do not say what queues deserve."""
 
 
@@ -316,7 +335,7 @@ def _reclaim_without_shares(config: SchedulerConfig) -> Iterator[Suspected]:
     found = action_named(config, "reclaim")
     names = {plugin.name for _, _, plugin in _plugins(config)}
     # Others, and plugins of one's own, may say what queues deserve.
-    if found is None or not names <= _SHARELESS:
+    if found is None or not names <= SHARELESS:
         return
     if as_boolean(found[1].arguments.get("withoutShares", False)):
         return
@@ -407,6 +426,7 @@ RULES: tuple[Callable[[SchedulerConfig], Iterator[Suspected]], ...] = (
     _missing,
     _switched_off,
     _shadowed,
+    _drf_beside_capacity,
     _shadowed_order,
     _nothing_starts,
     _no_victims,

@@ -30,14 +30,16 @@ class Finding:
     advice: str
     """What would work."""
     shows: Shows
-    """What happens on `snapshot`: the configuration decides otherwise than with `instead`, evicts
-    in cycle after cycle (which `instead` does not), or makes reservations. What has no effect
-    makes it decide as `instead` does, which is without it. What cannot be built decides nothing
-    at all, on this snapshot as on any other; `instead` does."""
+    """What happens on `snapshot`: the configuration decides otherwise than with `instead`, or than
+    on `mended`; evicts in cycle after cycle (which `instead` does not); or makes reservations. What
+    has no effect makes it decide as `instead` does, which is without it. What cannot be built
+    decides nothing at all, on this snapshot as on any other; `instead` does."""
     snapshot: Snapshot
     """A cluster of at most three jobs on which it shows."""
     instead: SchedulerConfig | None = None
     """The configuration with the advice taken, where there is one."""
+    mended: Snapshot | None = None
+    """`snapshot` with the advice taken, where it is queues or jobs that should be others."""
     shows_on_yours: bool | None = None
     """Whether it shows on the caller's own snapshot; None: none was given, or it shows on all."""
 
@@ -54,5 +56,6 @@ class Finding:
             "shows": self.shows,
             "snapshot": self.snapshot.to_dict(),
             "instead": None if self.instead is None else self.instead.to_dict(),
+            "mended": None if self.mended is None else self.mended.to_dict(),
             "shows_on_yours": self.shows_on_yours,
         }

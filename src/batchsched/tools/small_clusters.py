@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from attrs import evolve
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.constraints import Taint, TaintEffect
+from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
+from batchsched.model.status import QueueStatus, TaskStatus
 
-__all__ = ["small_clusters"]
+__all__ = ["small_clusters", "small_queue_trees"]
 
 _CPU = Resource(milli_cpu=1000, memory=1 << 30)
 _OLD = 1_000_000.0
@@ -158,3 +160,70 @@ def small_clusters() -> tuple[Snapshot, ...]:
         # More important tasks within one job.
         _snapshot([_node("n1", 2)], [_job("a", runs="n1", waits=1), _job("b", runs="n1")]),
     )
+
+
+def _cpus(number: int) -> Resource:
+    return Resource(milli_cpu=number * 1000)
+
+
+def _most(number: int) -> ResourceLimit:
+    return ResourceLimit(milli_cpu=number * 1000)
+
+
+@lru_cache(maxsize=1)
+def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
+    """Return clusters on which a fault of queues shows, by the fault or by the field of a queue.
+
+    Each has one node of 4 cpus.
+    """
+
+    def full(*queues: Queue, jobs: list[JobInfo] | None = None) -> Snapshot:
+        if jobs is None:
+            inner = {queue.parent for queue in queues}
+            jobs = [
+                _job(f"j{number}", queue=queue.name, waits=4, created=number)
+                for number, queue in enumerate(queues)
+                if queue.name not in inner
+            ]
+        return Snapshot(nodes=[_node("n1", 4)], queues=queues, jobs=jobs, now=_OLD)
+
+    one_waits = [_job("j", queue="b", waits=4)]
+    half = Queue(name="x", limit=_most(2))
+    below = [Queue(name=name, parent="x", deserved=_cpus(2)) for name in ("x1", "x2")]
+    return {
+        "parent": (
+            full(Queue(name="x"), *(evolve(q, deserved=_cpus(0)) for q in below), Queue(name="y")),
+        ),
+        "priority": (full(Queue(name="a"), Queue(name="b", priority=1)),),
+        "guarantee": (full(Queue(name="a", guarantee=_cpus(3)), Queue(name="b"), jobs=one_waits),),
+        "deserved": (full(Queue(name="a"), Queue(name="b", deserved=_cpus(3))),),
+        "limit": (full(Queue(name="a", limit=_most(1))),),
+        "state": (full(Queue(name="a", state=QueueStatus.CLOSED)),),
+        "JobOfInnerQueue": (
+            full(
+                Queue(name="x"), Queue(name="x1", parent="x"), jobs=[_job("j", queue="x", waits=1)]
+            ),
+        ),
+        "DeservedBeyondLimit": (
+            full(Queue(name="a", deserved=_cpus(4), limit=_most(2))),
+            full(half, *below),
+        ),
+        "DeservedBeyondParent": (
+            full(
+                Queue(name="x"),
+                Queue(name="x1", parent="x", deserved=_cpus(4)),
+                Queue(name="y", weight=3),
+            ),
+        ),
+        "GuaranteeBeyondDeserved": (
+            full(
+                Queue(name="a", guarantee=_cpus(3), deserved=_cpus(1)),
+                Queue(name="b", deserved=_cpus(3)),
+                jobs=one_waits,
+            ),
+        ),
+        "GuaranteesBeyondCluster": (
+            full(Queue(name="a", guarantee=_cpus(6)), Queue(name="b"), jobs=one_waits),
+        ),
+        "NoShare": (full(Queue(name="a", weight=0), Queue(name="b")),),
+    }

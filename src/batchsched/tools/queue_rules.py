@@ -1,0 +1,299 @@
+"""What is wrong with the queues of a snapshot and is no error; `check_config` tries it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from attrs import evolve, frozen
+
+from batchsched.config.options import PluginOption, Tier
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.model.amounts import shown_amount
+from batchsched.model.cluster import Queue
+from batchsched.model.resource_limit import ResourceLimit
+from batchsched.model.resources import Amount, Resource, sum_resources
+from batchsched.model.snapshot import Snapshot
+from batchsched.state.queue_tree import QueueTree
+
+__all__ = ["QUEUE_FIELDS", "QUEUE_RULES", "Found", "QueueRule", "with_capacity"]
+
+QUEUE_FIELDS = ("parent", "priority", "guarantee", "deserved", "limit", "state")
+"""What only plugin capacity reads."""
+
+
+@frozen(kw_only=True)
+class Found:
+    """What is wrong with the queues of a snapshot, and the snapshot without it."""
+
+    place: str
+    consequence: str
+    mended: Snapshot
+
+
+@frozen(kw_only=True)
+class QueueRule:
+    """Something that may be wrong with queues, and how it is found."""
+
+    code: str
+    advice: str
+    find: Callable[[Snapshot, QueueTree], Found | None]
+    needs_capacity: bool = True
+
+
+def with_capacity(config: SchedulerConfig) -> SchedulerConfig:
+    """Return a configuration with plugin capacity, in the place of proportion if that is there."""
+    capacity = PluginOption(name="capacity")
+    tiers = [
+        evolve(tier, plugins=[capacity if p.name == "proportion" else p for p in tier.plugins])
+        for tier in config.tiers or (Tier(),)
+    ]
+    if not any(plugin == capacity for tier in tiers for plugin in tier.plugins):
+        tiers[-1] = evolve(tiers[-1], plugins=(*tiers[-1].plugins, capacity))
+    return evolve(config, tiers=tiers)
+
+
+def _found(
+    snapshot: Snapshot, faults: list[tuple[str, str]], changed: Mapping[str, Queue]
+) -> Found | None:
+    """Return the first of some faults, how many more there are, and queues as they should be."""
+    if not faults:
+        return None
+    place, consequence = faults[0]
+    if len(faults) > 1:
+        consequence += f" ({len(faults) - 1} more like it)"
+    queues = [changed.get(queue.name, queue) for queue in snapshot.queues]
+    return Found(place=place, consequence=consequence, mended=evolve(snapshot, queues=queues))
+
+
+def _amounts(resource: Resource | ResourceLimit | None) -> dict[str, Amount]:
+    """Return what is granted at all; what is unlimited is left out, as is 0."""
+    if resource is None:
+        return {}
+    return {dimension: amount for dimension, amount in resource.dimensions() if amount}
+
+
+def _raised(resource: Resource, dimension: str, amount: Amount) -> Resource:
+    return resource.max_with(_only(dimension, amount))
+
+
+def _only(dimension: str, amount: Amount) -> Resource:
+    if dimension == "cpu":
+        return Resource(milli_cpu=amount)
+    if dimension == "memory":
+        return Resource(memory=amount)
+    return Resource(scalars={dimension: amount})
+
+
+def _at_most(resource: Resource, dimension: str, most: Amount) -> Resource:
+    excess = resource.get(dimension) - most
+    return resource - _only(dimension, excess) if excess > 0 else resource
+
+
+def _limit_at_least(limit: ResourceLimit, dimension: str, amount: Amount) -> ResourceLimit:
+    if dimension == "cpu":
+        return evolve(limit, milli_cpu=amount)
+    if dimension == "memory":
+        return evolve(limit, memory=amount)
+    return evolve(limit, scalars={**limit.scalars, dimension: amount})
+
+
+def _children(tree: QueueTree, position: int) -> list[Queue]:
+    return [tree.queues[child] for child in tree.children[position]]
+
+
+def _sum(amounts: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
+    together: dict[str, Amount] = {}
+    for each in amounts:
+        for dimension, amount in each.items():
+            together[dimension] = together.get(dimension, 0) + amount
+    return together
+
+
+def _kept(tree: QueueTree) -> list[dict[str, Amount]]:
+    """Return what is kept for each queue: its guarantee, or those below it if they are more."""
+    kept: list[dict[str, Amount]] = [{} for _ in tree.queues]
+    for position in reversed(tree.downward):
+        own = _amounts(tree.queues[position].guarantee)
+        for dimension, amount in _sum(kept[child] for child in tree.children[position]).items():
+            own[dimension] = max(own.get(dimension, 0), amount)
+        kept[position] = own
+    return kept
+
+
+def _jobs_of_inner_queues(snapshot: Snapshot, tree: QueueTree) -> Found | None:
+    leaves: dict[str, str] = {}
+    for position in reversed(tree.downward):
+        children = tree.children[position]
+        if children:
+            first = tree.names[children[0]]
+            leaves[tree.names[position]] = leaves.get(first, first)
+    left_out = Counter(job.queue for job in snapshot.jobs if job.queue in leaves)
+    if not left_out:
+        return None
+    first_job = next(job for job in snapshot.jobs if job.queue in leaves)
+    jobs = [
+        evolve(job, queue=leaves[job.queue]) if job.queue in leaves else job
+        for job in snapshot.jobs
+    ]
+    number = left_out.total()
+    return Found(
+        place=f"jobs[{first_job.uid!r}].queue",
+        consequence=(
+            f"{number} {'job is' if number == 1 else 'jobs are'} left out of every cycle: queue "
+            f"{first_job.queue!r} has others below it"
+        ),
+        mended=evolve(snapshot, jobs=jobs),
+    )
+
+
+def _deserved_beyond_limit(snapshot: Snapshot, tree: QueueTree) -> Found | None:
+    faults: list[tuple[str, str]] = []
+    changed: dict[str, Queue] = {}
+    for position, queue in enumerate(tree.queues):
+        if queue.limit is None:
+            continue
+        below = _sum(_amounts(child.deserved) for child in _children(tree, position))
+        own = _amounts(queue.deserved)
+        limit = queue.limit
+        for dimension, most in queue.limit.dimensions():
+            wanted = max(own.get(dimension, 0), below.get(dimension, 0))
+            if wanted <= most:
+                continue
+            limit = _limit_at_least(limit, dimension, wanted)
+            is_own = own.get(dimension, 0) == wanted
+            message = (
+                f"{'it deserves' if is_own else 'queues below it deserve'} "
+                f"{shown_amount(dimension, wanted)} of {dimension}, and it never gets more than "
+                f"its limit, {shown_amount(dimension, most)}"
+            )
+            faults.append((f"queues[{queue.name!r}].limit", message))
+        changed[queue.name] = evolve(queue, limit=limit)
+    return _found(snapshot, faults, changed)
+
+
+def _deserved_beyond_parent(snapshot: Snapshot, tree: QueueTree) -> Found | None:
+    faults: list[tuple[str, str]] = []
+    changed: dict[str, Queue] = {}
+    for position in reversed(tree.downward):
+        queue = tree.queues[position]
+        above = tree.parents[position]
+        siblings = tree.tops if above < 0 else tree.children[above]
+        if not isinstance(queue.deserved, Resource) or len(siblings) == 1:
+            continue  # it shares with nobody, or what it deserves is all that there is
+        deserved = queue.deserved
+        below = [changed.get(each.name, each) for each in _children(tree, position)]
+        for dimension, wanted in _sum(_amounts(child.deserved) for child in below).items():
+            own = deserved.get(dimension)
+            if wanted > own:
+                deserved = _raised(deserved, dimension, wanted)
+                message = (
+                    f"queues below it deserve {shown_amount(dimension, wanted)} of {dimension} and "
+                    f"it deserves {shown_amount(dimension, own)}: of the rest they get what the "
+                    "weights leave, and may claim nothing from queues beside it"
+                )
+                faults.append((f"queues[{queue.name!r}].deserved", message))
+        changed[queue.name] = evolve(queue, deserved=deserved)
+    return _found(snapshot, faults, changed)
+
+
+def _guarantee_beyond_deserved(snapshot: Snapshot, tree: QueueTree) -> Found | None:
+    faults: list[tuple[str, str]] = []
+    changed: dict[str, Queue] = {}
+    kept = _kept(tree)
+    for position in tree.downward:
+        queue = tree.queues[position]
+        if not isinstance(queue.deserved, Resource):
+            continue
+        for dimension, deserved in _amounts(queue.deserved).items():
+            more = kept[position].get(dimension, 0)
+            if more <= deserved:
+                continue
+            message = (
+                f"{shown_amount(dimension, more)} of {dimension} are kept for it, and it deserves "
+                f"{shown_amount(dimension, deserved)}: the rest is kept from others, used or not"
+            )
+            faults.append((f"queues[{queue.name!r}].guarantee", message))
+            most = deserved
+            for below in _with_all_below(tree, position):
+                one = changed.get(tree.names[below], tree.queues[below])
+                guarantee = _at_most(one.guarantee, dimension, most)
+                changed[one.name] = evolve(one, guarantee=guarantee)
+                most = 0
+    return _found(snapshot, faults, changed)
+
+
+def _with_all_below(tree: QueueTree, position: int) -> Iterator[int]:
+    below = [position]
+    for each in below:
+        yield each
+        below.extend(tree.children[each])
+
+
+def _guarantees_beyond_cluster(snapshot: Snapshot, tree: QueueTree) -> Found | None:
+    faults: list[tuple[str, str]] = []
+    changed: dict[str, Queue] = {}
+    kept = _kept(tree)
+    there = sum_resources(node.allocatable for node in snapshot.nodes)
+    for dimension, together in _sum(kept[top] for top in tree.tops).items():
+        if together <= there.get(dimension):
+            continue
+        first = next(q for q in tree.queues if q.guarantee.get(dimension))
+        message = (
+            f"queues are guaranteed {shown_amount(dimension, together)} of {dimension} together "
+            f"and nodes have {shown_amount(dimension, there.get(dimension))}: nothing starts "
+            "beyond what its queue is guaranteed, though nodes are idle"
+        )
+        faults.append((f"queues[{first.name!r}].guarantee", message))
+        for queue in tree.queues:
+            one = changed.get(queue.name, queue)
+            changed[queue.name] = evolve(one, guarantee=_at_most(one.guarantee, dimension, 0))
+    return _found(snapshot, faults, changed)
+
+
+def _no_share(snapshot: Snapshot, tree: QueueTree) -> Found | None:
+    faults: list[tuple[str, str]] = []
+    changed: dict[str, Queue] = {}
+    kept = _kept(tree)
+    for position, queue in enumerate(tree.queues):
+        has_any = queue.weight or kept[position] or not isinstance(queue.deserved, Resource)
+        if not has_any and not _amounts(queue.deserved):
+            message = "it has no share: it may claim nothing, and all that it runs may be evicted"
+            faults.append((f"queues[{queue.name!r}].weight", message))
+            changed[queue.name] = evolve(queue, weight=1)
+    return _found(snapshot, faults, changed)
+
+
+QUEUE_RULES: tuple[QueueRule, ...] = (
+    QueueRule(
+        code="JobOfInnerQueue",
+        advice="name one of the queues that have none below them",
+        find=_jobs_of_inner_queues,
+        needs_capacity=False,
+    ),
+    QueueRule(
+        code="DeservedBeyondLimit",
+        advice="raise the limit, or let them deserve no more than that",
+        find=_deserved_beyond_limit,
+    ),
+    QueueRule(
+        code="DeservedBeyondParent",
+        advice="let it deserve what the queues below it deserve together",
+        find=_deserved_beyond_parent,
+    ),
+    QueueRule(
+        code="GuaranteeBeyondDeserved",
+        advice="guarantee no more than it deserves",
+        find=_guarantee_beyond_deserved,
+    ),
+    QueueRule(
+        code="GuaranteesBeyondCluster",
+        advice="guarantee no more than nodes have together",
+        find=_guarantees_beyond_cluster,
+    ),
+    QueueRule(
+        code="NoShare",
+        advice="give it a weight, unless it is to have only what nobody else wants",
+        find=_no_share,
+    ),
+)
