@@ -32,7 +32,7 @@ from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts
 from batchsched.state.audit import audit
 from batchsched.state.ledger import Ledger
-from batchsched.state.needs import need_of_job, need_of_task
+from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 
 __all__ = ["PlacementFactory", "Session"]
@@ -259,6 +259,23 @@ class Session(PluginQuestions):
         ):
             self.reports.record_lack_of_company(need.tasks)
         return False
+
+    def record_limit(self, need: Need, refusal: Unfit | None) -> bool:
+        """Record for the reasons why a queue may not take a need; return whether it never may.
+
+        What others hold is not held for ever, so that this is no limit: only if the queue is
+        closed, or would hold more than it may, are plans and reservations of no use.
+
+        Args:
+            need: what a job needs.
+            refusal: what `allocatable` says of it.
+
+        """
+        if refusal is None or refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
+            return False
+        for task in need.tasks:
+            self.record_refusal(task, refusal)
+        return True
 
     def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
         """Return whether the queue of a task may take it, and its job one more.

@@ -14,7 +14,6 @@ from batchsched.actions.planning.guard import PlanGuard
 from batchsched.actions.planning.profile import NOW
 from batchsched.actions.planning.reasons import reason_for_no_plan, reason_for_plan
 from batchsched.actions.planning.search import PlaceSearch
-from batchsched.model.reasons import UnfitReason
 from batchsched.model.timing import Plan
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
@@ -170,10 +169,7 @@ class _Planner:
         self._forget(job)
         assert job.queue is not None
         refusal = session.allocatable(job.queue, need)
-        # What others hold is not held for ever.
-        if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
-            for task in need.tasks:
-                session.record_refusal(task, refusal)
+        if session.record_limit(need, refusal):
             return False
         if refusal is None and self._start_now(job, need):
             if isinstance(tasks, TasksLeft):

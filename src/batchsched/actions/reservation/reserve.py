@@ -25,6 +25,7 @@ from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.group_needs import needed_tasks
 from batchsched.state.groups import Counting
+from batchsched.state.needs import need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState
 
 __all__ = ["ReserveAction"]
@@ -183,6 +184,8 @@ class ReserveAction:
         reservable = self._of_turn(session, reservable)
         tried = _TriedInVain()
         is_enough = session.job_ready(job) or session.job_condition_ready(job)
+        if not is_enough and _is_limited(session, job):
+            return False
         for task in tasks_needed(session, job, Counting.RESERVED):
             if is_enough:
                 break
@@ -285,6 +288,15 @@ def _starts_on_its_node(session: Session, statement: Statement, task: TaskState)
         statement.allocate(task, node)
         return True
     return False
+
+
+def _is_limited(session: Session, job: JobState) -> bool:
+    """Return whether the job's queue may not take what it needs, whoever leaves."""
+    need = need_of_job(job, tasks_to_place(session, job))
+    if need is None:
+        return False
+    assert job.queue is not None
+    return session.record_limit(need, session.allocatable(job.queue, need))
 
 
 def _could_be_scheduled(session: Session, job: JobState) -> bool:

@@ -9,6 +9,7 @@ from math import ceil
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.allocate import can_still_start
+from batchsched.testing.reference.capacity import needed
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
 from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.group_turns import needed_tasks
@@ -137,6 +138,8 @@ def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: boo
         if session.reserved_on(nodes[session.state.node_name(task) or ""]):
             # Another job has been reserved its node since.
             session.state.take_off(task)
+    if not _is_satisfied(session, job) and _is_limited(session, job):
+        return False
     statuses = (*HOPED, TaskStatus.RESERVED)
     for task in needed_tasks(session, job, statuses):
         if _is_satisfied(session, job):
@@ -144,6 +147,18 @@ def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: boo
         if not _find_node(session, task, limit, in_order=in_order):
             session.tried_in_vain.add(task.uid)
     return _is_satisfied(session, job)
+
+
+def _is_limited(session: Session, job: JobInfo) -> bool:
+    """Return whether a job's queue may not take what it needs, whoever leaves."""
+    need = needed(session.state, job, session.to_place(job))
+    queue, capacity = session.queues[job.queue], session.tiers.capacity
+    if capacity is None or not need or capacity.allows(queue, need):
+        return False
+    if capacity.lacks_room_alone(queue, need):
+        return False
+    session.tried_in_vain.update(task.uid for task in need)
+    return True
 
 
 def _is_satisfied(session: Session, job: JobInfo) -> bool:
