@@ -190,6 +190,105 @@ def test_it_tells_who_was_considered_for_eviction_and_why_not() -> None:
     }
 
 
+def with_capacity(**arguments: object) -> SchedulerConfig:
+    gang = {"name": "gang", "arguments": {"atMinimum": "protect"}}
+    capacity = {"name": "capacity", "arguments": arguments}
+    plugins: list[object] = ["priority", "conformance", "predicates", gang, capacity]
+    return SchedulerConfig.from_mapping(
+        {"actions": "reclaim, allocate", "tiers": [{"plugins": plugins}]}
+    )
+
+
+def said_by_capacity(
+    snapshot: Snapshot, **arguments: object
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What capacity says of whom the job could evict: verdicts, and why not; with their counts."""
+    explanation = explained(snapshot, "default/job", with_capacity(**arguments))
+    said = [v for v in explanation.victims if (v.action, v.plugin) == ("reclaim", "capacity")]
+    reasons = {reason: count for v in said for reason, count in v.reasons.items()}
+    assert all(reason in str(explanation) for reason in reasons)
+    return {v.verdict: v.count for v in said}, reasons
+
+
+def of_queue(queue: str, count: int, size: int = 1, minimum: int = 0) -> JobInfo:
+    return JobInfo(
+        name=f"r-{queue}",
+        queue=queue,
+        min_available=minimum,
+        tasks=[running(f"{queue}-{i}", "n1", size) for i in range(count)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("minimum", "verdicts", "reason"),
+    [
+        (0, {"protected": 2, "victim": 2}, {"covered by the fair share of queue 'b'": 2}),
+        (4, {"protected": 4}, {"protected by gang": 4}),
+    ],
+)
+def test_it_tells_what_a_fair_share_covers(
+    minimum: int, verdicts: dict[str, int], reason: dict[str, int]
+) -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=4 * CPU)],
+        queues=[Queue(name="a"), Queue(name="b")],
+        jobs=[of_queue("b", 4, minimum=minimum), waiting("job", "a", count=3)],
+    )
+    # What needs all of its tasks is on loan as a whole, and gang protects it.
+    assert said_by_capacity(snapshot) == (verdicts, reason)
+
+
+def test_it_tells_why_a_queue_claims_nothing() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=4 * CPU)],
+        queues=[Queue(name="a"), Queue(name="b")],
+        jobs=[of_queue("a", 2), of_queue("b", 2), waiting("job", "a")],
+    )
+    why = "nothing is claimed: queue 'a' would hold 3 of cpu, 1 more than its share"
+    assert said_by_capacity(snapshot) == ({"protected": 2}, {why: 2})
+    # Two that are equally full have nothing to level.
+    assert said_by_capacity(snapshot, level=True) == (
+        {"protected": 2},
+        {"covered by the fair share of queue 'b'": 2},
+    )
+
+
+def test_it_tells_which_queue_keeps_others_out_of_reach_or_is_not_above_its_share() -> None:
+    queues = [
+        Queue(name="X", limit=ResourceLimit(milli_cpu=4000)),
+        Queue(name="x1", parent="X"),
+        Queue(name="x2", parent="X"),
+        Queue(name="y"),
+    ]
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=8 * CPU)],
+        queues=queues,
+        jobs=[of_queue("x2", 4), of_queue("y", 4), waiting("job", "x1", 3)],
+    )
+    verdicts, reasons = said_by_capacity(snapshot)
+    assert verdicts == {"protected": 6, "victim": 2}
+    assert reasons == {
+        "out of reach, as queue 'X' would exceed its fair share": 4,
+        "covered by the fair share of queue 'x2'": 2,
+    }
+    queues = [
+        *(Queue(name=name, deserved=3 * CPU) for name in "XY"),
+        *(Queue(name=f"x{i}", parent="X", deserved=CPU) for i in (1, 2)),
+        Queue(name="y", parent="Y", deserved=3 * CPU),
+    ]
+    jobs = [of_queue("x2", 3), of_queue("y", 1), waiting("more", "x1", 2)]
+    nodes = [NodeInfo(name="n1", allocatable=4 * CPU), NodeInfo(name="n2", allocatable=2 * CPU)]
+    snapshot = Snapshot(nodes=nodes, queues=queues, jobs=[*jobs, waiting("job", "y", 1, 3)])
+    assert said_by_capacity(snapshot)[1] == {
+        "nothing is claimed: queue 'y' would hold 4 of cpu, 1 more than its share": 3
+    }
+    snapshot = evolve(snapshot, jobs=[*jobs[::2], waiting("job", "y", 1, 3)])
+    assert said_by_capacity(snapshot)[1] == {
+        "of queue 'X', which has no more than its fair share of cpu": 2,
+        "covered by the fair share of queue 'x2'": 1,
+    }
+
+
 def test_a_job_of_an_unknown_queue_is_explained_too() -> None:
     snapshot = Snapshot(jobs=[waiting("job", "nowhere")])
     explanation = explained(snapshot, "default/job")

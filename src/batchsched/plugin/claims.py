@@ -33,8 +33,12 @@ class ClaimTerms:
 
     task_order_key: Callable[[TaskState], SortKey]
     """Ranks tasks; the least is the most valuable."""
-    may_go: Callable[[EvictionUnit], bool]
-    """Returns whether no plugin protects a unit from the claimant."""
+    kept_by: Callable[[EvictionUnit], str | None]
+    """Returns what protects a unit from the claimant: a plugin, by name, or ``minRuntime``."""
+
+    def may_go(self, unit: EvictionUnit) -> bool:
+        """Return whether nothing protects a unit from the claimant."""
+        return self.kept_by(unit) is None
 
 
 class Claim(Protocol):

@@ -127,11 +127,11 @@ class EvictionPoints:
             return Victims(candidates)
         return self._revocable.victims(claimant, candidates)
 
-    def lets_go(
+    def kept_by(
         self, claimant: TaskState, unit: EvictionUnit, recent: RecentStarts | None = None
-    ) -> bool:
-        """Return whether nothing keeps a unit of another queue from being evicted."""
-        return self._reclaimable.lets_go(
+    ) -> str | None:
+        """Return what keeps a unit of another queue from being evicted, a plugin or minRuntime."""
+        return self._reclaimable.kept_by(
             claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
         )
 
@@ -149,7 +149,6 @@ class EvictionPoints:
         """
         judges = self._preemptable if point == "preemptable" else self._reclaimable
         why = judges.why_not(claimant, groups, recent)
-        words = self._words
         reasons: list[list[str | None]] = [[None] * len(group) for group in groups]
         places: dict[tuple[str, Verdict], list[tuple[int, int]]] = {}
         for number, of_group in enumerate(why):
@@ -158,19 +157,26 @@ class EvictionPoints:
                     places.setdefault(said, []).append((number, place))
         for (name, verdict), where in places.items():
             general = _VERDICT_TEXTS[verdict].format(plugin=name)
-            own: Sequence[str] = ()
-            if name in words:
-                candidates = [groups[number][place] for number, place in where]
-                try:
-                    own = words[name](claimant, candidates, verdict)
-                except Exception as error:
-                    raise plugin_error(name, "verdict_reasons", error) from error
-                if len(own) != len(candidates):
-                    problem = f"{len(own)} answers on {len(candidates)} candidates"
-                    raise PluginError(name, "verdict_reasons", problem)
-            for index, (number, place) in enumerate(where):
-                reasons[number][place] = (own[index] if own else "") or general
+            candidates = [groups[number][place] for number, place in where]
+            own = self.verdict_reasons(name, claimant, candidates, verdict)
+            for (number, place), text in zip(where, own, strict=True):
+                reasons[number][place] = text or general
         return reasons
+
+    def verdict_reasons(
+        self, name: str, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict
+    ) -> Sequence[str]:
+        """Return why a plugin gave each candidate this verdict; empty where it does not say."""
+        if name not in self._words:
+            return [""] * len(candidates)
+        try:
+            own: Sequence[str] = self._words[name](claimant, candidates, verdict)
+        except Exception as error:
+            raise plugin_error(name, "verdict_reasons", error) from error
+        if len(own) != len(candidates):
+            problem = f"{len(own)} answers on {len(candidates)} candidates"
+            raise PluginError(name, "verdict_reasons", problem)
+        return own
 
     def shield_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...]:
         """Return what of a claimant decides who is shielded.

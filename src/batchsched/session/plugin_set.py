@@ -240,10 +240,10 @@ class PluginSet:
         """Return what may be taken back for a need, never from `recent`, or why nothing may."""
         claimant = need.tasks[0]
 
-        def may_go(unit: EvictionUnit) -> bool:
-            return self.eviction.lets_go(claimant, unit, recent)
+        def kept_by(unit: EvictionUnit) -> str | None:
+            return self.eviction.kept_by(claimant, unit, recent)
 
-        terms = ClaimTerms(self.task_key, may_go)
+        terms = ClaimTerms(self.task_key, kept_by)
         name, function = self._claims[0]
         try:
             return function(need, terms)

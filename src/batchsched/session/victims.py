@@ -147,15 +147,17 @@ class Judges:
                 return self._split(claimant, left, answers, chosen, number, whole_jobs, recent)
         return _NOBODY
 
-    def lets_go(
+    def kept_by(
         self,
         claimant: TaskState,
         tasks: Sequence[TaskState],
         *,
         is_whole_job: bool,
         recent: RecentStarts | None = None,
-    ) -> bool:
-        """Return whether nothing keeps tasks that go together from being evicted.
+    ) -> str | None:
+        """Return what keeps tasks that go together from being evicted: a plugin, or minRuntime.
+
+        None: nothing does.
 
         Args:
             claimant: for whom.
@@ -165,14 +167,13 @@ class Judges:
 
         """
         if recent is not None and any(task in recent for task in tasks):
-            return False
+            return "minRuntime"
         kept = (_PROTECTED,) if is_whole_job else (_PROTECTED, _WITH_JOB)
-        return not any(
-            verdict in kept
-            for tier in self._tiers
-            for judge in tier
-            for verdict in self._ask_alone(judge, claimant, tasks)
-        )
+        for tier in self._tiers:
+            for judge in tier:
+                if any(verdict in kept for verdict in self._ask_alone(judge, claimant, tasks)):
+                    return judge.name
+        return None
 
     def why_not(
         self,

@@ -15,19 +15,12 @@ from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import is_of, shown
 from batchsched.placement import Fit
-from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
-from batchsched.session.trace_events import TraceEvent, VerdictsGiven
-from batchsched.session.tracing import TracedSession
 from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, TaskState
-from batchsched.tools.explanation import Explanation, GroupStanding, VictimsJudged
-from batchsched.tools.helpful_changes import (
-    EVICTING,
-    changes_to_try,
-    what_helps,
-    without_evictions,
-)
+from batchsched.tools.explanation import Explanation, GroupStanding
+from batchsched.tools.helpful_changes import changes_to_try, what_helps, without_evictions
+from batchsched.tools.judged_victims import victims_judged
 from batchsched.tools.near_nodes import nearest_nodes
 from batchsched.tools.standing import standing_of_queue
 from batchsched.tools.trials import Trials
@@ -127,7 +120,7 @@ def explain(
             available=tally.available,
             unfit={unfit.text: count for unfit, count in tally.unfit.items()},
             nearest=nearest_nodes(session, result, task),
-            victims=_victims(snapshot, trials.config, registry, task.uid),
+            victims=victims_judged(snapshot, trials.config, registry, task.uid),
         )
         if not try_changes:
             return explanation
@@ -224,60 +217,4 @@ def _groups(state: JobState) -> tuple[GroupStanding, ...]:
             is_ready=group.is_satisfied(Counting.READY),
         )
         for group in state.groups.groups
-    )
-
-
-# Victims
-
-
-def _victims(
-    snapshot: Snapshot,
-    config: SchedulerConfig,
-    registry: Registry | None,
-    uid: str,
-) -> tuple[VictimsJudged, ...]:
-    """Return what plugins say of all whom preempt and reclaim could evict, as the cycle begins."""
-    actions = [action.name for action in config.actions if action.name in EVICTING]
-    if not actions:
-        return ()
-    verdict_on: dict[tuple[str, str, str], str] = {}
-
-    def collect(event: TraceEvent) -> None:
-        if isinstance(event, VerdictsGiven):
-            for candidate, verdict in event.verdicts.items():
-                key = (event.action, event.plugin, candidate)
-                if verdict_on.get(key) != "protected":
-                    verdict_on[key] = verdict
-
-    session = Scheduler(config, registry, trace=collect).open(snapshot)
-    claimant = session.task(uid)
-    job = claimant.job
-    if job is None or not job.in_session:
-        return ()
-    for action in dict.fromkeys(actions):
-        session.action_name = action
-        for node in session.nodes:
-            running = session.running_on(node)
-            if action == "preempt":
-                candidates = [t for t in running.of_queue(job.queue).tasks if t.job is not job]
-                judge = session.preemptable
-            else:
-                candidates = list(running.of_other_queues(job.queue).tasks)
-                judge = session.reclaimable
-            if candidates:
-                judge(claimant, session.in_victim_order(candidates))
-    if isinstance(session, TracedSession):
-        session.flush()
-    said: dict[tuple[str, str, str], list[str]] = {}
-    for (action, plugin, candidate), verdict in verdict_on.items():
-        said.setdefault((action, plugin, verdict), []).append(candidate)
-    return tuple(
-        VictimsJudged(
-            action=action,
-            plugin=plugin,
-            verdict=verdict,
-            count=len(candidates),
-            example=session.task(min(candidates)).info.display_name,
-        )
-        for (action, plugin, verdict), candidates in said.items()
     )

@@ -7,6 +7,7 @@ from typing import cast
 
 from attrs import Attribute, AttrsInstance, field, fields, frozen, has
 
+from batchsched.model.immutable import EMPTY
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.serialisation import JsonValue
@@ -108,6 +109,8 @@ class VictimsJudged:
     """How many tasks got this verdict."""
     example: str
     """One of them, as people call it."""
+    reasons: Mapping[str, int] = field(default=EMPTY)
+    """Why, in words, and of how many tasks, the most first; empty where the plugin does not say."""
 
 
 @frozen(kw_only=True)
@@ -186,7 +189,11 @@ class Explanation(Report):
         if self.victims:
             yield Section(
                 "What plugins say of whom it could evict",
-                (),
+                tuple(
+                    f"{v.plugin}: {reason} ({count})"
+                    for v in self.victims
+                    for reason, count in v.reasons.items()
+                ),
                 ("action", "plugin", "says", "of", "such as"),
                 [(v.action, v.plugin, v.verdict, v.count, v.example) for v in self.victims],
             )

@@ -168,7 +168,7 @@ class TestCover:
             .text.partition("6 candidates: ")[2]
             .startswith(
                 "covered by the fair share of queue 'x1': 3, "
-                "of queue 'X', which has no more than its fair share of it: 3"
+                "of queue 'X', which has no more than its fair share of cpu: 3"
             )
         )
 

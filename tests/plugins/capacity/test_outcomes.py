@@ -61,6 +61,18 @@ def test_it_prints_as_a_tree_that_fits_a_terminal() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_the_share_of_a_queue_is_told_on_every_level() -> None:
+    session = capacity_scheduler().open(SNAPSHOT)
+    told = {name: session.queue_share(queue) for name, queue in session.queues.items()}
+    shares = {name: (share.deserved, share.allocated) for name, share in told.items() if share}
+    assert shares == {
+        "research": (amount(7), amount(10)),
+        "vision": (amount(5), amount(8)),
+        "speech": (amount(2), amount(2)),
+        "a-team-with-a-name-that-is-very-long": (amount(5), amount(0)),
+    }
+
+
 def test_without_capacity_nothing_is_said_of_queues() -> None:
     assert not schedule(SNAPSHOT).queues or set(schedule(SNAPSHOT).queues) <= {
         queue.name for queue in SNAPSHOT.queues

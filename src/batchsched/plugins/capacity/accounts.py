@@ -46,6 +46,7 @@ class Accounts:
             "_kept_at_top",
             "_kept_below",
             "demand",
+            "dimensions",
             "guarantee",
             "held",
             "kept",
@@ -83,6 +84,8 @@ class Accounts:
 
         """
         self.tree = tree
+        self.dimensions = tuple(dimensions)
+        """Their names."""
         self.total = total
         self.statuses: list[QueueStatus] = (
             effective_status(tree) if before is None else before.statuses

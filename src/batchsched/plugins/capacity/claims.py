@@ -53,7 +53,7 @@ def claim_for(
     if reach or levels:
         level = None if reach else accounts.fullness(leaf, need.request)
         return QueueClaim(
-            accounts, book, leaf, frozenset(reach), terms.may_go, need.dimensions, level
+            accounts, book, leaf, frozenset(reach), terms.kept_by, need.dimensions, level
         )
     for dimension in need.dimensions:
         wanted = accounts.held[dimension][leaf] + need.request[dimension]
@@ -75,8 +75,8 @@ class QueueClaim:
     leaf: int
     reach: Collection[int]
     """The queues on the leaf's path that would stay within their shares."""
-    may_go: Callable[[EvictionUnit], bool]
-    """Whether no plugin protects a unit from the claimant."""
+    kept_by: Callable[[EvictionUnit], str | None]
+    """What protects a unit from the claimant, if anything does."""
     dimensions: tuple[int, ...]
     """What the need asks for."""
     level: float | None = None
@@ -154,19 +154,40 @@ class QueueClaim:
         leaf = accounts.tree.position[task.job.queue.name]
         chain = self._chain(leaf) if leaf != self.leaf else None
         if chain is None:
-            return "below a queue up to which the claim does not reach"
+            return self._why_out_of_reach(leaf)
         unit = next((u for u in self.book.on_loan(leaf, task.node) if task in u.victims), None)
         if unit is None:
-            return f"covered by the fair share of queue {names[leaf]!r}"
+            if self.book.covers(leaf, task):
+                return f"covered by the fair share of queue {names[leaf]!r}"
+            return "on loan, but not all that would go with it runs"
         if unit.is_backfill:
             return None
+        left = [d for d in self.dimensions if unit.size[d]]
+        if not left:
+            return "holds nothing of what is asked for"
         for position in chain:
-            if not any(
-                unit.size[d] and accounts.held[d][position] > accounts.share[d][position]
-                for d in self.dimensions
-            ):
-                return f"of queue {names[position]!r}, which has no more than its fair share of it"
-        return None if self._is_free(unit) else "protected by a plugin"
+            above = [d for d in left if accounts.held[d][position] > accounts.share[d][position]]
+            if not above:
+                asked = ", ".join(accounts.dimensions[d] for d in left)
+                queue = names[position]
+                return f"of queue {queue!r}, which has no more than its fair share of {asked}"
+            left = above
+        if self.level is not None and self.level >= _After(accounts).fullness_without(
+            leaf, unit.size
+        ):
+            return f"queue {names[leaf]!r} would be no fuller than {names[self.leaf]!r} without it"
+        keeper = self.kept_by(unit)
+        return None if keeper is None else f"protected by {keeper}"
+
+    def _why_out_of_reach(self, leaf: int) -> str:
+        names = self.accounts.tree.names
+        if leaf == self.leaf:
+            return "of the queue that claims"
+        if self.level is not None:
+            return f"out of reach, as queue {names[self.leaf]!r} levels with its siblings alone"
+        path = self.accounts.tree.path(self.leaf)
+        first_beyond = next(position for position in path if position not in self.reach)
+        return f"out of reach, as queue {names[first_beyond]!r} would exceed its fair share"
 
     def _least_valuable(
         self,
@@ -197,7 +218,7 @@ class QueueClaim:
     def _is_free(self, unit: EvictionUnit) -> bool:
         known = self._may_go.get(unit)
         if known is None:
-            known = self._may_go[unit] = self.may_go(unit)
+            known = self._may_go[unit] = self.kept_by(unit) is None
         return known
 
     def _givers(self) -> Iterator[int]:

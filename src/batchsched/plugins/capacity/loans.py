@@ -129,6 +129,10 @@ class LoanBook:
                 left.append(unit)
         return left
 
+    def covers(self, leaf: int, task: TaskState) -> bool:
+        """Return whether a task belongs to a unit that a leaf's share covers. O(units)."""
+        return any(task in unit.tasks for unit in self._leaf(leaf).covered)
+
     def nodes(self, leaf: int) -> Collection[int]:
         """Return the indices of the nodes where something on loan runs, or did."""
         return self._leaf(leaf).loans.keys()

@@ -210,6 +210,12 @@ class _Capacity:
 
     # Outcomes
 
+    def queue_share(self, queue: QueueState, /) -> tuple[Vector, Vector] | None:
+        """Return the fair share of a queue, an inner one too, and what it holds."""
+        accounts, position = self.accounts, self._tree.position[queue.name]
+        share = tuple([of_all[position] for of_all in accounts.share])
+        return share, tuple([of_all[position] for of_all in accounts.held])
+
     def queue_outcomes(
         self, task_order_key: Callable[[TaskState], SortKey], /
     ) -> Mapping[str, QueueOutcome]:
