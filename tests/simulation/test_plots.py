@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from batchsched.simulation import Easy, Fcfs, Job, Run, Srtf, Workload, generate, simulate, sweep
+from batchsched import Queue
+from batchsched.simulation import (
+    Easy,
+    Fcfs,
+    Job,
+    Run,
+    Scheduled,
+    Srtf,
+    Workload,
+    generate,
+    simulate,
+    sweep,
+)
 
 plots: Any = pytest.importorskip("batchsched.simulation.plots")
 
@@ -93,3 +105,11 @@ def test_an_empty_run_can_be_drawn() -> None:
     for each in (run, one):
         for draw in (plots.queue_and_utilisation, plots.gantt, plots.waits, plots.shares):
             assert drawn(draw(each))
+
+
+def test_of_a_tree_of_queues_the_shares_of_leaves_are_stacked() -> None:
+    queues = (Queue(name="all"), *(Queue(name=name, parent="all") for name in "ab"))
+    jobs = [Job(id=name, submit=0, run=86400, processors=1, queue=name) for name in "ab"]
+    run = simulate(Workload(jobs).on(nodes=2), Scheduled(queues=queues))
+    (axes,) = plots.shares(run, by="queue").axes
+    assert [each.get_label() for each in axes.collections] == ["a", "b"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from random import Random
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from batchsched import Queue, SchedulerConfig
+from batchsched import Queue, Resource, SchedulerConfig
 from batchsched.simulation import (
     Conservative,
     DecidingPolicy,
@@ -16,6 +17,8 @@ from batchsched.simulation import (
     Job,
     JobId,
     Machine,
+    QueueSet,
+    Run,
     Scheduled,
     SimulationError,
     Ties,
@@ -225,3 +228,89 @@ def test_what_can_never_start_is_told() -> None:
     run = simulate(workload, SchedulerConfig.from_mapping({"actions": "backfill"}))
     assert list(run.unfinished) == [1]
     assert run.metrics()["unfinished"] == 1
+
+
+# Trees of queues
+
+TREE = (
+    Queue(name="all", deserved=None),
+    Queue(name="research", parent="all", deserved=Resource(milli_cpu=4000)),
+    Queue(name="speech", parent="research", weight=3),
+    Queue(name="vision", parent="research"),
+    Queue(name="web", parent="all"),
+)
+RECLAIMING = SchedulerConfig.from_mapping({"actions": "reclaim, allocate, backfill"})
+
+
+def of_a_tree(seed: int = 1) -> Run:
+    random = Random(seed)
+    jobs = [
+        Job(
+            id=number,
+            submit=random.randrange(40),
+            run=random.randrange(1, 60),
+            processors=random.randrange(1, 4),
+            queue=random.choice(("speech", "vision", "web")),
+            user=random.choice("ab"),
+        )
+        for number in range(30)
+    ]
+    return simulate(Workload(jobs).on(nodes=6), Scheduled(config=RECLAIMING, queues=TREE))
+
+
+def test_a_queue_holds_what_those_below_it_hold() -> None:
+    run = of_a_tree()
+    shares = run.shares("queue", step=7)
+    assert list(shares) == ["time", "all", "research", "speech", "vision", "web"]
+    for held, *parts in (("all", "research", "web"), ("research", "speech", "vision")):
+        sums = [sum(each) for each in zip(*(shares[part] for part in parts), strict=True)]
+        assert shares[held] == pytest.approx(sums)
+    assert max(shares["all"]) == 1
+    assert run.outcome.preemptions is not None
+    assert sum(run.outcome.preemptions) > 0  # otherwise nothing moved between queues
+
+
+@pytest.mark.parametrize("name", ["busy", "queued", "running", "queued_processors"])
+def test_the_series_of_a_queue_is_that_of_the_queues_below_it(name: str) -> None:
+    run = of_a_tree()
+    columns = {queue: run.series(step=1, queue=queue)[name] for queue in ("speech", "vision")}
+    first = {queue: int(run.series(step=1, queue=queue)["time"][0]) for queue in columns}
+    together = run.series(step=1, queue="research")
+    for time, value in zip(together["time"], together[name], strict=True):
+        places = {queue: int(time) - first[queue] for queue in columns}
+        parts = [
+            columns[queue][place]
+            for queue, place in places.items()
+            if 0 <= place < len(columns[queue])
+        ]
+        assert value == sum(parts)
+    assert run.series(queue="all") == run.series()
+
+
+def test_figures_of_a_queue_are_those_of_its_jobs() -> None:
+    run = of_a_tree()
+    speech, vision = (run.metrics(queue=queue) for queue in ("speech", "vision"))
+    research, web, everything = (run.metrics(queue=q) for q in ("research", "web", "all"))
+    for name in ("jobs", "preemptions", "lost", "utilisation", "ended_at_request"):
+        assert research[name] == pytest.approx(speech[name] + vision[name])
+        assert everything[name] == pytest.approx(research[name] + web[name])
+    waits = speech["wait"] * speech["jobs"] + vision["wait"] * vision["jobs"]
+    assert research["wait"] == pytest.approx(waits / research["jobs"])
+    assert dict(everything) == dict(run.metrics())
+    assert speech["makespan"] == run.metrics()["makespan"]
+
+
+def test_the_tree_is_that_of_the_end() -> None:
+    moved = QueueSet(at=50, queue=Queue(name="web", parent="research"))
+    jobs = [Job(id=n, submit=0, run=100, processors=1, queue=q) for n, q in enumerate(("web", "x"))]
+    queues = (Queue(name="research"), Queue(name="web"), Queue(name="x", parent="research"))
+    policy = Scheduled(config=RECLAIMING, queues=queues, incidents=(moved,))
+    run = simulate(Workload(jobs).on(nodes=2), policy)
+    assert run.outcome.parents == {"web": "research", "x": "research"}
+    assert run.shares("queue", step=100)["research"] == [1, 0]
+
+
+@pytest.mark.parametrize("ask", [Run.metrics, Run.series])
+def test_a_queue_of_which_nobody_is_has_no_figures(ask: Callable[..., object]) -> None:
+    with pytest.raises(SimulationError, match=r"queue: no job is of queue 'speach'; there are all"):
+        ask(of_a_tree(), queue="speach")

@@ -383,6 +383,11 @@ class _Simulation:
                 stops - (job in cancelled_or_failed) for job, stops in enumerate(self._stopped)
             ],
             intervals=sorted(self._intervals),
+            parents={
+                name: queue.parent
+                for name, queue in sorted(self._cluster.content.queues.items())
+                if queue.parent is not None
+            },
         )
 
     def _reasons(self, jobs: Sequence[int]) -> Iterator[tuple[int, str]]:

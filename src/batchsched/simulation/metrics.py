@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import final
 
 from attrs import frozen
@@ -124,9 +124,13 @@ class Metrics(Mapping[str, float]):
 
 
 def metrics_of(
-    run: Record, tau: float = 10, warm_up: Part | None = None, cool_down: Part | None = None
+    run: Record,
+    tau: float = 10,
+    warm_up: Part | None = None,
+    cool_down: Part | None = None,
+    queue: str | None = None,
 ) -> Metrics:
-    """Return the figures of a run."""
+    """Return the figures of a run, or of the jobs of a queue and those below it."""
     faults: list[Fault] = []
     if not is_number(tau, least=0, above=True):
         faults.append(Fault("tau", f"expected a number of seconds above 0, got {tau!r}"))
@@ -137,7 +141,8 @@ def metrics_of(
             faults.append(Fault(name, message))
     if faults:
         raise SimulationError(faults)
-    ended = _counted(run, warm_up, cool_down)
+    jobs = run.jobs_below(queue)
+    ended = [job for job in _counted(run, warm_up, cool_down) if job in jobs]
     workload, outcome = run.workload, run.outcome
     submitted, starts, ends, held = run.submitted, outcome.starts, outcome.ends, run.held
     waits: list[float] = []
@@ -166,20 +171,20 @@ def metrics_of(
     figures |= _spread("wait", waits, (0.9, 0.95, 0.99))
     figures |= _spread("response", responses, (0.99,))
     figures["pending"] = mean(pending)
-    figures |= _of_all(run)
+    figures |= _of_all(run, jobs)
     for name, column in (("jain_user", workload.users), ("jain_queue", workload.queues)):
         groups = _grouped(ended, column, slowdowns)
         if groups:
             figures[name] = jain_index(mean(each) for each in groups.values())
-    figures["ended_at_request"] = sum(
-        run < would for run, would in zip(run.runs, workload.runs, strict=True)
-    )
-    figures["unfinished"] = len(outcome.unfinished)
+    figures["ended_at_request"] = sum(run.runs[job] < workload.runs[job] for job in jobs)
+    figures["unfinished"] = sum(job in jobs for job in outcome.unfinished)
     for ending in ("cancelled", "failed"):
         if outcome.endings:
-            figures[ending] = sum(each == ending for each in outcome.endings.values())
+            figures[ending] = sum(
+                each == ending for job, each in outcome.endings.items() if job in jobs
+            )
     if outcome.preemptions is not None:
-        figures["preemptions"] = sum(outcome.preemptions)
+        figures["preemptions"] = sum(outcome.preemptions[job] for job in jobs)
         figures["lost"] = sum(
             max(0, held[job] - run.runs[job]) * workload.processors[job] for job in ended
         )
@@ -194,10 +199,12 @@ def _spread(name: str, numbers: Sequence[float], shares: Sequence[float]) -> dic
     return figures
 
 
-def _of_all(run: Record) -> dict[str, float]:
+def _of_all(run: Record, jobs: Collection[int]) -> dict[str, float]:
     ends = [end for end in run.outcome.ends if end is not None]
     makespan = max(ends) - run.workload.submits[0] if ends else 0
-    work = sum(held * size for held, size in zip(run.held, run.workload.processors, strict=True))
+    sizes = run.workload.processors
+    # In order of the jobs: sums of floats depend on it.
+    work = sum(held * sizes[job] for job, held in enumerate(run.held) if job in jobs)
     time = run.machine.processors * makespan
     return {"utilisation": work / time if time else 0.0, "makespan": makespan}
 

@@ -43,6 +43,8 @@ class Outcome:
     """How often each job was stopped to start again later, if that can happen."""
     intervals: Sequence[Interval] | None = None
     """When jobs held their processors, if that is not from start to end."""
+    parents: Mapping[str, str] = field(factory=dict[str, str])
+    """Which queue each is a part of, where queues form a tree; as they were at the end."""
 
 
 class Engine(Protocol):

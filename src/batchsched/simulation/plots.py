@@ -141,6 +141,9 @@ def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DA
     """
     columns = run.shares(by, step)
     days = _days(columns.pop("time"))
+    if by == "queue":
+        for above in run.outcome.parents.values():  # they hold what those below them hold
+            columns.pop(above, None)
     largest = sorted(columns, key=lambda name: (-sum(columns[name]), name))
     stacked = {name: columns[name] for name in largest[:SHOWN]}
     if len(largest) > SHOWN:

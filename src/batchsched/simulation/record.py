@@ -7,8 +7,10 @@ from functools import cached_property
 
 from attrs import field, frozen
 
+from batchsched.errors import Fault
 from batchsched.simulation.outcome import Interval, Outcome
 from batchsched.simulation.policy import Policy
+from batchsched.simulation.problems import SimulationError
 from batchsched.simulation.settings import Settings
 from batchsched.simulation.workload import JobId, Machine, Workload
 
@@ -60,6 +62,34 @@ class Record:
             )
             if start is not None and end is not None
         ]
+
+    @cached_property
+    def queue_paths(self) -> Sequence[tuple[str, ...]]:
+        """The queue of each job and all queues above it; nothing of a job that names none."""
+        parents = self.outcome.parents
+        paths: dict[JobId | None, tuple[str, ...]] = {None: ()}
+        for name in self.workload.queues:
+            if name not in paths:
+                path = [str(name)]
+                while path[-1] in parents:
+                    path.append(parents[path[-1]])
+                paths[name] = tuple(path)
+        return [paths[name] for name in self.workload.queues]
+
+    def jobs_below(self, queue: str | None) -> frozenset[int]:
+        """Return the jobs of a queue and of all queues below it, by index; None: all jobs.
+
+        Raises:
+            SimulationError: no job is of such a queue, or of one below it.
+        """
+        if queue is None:
+            return frozenset(range(len(self.workload)))
+        jobs = frozenset(job for job, path in enumerate(self.queue_paths) if queue in path)
+        if not jobs:
+            known = sorted({name for path in self.queue_paths for name in path})
+            message = f"no job is of queue {queue!r}; there are {', '.join(known) or 'none'}"
+            raise SimulationError([Fault("queue", message)])
+        return jobs
 
     def starts_by_id(self) -> dict[JobId, float]:
         """Return when each job started; those that never did are not in it."""

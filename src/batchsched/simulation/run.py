@@ -76,7 +76,12 @@ class Run(Record):
         return {self.workload.ids[job]: why for job, why in sorted(self.outcome.unfinished.items())}
 
     def metrics(
-        self, tau: float = 10, *, warm_up: Part | None = None, cool_down: Part | None = None
+        self,
+        tau: float = 10,
+        *,
+        warm_up: Part | None = None,
+        cool_down: Part | None = None,
+        queue: str | None = None,
     ) -> Metrics:
         """Return the figures of the run by name: `run.metrics()["bsld"]`.
 
@@ -85,13 +90,17 @@ class Run(Record):
             warm_up: Which jobs are left out because the machine was not yet busy: `Percent(1)`,
                 `Jobs(100)` or `Seconds(3600)`, of those that end first.
             cool_down: The same for those that end last.
+            queue: Only jobs of this queue and of those below it. The makespan is that of all
+                jobs, and utilisation is what these held of the whole machine in that time.
 
         Raises:
-            SimulationError: tau is not a number above 0.
+            SimulationError: tau is not a number above 0, or no job is of such a queue.
         """
-        return metrics_of(self, tau, warm_up, cool_down)
+        return metrics_of(self, tau, warm_up, cool_down, queue)
 
-    def series(self, step: float | None = None) -> dict[str, list[float]]:
+    def series(
+        self, step: float | None = None, *, queue: str | None = None
+    ) -> dict[str, list[float]]:
         """Return over time what waits and what runs, as columns.
 
         `time`, `queued` (jobs), `queued_processors` (what they need), `running` (jobs), `busy`
@@ -100,8 +109,12 @@ class Run(Record):
         Args:
             step: Seconds from row to row, from the first submission on. None: a row for each time
                 at which something changes.
+            queue: Only jobs of this queue and of those below it.
+
+        Raises:
+            SimulationError: step is not a number above 0, or no job is of such a queue.
         """
-        return series_of(self, step)
+        return series_of(self, step, queue)
 
     def shares(
         self, by: Literal["user", "queue"] = "user", step: float = 86400
@@ -109,7 +122,8 @@ class Run(Record):
         """Return, for each step of time, the share of the machine that each user or queue held.
 
         Columns `time`, the beginning of each step, and one by name; jobs without a name are left
-        out.
+        out. Where queues form a tree, those above others have columns too: the sums of what stands
+        below them.
         """
         return shares_of(self, by, step)
 

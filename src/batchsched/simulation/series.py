@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from batchsched.errors import Fault
@@ -11,9 +12,10 @@ from batchsched.simulation.record import Record
 __all__ = ["series_of", "shares_of"]
 
 
-def series_of(run: Record, step: float | None) -> dict[str, list[float]]:
+def series_of(run: Record, step: float | None, queue: str | None = None) -> dict[str, list[float]]:
     """Return what waits and runs from each time on, as columns."""
     _check_step(step)
+    jobs = run.jobs_below(queue)
     changes: dict[float, list[int]] = {}
     sizes = run.workload.processors
 
@@ -25,11 +27,13 @@ def series_of(run: Record, step: float | None) -> dict[str, list[float]]:
     queued, running = 0, 2
     in_service: dict[int, list[tuple[float, float]]] = {}
     for job, start, end in run.intervals:
+        if job not in jobs:
+            continue
         in_service.setdefault(job, []).append((start, end))
         change(start, running, job, 1)
         change(end, running, job, -1)
     for job, submit in enumerate(run.submitted):
-        if submit is None:
+        if submit is None or job not in jobs:
             continue
         since = submit
         change(submit, queued, job, 1)
@@ -80,28 +84,30 @@ def _sampled(
 
 
 def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[str, list[float]]:
-    """Return the share of the machine that each user or queue held in each step of time."""
+    """Return the share of the machine that each user or queue held in each step of time.
+
+    A queue holds what the queues below it hold.
+    """
     _check_step(step)
     if by not in ("user", "queue"):
         raise SimulationError([Fault("by", f"expected 'user' or 'queue', got {by!r}")])
-    names = run.workload.users if by == "user" else run.workload.queues
+    holders: Sequence[tuple[str, ...]] = run.queue_paths
+    if by == "user":
+        holders = [() if user is None else (str(user),) for user in run.workload.users]
     if not run.intervals:
         return {"time": []}
     first = run.workload.submits[0]
     count = int((max(end for _, _, end in run.intervals) - first) // step) + 1
-    held = {
-        str(name): [0.0] * count
-        for name in sorted({name for name in names if name is not None}, key=str)
-    }
+    held = {name: [0.0] * count for name in sorted({name for names in holders for name in names})}
     for job, start, end in run.intervals:
-        if names[job] is None:
-            continue
-        column = held[str(names[job])]
+        columns = [held[name] for name in holders[job]]
         for place in range(int((start - first) // step), int((end - first) // step) + 1):
             begin = first + place * step
-            column[place] += run.workload.processors[job] * max(
+            amount = run.workload.processors[job] * max(
                 0.0, min(end, begin + step) - max(start, begin)
             )
+            for column in columns:
+                column[place] += amount
     total = run.machine.processors * step
     return {
         "time": [first + place * step for place in range(count)],
