@@ -47,6 +47,14 @@ def policy(*actions: object) -> SearchStrategy[SchedulerConfig]:
     return st.just(SchedulerConfig.from_mapping({"actions": list(actions)}))
 
 
+def sharing(*actions: object) -> SearchStrategy[SchedulerConfig]:
+    """Actions where proportion says what queues deserve, and gang lets whole jobs go."""
+    gang = {"name": "gang", "arguments": {"atMinimum": "whole-job"}}
+    tier = ["priority", gang, "conformance", "predicates", "proportion"]
+    mapping = {"actions": list(actions), "tiers": [{"plugins": tier}]}
+    return st.just(SchedulerConfig.from_mapping(mapping))
+
+
 def within(
     examples: int,
     situation: Situation,
@@ -155,7 +163,7 @@ def test_a_reclaim_that_must_spare_a_victim() -> None:
             spared = any(tape.take())
             return spared and any(one.action == "reclaim" for one in result.evictions)
 
-        within(3000, situation, SHARED, policy("reclaim"))
+        within(3000, situation, SHARED, sharing("reclaim"))
 
 
 def test_a_tie_between_nodes_that_is_broken_by_name() -> None:
@@ -208,7 +216,7 @@ def test_a_statement_that_is_discarded_after_evictions() -> None:
 def test_water_filling_with_three_rounds() -> None:
     with noting_rounds() as tape:
         drawn = snapshots(max_nodes=3, max_queues=4, min_jobs=4, always=["queues"], **PLAIN)
-        within(4000, lambda *_: len(tape.take()) >= 3, drawn, policy("allocate"))
+        within(4000, lambda *_: len(tape.take()) >= 3, drawn, sharing("allocate"))
 
 
 def test_an_anti_affinity_that_blocks_across_nodes() -> None:

@@ -159,7 +159,8 @@ def _complete(cycle: Cycle, evicted: dict[str, list[Eviction]]) -> Iterator[str]
         if lost:  # it was not ready then, and what it held may have been taken back as well
             lost += _taken_back(cycle, claimant)
         if coming + lost < least_tasks(claimant) or not (lost or is_complete):
+            in_groups = ", in complete groups," if claimant.groups else ""
             yield (
                 f"task {eviction.task_uid!r} is evicted for job {claimant.uid!r}, which needs "
-                f"{least_tasks(claimant)} tasks, in complete groups, and will have {coming}"
+                f"{least_tasks(claimant)} tasks{in_groups} and will have {coming}"
             )
