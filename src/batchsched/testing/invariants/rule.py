@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import cast
 
 __all__ = ["Rule", "rules_of"]
 
@@ -35,15 +36,17 @@ class Rule(Enum):
     """Nothing is placed on a node that is reserved for a task of another job."""
 
 
-def rules_of(given: Iterable[Rule]) -> frozenset[Rule]:
+def rules_of(given: object) -> frozenset[Rule]:
     """Return rules as a set.
 
     Raises:
         TypeError: they are no rules.
 
     """
-    rules: tuple[object, ...] = (given,) if isinstance(given, Rule) else tuple(given)
-    if isinstance(given, Rule) or not all(isinstance(rule, Rule) for rule in rules):
-        names = ", ".join(f"Rule.{rule.name}" for rule in Rule)
-        raise TypeError(f"expected a list of rules, got {given!r}; there are: {names}")
-    return frozenset(given)
+    if isinstance(given, Iterable):  # one rule alone is a slip: it has no parts
+        parts = list(cast("Iterable[object]", given))
+        rules = [part for part in parts if isinstance(part, Rule)]
+        if len(rules) == len(parts):
+            return frozenset(rules)
+    names = ", ".join(f"Rule.{rule.name}" for rule in Rule)
+    raise TypeError(f"expected a list of rules, got {given!r}; there are: {names}")
