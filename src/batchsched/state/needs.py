@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from itertools import islice
+from itertools import groupby, islice
 
 from attrs import frozen
 
@@ -57,8 +57,17 @@ def _need(job: JobState, tasks: tuple[TaskState, ...], leaving: tuple[TaskState,
         request = first.resreq
     else:
         request = (0,) * len(first.resreq)
-        for task in tasks:
-            if not task.is_backfill:  # queues are not charged for those
-                request = plus(request, task.resreq)
+        # Most tasks of a job ask for the same.
+        for vector, alike in groupby(tasks, key=_charge):
+            if vector is not None:
+                count = len(list(alike))
+                request = plus(
+                    request, vector if count == 1 else tuple([a * count for a in vector])
+                )
     dimensions = tuple([d for d, amount in enumerate(request) if amount > 0])
     return Need(job, tasks, request, dimensions, leaving)
+
+
+def _charge(task: TaskState) -> Vector | None:
+    """Return what the task's queue would be charged for; None: nothing."""
+    return None if task.is_backfill else task.resreq

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
-from operator import attrgetter
+from typing import cast
 
 from attrs import define, field
 
 from batchsched.model.status import TaskStatus
 from batchsched.plugins.capacity.accounts import Accounts
-from batchsched.plugins.capacity.cover import covered_units
+from batchsched.plugins.capacity.cover import Cover
+from batchsched.plugins.capacity.node_loans import NodeLoans
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit, units_of
-from batchsched.state.vectors import Vector, plus
+from batchsched.state.vectors import Vector
 
 __all__ = ["LoanBook"]
 
@@ -26,18 +27,16 @@ class _Leaf:
     jobs: Sequence[JobState]
     is_known: bool = False
     units: dict[str, list[EvictionUnit]] = field(factory=dict[str, "list[EvictionUnit]"])
-    """Of each job, by UID, as far as they are known."""
+    """Of each job, by UID, as they were when it was last found out what is covered."""
+    changed: dict[str, JobState | None] = field(factory=dict[str, "JobState | None"])
+    """The jobs that stand otherwise since, by UID; None: it is there no more."""
     share: Sequence[int] = ()
     """The share by which it was found out what is covered."""
-    covered: Collection[EvictionUnit] = ()
-    covered_size: Vector = ()
-    """What the covered units hold together."""
-    loans: Mapping[int, list[EvictionUnit]] = {}
-    """By index of the node where any of their own tasks runs; the least valuable first."""
-    loaned: frozenset[str] = frozenset()
-    """UIDs of the tasks that go with what is on loan."""
-    gone: frozenset[str] = frozenset()
-    """UIDs of those that were evicted since; all else is as it was."""
+    cover: Cover | None = None
+    loans: NodeLoans | None = None
+    """None until it is asked for."""
+    gone: set[str] = field(factory=set[str])
+    """UIDs of tasks on loan that were evicted since; all else is as it was."""
 
 
 class LoanBook:
@@ -67,28 +66,32 @@ class LoanBook:
     def record_change(self, leaf: int, task: TaskState) -> None:
         """Record that a task of a leaf was placed, evicted, or that this was undone."""
         known = self._leaves[leaf]
+        if known.cover is None:
+            return
         if task.job is not None:
-            known.units.pop(task.job.uid, None)
+            known.changed[task.job.uid] = task.job
         if not known.is_known:
             return
-        if task.uid not in known.loaned:
+        if not self._loans(known, known.cover).has_victim(task.uid):
             known.is_known = False
         # What is covered does not depend on what is on loan.
         elif task.status is TaskStatus.RUNNING:
-            known.gone -= {task.uid}
+            known.gone.discard(task.uid)
         else:
-            known.gone |= {task.uid}
+            known.gone.add(task.uid)
 
-    def forget(self, leaf: int, job: JobState) -> None:
+    def forget(self, leaf: int, job: JobState, *, is_gone: bool) -> None:
         """Record that a job of a leaf came, went or stands otherwise, between cycles."""
         known = self._leaves[leaf]
-        known.units.pop(job.uid, None)
-        known.is_known = False
+        if known.cover is not None:
+            known.changed[job.uid] = None if is_gone else job
+            known.is_known = False
 
     def forget_nodes(self) -> None:
         """Record that nodes came or went between cycles, and others have their positions."""
         for known in self._leaves:
             known.is_known = False
+            known.loans = None
 
     def follow(self, accounts: Accounts) -> None:
         """Go on in another cycle, of which everything that changed was told to `forget`."""
@@ -114,8 +117,9 @@ class LoanBook:
 
     def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
         """Return the units on loan of which something runs on a node, the least valuable first."""
-        known = self._leaf(leaf)
-        units = [unit for unit in known.loans.get(node.index, ()) if unit.job.in_session]
+        known = self._leaves[leaf]
+        loans = self._loans(known, self._cover(leaf))
+        units = [unit for unit in loans.on_node(node.index) if unit.job.in_session]
         if not known.gone:
             return units
         left: list[EvictionUnit] = []
@@ -130,54 +134,107 @@ class LoanBook:
         return left
 
     def covers(self, leaf: int, task: TaskState) -> bool:
-        """Return whether a task belongs to a unit that a leaf's share covers. O(units)."""
-        return any(task in unit.tasks for unit in self._leaf(leaf).covered)
+        """Return whether a task belongs to a unit that a leaf's share covers.
+
+        O(tasks of its job), and finding out what is covered.
+        """
+        cover = self._cover(leaf)
+        units = () if task.job is None else self._leaves[leaf].units.get(task.job.uid, ())
+        return any(task in unit.tasks for unit in units if unit in cover)
 
     def nodes(self, leaf: int) -> Collection[int]:
         """Return the indices of the nodes where something on loan runs, or did."""
-        return self._leaf(leaf).loans.keys()
+        return self._loans(self._leaves[leaf], self._cover(leaf)).nodes
 
     def covered_size(self, leaf: int) -> Vector:
         """Return what the units of a leaf hold that its share covers."""
-        return self._leaf(leaf).covered_size
+        return self._cover(leaf).size
 
     def is_exposed(self, leaf: int, job: JobState) -> bool:
         """Return whether what a job needs at least is on loan.
 
-        O(dimensions) if the leaf is within its share, else O(tasks of the leaf).
+        O(dimensions) if the leaf is within its share; else it takes finding out what is covered.
         """
         if not job.backfilling and self._accounts.is_covered(leaf):
             return False
-        known = self._leaf(leaf)
-        units = self._units(known, job)
-        return bool(units) and units[0].is_core and units[0] not in known.covered
-
-    def _units(self, known: _Leaf, job: JobState) -> list[EvictionUnit]:
-        units = known.units.get(job.uid)
-        if units is None:
-            units = known.units[job.uid] = units_of(job, self._key)
-        return units
-
-    def _leaf(self, leaf: int) -> _Leaf:
+        cover = self._cover(leaf)
         known = self._leaves[leaf]
-        if known.is_known:
-            return known
-        units = [unit for job in known.jobs for unit in self._units(known, job)]
+        if job.uid in known.changed:
+            units = units_of(job, self._key)
+        else:
+            units = known.units.get(job.uid, [])
+        if not units or not units[0].is_core:
+            return False
+        return units[0].is_backfill or cover.is_exposed(job.uid)
+
+    def _cover(self, leaf: int) -> Cover:
+        """Return what is covered of a leaf, brought up to date.
+
+        O(units log units) the first time; then the jobs that changed, and what that changes.
+        """
+        known = self._leaves[leaf]
+        cover = known.cover
+        if cover is not None and known.is_known:
+            return cover
         share = [of_all[leaf] for of_all in self._accounts.share]
-        units.sort(key=attrgetter("value"))
-        covered = covered_units(units, share, self._tolerance)
-        loans: dict[int, list[EvictionUnit]] = {}
-        loaned: set[str] = set()
-        for unit in reversed(units):
-            if unit in covered or not unit.is_whole:
-                continue
-            loaned.update(task.uid for task in unit.victims)
-            for node in {task.node: None for task in unit.tasks}:
-                assert node is not None
-                loans.setdefault(node.index, []).append(unit)
-        size: Vector = (0,) * len(share)
-        for unit in covered:
-            size = plus(size, unit.size)
-        known.share, known.covered, known.covered_size, known.loans = share, covered, size, loans
-        known.loaned, known.gone, known.is_known = frozenset(loaned), frozenset(), True
-        return known
+        if cover is None:
+            known.units = {job.uid: units_of(job, self._key) for job in known.jobs}
+            cover = known.cover = Cover(known.units.items(), len(share))
+            affected: list[EvictionUnit] = []
+        else:
+            affected = self._enter_changes(known, cover)
+        affected += cover.update(self._most(share))
+        if known.loans is not None:
+            for unit in affected:
+                if unit.is_whole and unit not in cover:
+                    known.loans.add(unit)
+                else:
+                    known.loans.discard(unit)
+        known.share = share
+        known.gone.clear()
+        known.is_known = True
+        return cover
+
+    def _enter_changes(self, known: _Leaf, cover: Cover) -> list[EvictionUnit]:
+        """Bring the units of a leaf up to date; return the new ones."""
+        entered: list[EvictionUnit] = []
+        for uid, job in known.changed.items():
+            before = known.units.pop(uid, [])
+            now = [] if job is None else units_of(job, self._key)
+            same = {unit.value: unit for unit in before}
+            now = [_kept(same.get(unit.value), unit) for unit in now]
+            cover.replace(uid, now)
+            if job is not None:
+                known.units[uid] = now
+            if known.loans is not None:
+                for unit in before:
+                    known.loans.discard(unit)
+                entered += now
+        known.changed.clear()
+        return entered
+
+    def _most(self, share: Sequence[int]) -> Sequence[int]:
+        """Return the most that is covered of a share. Where it is not whole, it is a fraction."""
+        if not self._tolerance:
+            return share
+        return cast("Sequence[int]", [amount + amount * self._tolerance for amount in share])
+
+    def _loans(self, known: _Leaf, cover: Cover) -> NodeLoans:
+        if known.loans is None:
+            units = (unit for found in known.units.values() for unit in found)
+            known.loans = NodeLoans(unit for unit in units if unit.is_whole and unit not in cover)
+        return known.loans
+
+
+def _kept(before: EvictionUnit | None, now: EvictionUnit) -> EvictionUnit:
+    """Return the former of two units of the same value if it still says all that the latter does.
+
+    What a unit is made of is found out when it is made.
+    """
+    if before is None or before.is_whole is not now.is_whole:
+        return now
+    if before.is_backfill is not now.is_backfill or before.size != now.size:
+        return now
+    if list(before.tasks) != list(now.tasks) or list(before.victims) != list(now.victims):
+        return now
+    return before

@@ -87,9 +87,11 @@ class _Capacity:
 
     def resume(self, changes: Changes, /) -> bool:
         if self._book is not None:
-            for job in (*changes.jobs_gone, *changes.jobs):
-                if job.queue is not None:
-                    self._book.forget(self._tree.position[job.queue.name], job)
+            for jobs, are_gone in ((changes.jobs_gone, True), (changes.jobs, False)):
+                for job in jobs:
+                    if job.queue is not None:
+                        leaf = self._tree.position[job.queue.name]
+                        self._book.forget(leaf, job, is_gone=are_gone)
             if changes.nodes or changes.nodes_gone:
                 self._book.forget_nodes()
         self._supply.catch_up(changes)

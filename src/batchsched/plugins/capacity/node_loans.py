@@ -1,0 +1,81 @@
+"""What is on loan, node by node."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
+
+from batchsched.state.live_queue import SortKey
+from batchsched.state.units import EvictionUnit
+
+__all__ = ["NodeLoans"]
+
+_value: Callable[[EvictionUnit], tuple[int, SortKey]] = attrgetter("value")
+
+
+class NodeLoans:
+    """The units of one queue that are on loan, by the nodes where any of their own tasks runs.
+
+    Nodes are known by their index, as it was when a unit was entered.
+    """
+
+    __slots__ = ("_nodes_of", "_on_node", "_victims")
+
+    def __init__(self, units: Iterable[EvictionUnit]) -> None:
+        """Begin with all that is on loan. O(units log units)."""
+        self._nodes_of: dict[EvictionUnit, Sequence[int]] = {}
+        self._on_node: dict[int, list[EvictionUnit]] = {}
+        """The most valuable first."""
+        self._victims: dict[str, int] = {}
+        """The tasks that go with what is on loan, by UID, and with how many units each does."""
+        for unit in sorted(units, key=_value):
+            self._enter(unit)
+            for node in self._nodes_of[unit]:
+                self._on_node.setdefault(node, []).append(unit)
+
+    @property
+    def nodes(self) -> Collection[int]:
+        """The indices of the nodes where something on loan runs."""
+        return self._on_node.keys()
+
+    def on_node(self, node: int) -> Iterable[EvictionUnit]:
+        """Return the units on loan of which something runs on a node, the least valuable first."""
+        return reversed(self._on_node.get(node, ()))
+
+    def has_victim(self, uid: str) -> bool:
+        """Return whether a task goes with anything that is on loan."""
+        return uid in self._victims
+
+    def add(self, unit: EvictionUnit) -> None:
+        """Enter a unit that is on loan; it may be there already."""
+        if unit not in self._nodes_of:
+            self._enter(unit)
+            for node in self._nodes_of[unit]:
+                insort(self._on_node.setdefault(node, []), unit, key=_value)
+
+    def discard(self, unit: EvictionUnit) -> None:
+        """Take out a unit that is not on loan, if it is there."""
+        if unit not in self._nodes_of:
+            return
+        for node in self._nodes_of.pop(unit):
+            there = self._on_node[node]
+            place = bisect_left(there, unit.value, key=_value)
+            if there[place] is not unit:
+                raise AssertionError(f"{unit!r} does not stand where its value says")
+            del there[place]
+            if not there:
+                del self._on_node[node]
+        for task in unit.victims:
+            self._victims[task.uid] -= 1
+            if not self._victims[task.uid]:
+                del self._victims[task.uid]
+
+    def _enter(self, unit: EvictionUnit) -> None:
+        nodes: dict[int, None] = {}
+        for task in unit.tasks:
+            assert task.node is not None
+            nodes[task.node.index] = None
+        self._nodes_of[unit] = tuple(nodes)
+        for task in unit.victims:
+            self._victims[task.uid] = self._victims.get(task.uid, 0) + 1
