@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import ParamSpec, TypeVar
 
 from batchsched.errors import PluginError, plugin_error
@@ -135,33 +136,29 @@ class EvictionPoints:
             claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
         )
 
-    def why_not_evicted(
+    def kept_and_free(
         self,
         point: str,
         claimant: TaskState,
         groups: Sequence[Sequence[TaskState]],
+        in_victim_order: Callable[[Iterable[TaskState]], list[TaskState]],
         recent: RecentStarts | None = None,
-    ) -> list[list[str | None]]:
-        """Return why each candidate may not be evicted, in words; None for those that may.
+    ) -> tuple[Counter[str], list[list[TaskState]]]:
+        """Return why how many candidates may not be evicted, in words; and who may.
 
-        `point` is ``preemptable`` or ``reclaimable``; candidates come node by node, in victim
-        order. None of them is in `recent`, but others of their jobs may be.
+        `point` is ``preemptable`` or ``reclaimable``; candidates come node by node, in any
+        order, and those that may be evicted go node by node, in victim order. None of them is in
+        `recent`, but others of their jobs may be.
         """
         judges = self._preemptable if point == "preemptable" else self._reclaimable
-        why = judges.why_not(claimant, groups, recent)
-        reasons: list[list[str | None]] = [[None] * len(group) for group in groups]
-        places: dict[tuple[str, Verdict], list[tuple[int, int]]] = {}
-        for number, of_group in enumerate(why):
-            for place, said in enumerate(of_group):
-                if said is not None:
-                    places.setdefault(said, []).append((number, place))
-        for (name, verdict), where in places.items():
+        kept, free = judges.kept_and_free(claimant, groups, in_victim_order, recent)
+        reasons: Counter[str] = Counter()
+        for (name, verdict), candidates in kept.items():
             general = _VERDICT_TEXTS[verdict].format(plugin=name)
-            candidates = [groups[number][place] for number, place in where]
             own = self.verdict_reasons(name, claimant, candidates, verdict)
-            for (number, place), text in zip(where, own, strict=True):
-                reasons[number][place] = text or general
-        return reasons
+            for text, count in Counter(own).items():
+                reasons[text or general] += count
+        return reasons, free
 
     def verdict_reasons(
         self, name: str, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict

@@ -84,33 +84,22 @@ class EvictionReports:
 
     def _find(self, search: EvictionSearch) -> EvictionReport:
         session, task = self._session, search.task
-        out: Counter[str] = Counter()
         best: tuple[float, NodeState, list[TaskState]] | None = None
         searched = list(session.placement.feasible(task))
         refusing = curable_nodes(session, task) if search.curable else []
         searched += refusing
         still_refusing = 0
-        groups = [session.in_victim_order(search.candidates_on(node)) for node in searched]
+        groups = [search.candidates_on(node) for node in searched]
         candidates = sum(map(len, groups))
         recent = search.recent
         if recent is not None:
             groups = [[one for one in group if one not in recent] for group in groups]
-            started = candidates - sum(map(len, groups))
-            if started:
-                out[_JUST_STARTED] = started
-        why = (
-            session.plugin_set.eviction.why_not_evicted(search.point, task, groups, recent)
-            if search.claim is None
-            else [search.claim.why_not(group) for group in groups]
-        )
+        started = candidates - sum(map(len, groups))
+        out, may_go = self._kept_and_free(search, groups)
+        if started:
+            out[_JUST_STARTED] += started
         asked = [(d, amount) for d, amount in enumerate(task.init_resreq) if amount >= EPSILON]
-        for node, group, reasons in zip(searched, groups, why, strict=True):
-            free: list[TaskState] = []
-            for one, reason in zip(group, reasons, strict=True):
-                if reason is None:
-                    free.append(one)
-                else:
-                    out[reason] += 1
+        for node, free in zip(searched, may_go, strict=True):
             if node in refusing and not accepts_without(session, task, node, free):
                 still_refusing += 1
                 continue
@@ -140,6 +129,24 @@ class EvictionReports:
             shortfall=shortfall,
             refusing=still_refusing,
         )
+
+    def _kept_and_free(
+        self, search: EvictionSearch, groups: Sequence[Sequence[TaskState]]
+    ) -> tuple[Counter[str], list[list[TaskState]]]:
+        """Return why how many candidates may not be evicted, and who may, node by node."""
+        session = self._session
+        if search.claim is None:
+            return session.plugin_set.eviction.kept_and_free(
+                search.point, search.task, groups, session.in_victim_order, search.recent
+            )
+        out: Counter[str] = Counter()
+        free: list[list[TaskState]] = []
+        for candidates in groups:
+            group = session.in_victim_order(candidates)
+            reasons = search.claim.why_not(group)
+            out.update(reason for reason in reasons if reason is not None)
+            free.append([one for one, reason in zip(group, reasons, strict=True) if reason is None])
+        return out, free
 
     def _rooms(
         self, search: EvictionSearch, node: NodeState, gone: Sequence[TaskState]

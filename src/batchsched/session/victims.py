@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from attrs import frozen
 
@@ -12,12 +13,20 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.units import EvictionUnit
 
-__all__ = ["Judge", "Judges", "RecentStarts", "VerdictFunction", "Victims", "WholeJobs"]
+__all__ = ["Judge", "Judges", "Kept", "RecentStarts", "VerdictFunction", "Victims", "WholeJobs"]
 
 VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 
 WholeJobs = dict[tuple[JobState | EvictionUnit, int], bool]
 """Jobs, or replicas, and numbers of tiers to whether one may be evicted as a whole."""
+
+Kept = dict[tuple[str, Verdict], list[TaskState]]
+"""Who may not be evicted, by the plugin that keeps them from it, and its verdict."""
+
+AnyT = TypeVar("AnyT")
+
+_Answers = list[list[Sequence[Verdict]]]
+"""Verdicts on some candidates, by tier and plugin."""
 
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
 _SEVERITY = {_PROTECTED: 0, _PASS: 1, _WITH_JOB: 2, Verdict.VICTIM: 3}
@@ -132,10 +141,24 @@ class Judges:
         left = self._not_protected(claimant, candidates)
         if not left:
             return _NOBODY
-        answers = [
+        answers = self._ask_together(claimant, left)
+        return self._of_answers(claimant, left, answers, whole_jobs, recent)
+
+    def _ask_together(self, claimant: TaskState, left: Sequence[TaskState]) -> _Answers:
+        return [
             [self._ask(judge, judge.together, claimant, left) for judge in tier]
             for tier in self._tiers
         ]
+
+    def _of_answers(
+        self,
+        claimant: TaskState,
+        left: Sequence[TaskState],
+        answers: _Answers,
+        whole_jobs: WholeJobs | None,
+        recent: RecentStarts | None,
+    ) -> Victims:
+        """Return who may be evicted of those whom nobody protects alone."""
         protected = [_PROTECTED in verdicts for verdicts in _by_candidate(answers)]
         for number, tier in enumerate(answers):
             chosen = [
@@ -175,69 +198,68 @@ class Judges:
                     return judge.name
         return None
 
-    def why_not(
+    def kept_and_free(
         self,
         claimant: TaskState,
         groups: Sequence[Sequence[TaskState]],
+        in_victim_order: Callable[[Iterable[TaskState]], list[TaskState]],
         recent: RecentStarts | None = None,
-    ) -> list[list[tuple[str, Verdict] | None]]:
-        """Return, for each candidate, which plugin keeps it from being evicted, and how.
+    ) -> tuple[Kept, list[list[TaskState]]]:
+        """Return who may not be evicted, and which plugin keeps them from it; and who may.
 
-        None for those that may be evicted, on their own or with their jobs. Candidates are
-        grouped by node, as they are asked about together; alone, all are asked about at once.
-        None of them is in `recent`, but others of their jobs may be.
+        Those that may, on their own or with their jobs, are grouped by node as the candidates
+        are, and in victim order. Alone, candidates of all nodes are asked about at once, and
+        in any order; together, node by node. None of them is in `recent`, but others of their
+        jobs may be.
         """
-        candidates = [candidate for group in groups for candidate in group]
-        why: list[tuple[str, Verdict] | None] = [None] * len(candidates)
-        left = list(range(len(candidates)))
-        judges = [judge for tier in self._tiers for judge in tier]
-        for judge in judges:
-            if not left:
-                break
-            verdicts = self._ask_alone(judge, claimant, [candidates[place] for place in left])
-            for place, verdict in zip(left, verdicts, strict=True):
-                if verdict is _PROTECTED:
-                    why[place] = judge.name, verdict
-            left = [place for place in left if why[place] is None]
-        start = 0
-        grouped: list[list[tuple[str, Verdict] | None]] = []
-        for group in groups:
-            of_group = why[start : start + len(group)]
-            start += len(group)
-            if None in of_group:
-                self._judge_together(claimant, group, of_group, recent)
-            grouped.append(of_group)
-        return grouped
+        kept: Kept = {}
+        free: list[list[TaskState]] = [[] for _ in groups]
+        left = [candidate for group in groups for candidate in group]
+        if left and not self._tiers:
+            kept["", _PASS] = left
+            return kept, free
+        of_node = [number for number, group in enumerate(groups) for _ in group]
+        for tier in self._tiers:
+            for judge in tier:
+                if not left:
+                    return kept, free
+                verdicts = self._ask_alone(judge, claimant, left)
+                if _PROTECTED in verdicts:
+                    out = _where(left, verdicts, is_protected=True)
+                    kept.setdefault((judge.name, _PROTECTED), []).extend(out)
+                    of_node = _where(of_node, verdicts, is_protected=False)
+                    left = _where(left, verdicts, is_protected=False)
+        for number, candidate in zip(of_node, left, strict=True):
+            free[number].append(candidate)
+        for number in dict.fromkeys(of_node):
+            company = free[number]
+            if len(company) > 1:
+                company = in_victim_order(company)
+            free[number] = self._free_of(claimant, company, kept, recent)
+        return kept, free
 
-    def _judge_together(
+    def _free_of(
         self,
         claimant: TaskState,
-        group: Sequence[TaskState],
-        why: list[tuple[str, Verdict] | None],
+        company: list[TaskState],
+        kept: Kept,
         recent: RecentStarts | None,
-    ) -> None:
-        """Say why those candidates of a node may not go of whom nobody protects each alone."""
-        places = [place for place, said in enumerate(why) if said is None]
-        company = [group[place] for place in places]
-        victims = self.victims(claimant, company, recent=recent)
+    ) -> list[TaskState]:
+        """Return who may go of a node's candidates whom nobody protects alone; add others."""
+        answers = self._ask_together(claimant, company)
+        victims = self._of_answers(claimant, company, answers, None, recent)
         chosen = {task.uid for task in victims.alone}
         chosen.update(task.uid for unit in victims.replicas for task in unit.victims)
         whole = {job.uid for job in victims.whole_jobs}
-        if all(
-            task.uid in chosen or (task.job is not None and task.job.uid in whole)
-            for task in company
-        ):
-            return
-        answers = [
-            (judge.name, self._ask(judge, judge.together, claimant, company))
-            for tier in self._tiers
-            for judge in tier
-        ]
-        for index, place in enumerate(places):
-            job = group[place].job
-            if group[place].uid not in chosen and (job is None or job.uid not in whole):
-                said = [(name, verdicts[index]) for name, verdicts in answers]
-                why[place] = min(said, key=_severity, default=("", _PASS))
+        names = [judge.name for tier in self._tiers for judge in tier]
+        free: list[TaskState] = []
+        for task, verdicts in zip(company, _by_candidate(answers), strict=True):
+            if task.uid in chosen or (task.job is not None and task.job.uid in whole):
+                free.append(task)
+            else:
+                said = min(zip(names, verdicts, strict=True), key=_severity)
+                kept.setdefault(said, []).append(task)
+        return free
 
     def _not_protected(
         self, claimant: TaskState, candidates: Sequence[TaskState]
@@ -260,7 +282,7 @@ class Judges:
         self,
         claimant: TaskState,
         left: Sequence[TaskState],
-        answers: list[list[Sequence[Verdict]]],
+        answers: _Answers,
         chosen: Sequence[int],
         tier: int,
         whole_jobs: WholeJobs | None,
@@ -364,5 +386,13 @@ def _severity(said: tuple[str, Verdict]) -> int:
     return _SEVERITY[said[1]]
 
 
-def _by_candidate(answers: list[list[Sequence[Verdict]]]) -> list[tuple[Verdict, ...]]:
+def _where(these: Sequence[AnyT], verdicts: Sequence[Verdict], *, is_protected: bool) -> list[AnyT]:
+    return [
+        each
+        for each, verdict in zip(these, verdicts, strict=True)
+        if (verdict is _PROTECTED) is is_protected
+    ]
+
+
+def _by_candidate(answers: _Answers) -> list[tuple[Verdict, ...]]:
     return list(zip(*[verdicts for tier in answers for verdicts in tier], strict=True))
