@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import Random
 
 from attrs import evolve
 from hypothesis import strategies as st
@@ -179,4 +180,47 @@ def crowded(
         evolve(node(name, used[name][0] + cpus, used[name][1] + gpus), labels={"name": name})
         for name, (cpus, gpus) in zip(names, spare, strict=True)
     ]
+    return Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+
+
+def full(seed: int) -> Snapshot:
+    """A tree of up to four levels; a few leaves hold all that there is, and others wait."""
+    random = Random(seed)
+    depths: dict[str | None, int] = {None: 0}
+    queues: list[Queue] = []
+    for number in range(random.randint(4, 9)):
+        above = [name for name, depth in depths.items() if depth < 4]
+        parent = random.choice((above[-1], random.choice(above)))
+        depths[f"q{number}"] = depths[parent] + 1
+        queues.append(
+            Queue(
+                name=f"q{number}",
+                parent=parent,
+                weight=random.choice((1, 1, 2, 3)),
+                priority=random.choice((0, 0, 0, 1)),
+                deserved=amount(random.choice((0, 0, 1, 2, 4)), random.choice((0, 1))),
+            )
+        )
+    inner = {queue.parent for queue in queues}
+    leaves = [queue.name for queue in queues if queue.name not in inner]
+    rich = leaves[: max(1, len(leaves) // 2)]
+    jobs: list[JobInfo] = []
+    nodes = []
+    for number in range(random.randint(1, 3)):
+        used = 0, 0
+        while used[0] < 4:
+            cpus, gpus, count = random.choice(SHAPES)
+            used = used[0] + cpus * count, used[1] + gpus * count
+            name, queue = f"r{len(jobs)}", random.choice(rich)
+            needed = random.choice((1, count))
+            on = f"n{number}"
+            jobs.append(job(queue, name, count, size=cpus, gpus=gpus, minimum=needed, on=on))
+        nodes.append(node(f"n{number}", *used))
+    for number in range(random.randint(2, 5)):
+        cpus, gpus, count = random.choice((random.choice(SHAPES), (1, 0, 2)))
+        needed, at = random.choice((1, count)), random.randint(0, 2)
+        waits = job(
+            random.choice(leaves), f"w{number}", count, size=cpus, gpus=gpus, minimum=needed, at=at
+        )
+        jobs.append(waits)
     return Snapshot(nodes=nodes, queues=queues, jobs=jobs)
