@@ -7,7 +7,15 @@ from attrs import evolve
 from hypothesis import given, settings
 from tests.support.clusters import cluster, evicted, job, node, places, scheduler
 
-from batchsched import Queue, Scheduler, SchedulerConfig, Snapshot, TaskStatus, WhyPending
+from batchsched import (
+    ActionOption,
+    Queue,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskStatus,
+    WhyPending,
+)
 from batchsched.testing import snapshots
 
 RECLAIM = scheduler("reclaim", without=["drf"])
@@ -141,3 +149,12 @@ def test_a_queue_that_is_overused_is_passed_over_and_its_tasks_are_told_so() -> 
     result = RECLAIM.schedule(snapshot)
     assert places(result, "b")["b-2"] == "Binding n1"
     assert result.pending["a-2"].why is WhyPending.QUEUE_OVERUSED
+
+
+def test_jobs_alike_that_find_nobody_to_evict_are_all_told_so() -> None:
+    nodes = [node(f"n{number}", "0.6C0G") for number in range(4)]
+    reclaim = Scheduler(SchedulerConfig(actions=[ActionOption(name="reclaim")]))
+    result = reclaim.schedule(cluster(nodes, *[job(name, "1C0G") for name in ("a", "b")]))
+    told = [result.pending[uid].evictions for uid in ("a-1", "b-1")]
+    assert told[0] == told[1]
+    assert [report.action for report in told[0]] == ["reclaim"]

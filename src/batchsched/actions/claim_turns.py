@@ -60,7 +60,8 @@ class _InVain:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._turns: set[Hashable] = set()
+        self._turns: dict[Hashable, int] = {}
+        """How many tasks found a place before one found none, if any, by what tells turns apart."""
 
     def key(self, job: JobState, tasks: Collection[TaskState]) -> Hashable | None:
         """Return what tells turns apart; None: nothing does."""
@@ -72,13 +73,14 @@ class _InVain:
         pipelined = self._session.job_pipelined(job)
         return None if None in kinds else (job.queue, pipelined, max(0, lacks), *kinds)
 
-    def __contains__(self, key: Hashable | None) -> bool:
-        return key is not None and key in self._turns
+    def find(self, key: Hashable | None) -> int | None:
+        """Return how many tasks would find a place, then one none, if any; None: unknown."""
+        return None if key is None else self._turns.get(key)
 
-    def add(self, key: Hashable | None) -> None:
-        """Record a turn that came to nothing."""
+    def add(self, key: Hashable | None, placed: int) -> None:
+        """Record a turn that came to nothing though some tasks, maybe all, had found a place."""
         if key is not None:
-            self._turns.add(key)
+            self._turns[key] = placed
 
     def clear(self) -> None:
         """Forget all turns: something was decided."""
@@ -101,8 +103,14 @@ def _take_turn(
         session.reports.record_claim_refusal(need.tasks, claim)
         return False
     key = in_vain.key(job, tasks)
-    if key in in_vain:
-        session.record_failure(need.tasks[0])
+    found = in_vain.find(key)
+    if found is not None:
+        # Recorded as if it had been tried: reasons do not depend on what the engine can tell.
+        session.reports.record_rollback(need.tasks[:found])
+        for task in need.tasks[found : found + 1]:
+            session.may_take_task(task)
+            _record_search(session, task, claim, rules)
+            session.record_failure(task)
         return False
     if isinstance(tasks, TasksLeft):
         placed = take_group_turn(
@@ -117,14 +125,18 @@ def _take_turn(
         if placed:
             in_vain.clear()
         return placed
+    to_place = len(tasks)
     with session.statement() as statement:
         placed = _place(session, statement, job, tasks, claim, rules)
+        found_place = len(statement.placed())
         if session.job_pipelined(job) and rules.allow(session, statement):
             statement.commit()
             if placed:
                 in_vain.clear()
                 return True
-    in_vain.add(key)
+    tried = to_place - len(tasks)
+    if found_place < tried <= len(need.tasks) or found_place == len(need.tasks):
+        in_vain.add(key, found_place)
     return False
 
 
