@@ -178,12 +178,13 @@ class AllocateAction:
         to_place = list(tasks) if remembers else []
         with session.statement() as statement:
             comes_back = self._place(session, statement, job, tasks)
-            placed = statement.placed() if remembers else []
-            slots = {task.node.slot for task in placed if task.node is not None}
             is_kept = _keeps_turn(session, job)
+            is_in_vain = not (is_kept and len(statement))
+            placed = statement.placed() if remembers and is_in_vain else []
+            slots = {task.node.slot for task in placed if task.node is not None}
             if is_kept:
                 statement.commit()
-        if remembers and not (is_kept and placed):
+        if remembers and is_in_vain:
             tried = to_place[: len(to_place) - len(tasks)]
             self._remember(session, job, to_place, tried, placed, slots)
         return is_kept, is_kept and comes_back

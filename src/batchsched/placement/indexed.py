@@ -23,6 +23,7 @@ from batchsched.placement.kept_tally import KeptTally
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.node_index import Evaluate, EvaluateOne, NodeIndex
 from batchsched.placement.score_index import Entry, Order, Raw, Scored, ScoreIndex
+from batchsched.state.change_log import NodeCursor
 from batchsched.state.ledger import Ledger
 from batchsched.state.recently_used import RecentlyUsed
 from batchsched.state.records import NodeState, TaskState
@@ -33,6 +34,8 @@ __all__ = ["IndexedPlacement"]
 MAX_KEPT_ENTRIES = 2_000_000
 """How many entries of tables are kept at most, of all kinds together: some 300 MB."""
 
+MAX_SCANNED_ENTRIES = 250_000
+"""How many scores of kinds asked for once are kept at most: some 20 MB."""
 
 FEW = 8
 """So many nodes are looked at one by one; more, through the columns."""
@@ -54,6 +57,10 @@ class IndexedPlacement:
         self._asked: set[int] = set()
         self._most_tables = most = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
         self._rankings = RecentlyUsed[tuple[int, Fit | None], NodeIndex[ScoreIndex]](most=most)
+        self._scans = RecentlyUsed[int, tuple[NodeCursor, list[Scored]]](
+            most=MAX_SCANNED_ENTRIES // max(len(self._nodes), 1)
+        )
+        """What looking at all nodes has found, of kinds that were asked for once."""
         self._orders = RecentlyUsed[int, NodeIndex[Order]](most=most)
         self._firsts = RecentlyUsed[int, FirstFit](most=most)
         self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
@@ -193,12 +200,17 @@ class IndexedPlacement:
         if number not in self._asked:
             # Most kinds of a cluster of unlike tasks are asked for once: no table for those.
             self._asked.add(number)
-            return self._scan(kind)
+            return self._scan(number, kind)
         return self._best_of(self._ranking(number, kind, Fit.NOW), kind)
 
-    def _scan(self, kind: EquivalenceClass) -> NodeState | None:
+    def _scan(self, number: int, kind: EquivalenceClass) -> NodeState | None:
+        cursor = NodeCursor(self._changes)
+        scored = self._fitting_now(kind, None)
+        if not kind.watches:
+            # If it is asked for again, only what changes from here on is looked at again.
+            self._scans.keep(number, (cursor, scored))
         best: dict[Raw, tuple[float, int]] = {}
-        for index, raw, score in self._fitting_now(kind, None):
+        for index, raw, score in scored:
             known = best.get(raw)
             if known is None or score > known[0]:
                 best[raw] = (score, index)
@@ -254,6 +266,7 @@ class IndexedPlacement:
                 kind.watches,
                 ScoreIndex,
                 self._evaluate_one(kind, fit),
+                self._scans.pop(number, None) if fit is Fit.NOW else None,
             )
             self._rankings.keep((number, fit), table)
         table.refresh()

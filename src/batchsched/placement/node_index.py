@@ -54,7 +54,20 @@ class NodeIndex(Generic[KeepsT]):
         watches: Sequence[Watch],
         make: Callable[[], KeepsT],
         evaluate_one: EvaluateOne | None = None,
+        scan: tuple[NodeCursor, list[Scored]] | None = None,
     ) -> None:
+        """Make an index.
+
+        Args:
+            evaluate: scores nodes that meet the condition.
+            changes: the record of changed nodes.
+            watches: what else tells of changes.
+            make: makes what keeps the nodes.
+            evaluate_one: scores one node.
+            scan: what `evaluate` has said of all nodes, and how far the record of changes had been
+                read then; not with `watches`. None: that is still to be asked.
+
+        """
         self._evaluate = evaluate
         self._evaluate_one = evaluate_one
         self._cursor = NodeCursor(changes)
@@ -64,6 +77,10 @@ class NodeIndex(Generic[KeepsT]):
         self._seen = [0] * len(watches)
         self.kept = make()
         """The nodes, by score, as of the last `refresh`."""
+        if scan is not None:
+            self._cursor, scored = scan
+            self.kept.load(scored)
+            self._is_new = False
 
     def refresh(self) -> None:
         """Look again at what changed. O(changes since the last time), at most O(nodes)."""

@@ -44,24 +44,19 @@ class _Group:
 
     def put(self, scored: list[Scored]) -> None:
         """Set the scores of nodes. O(1) each, and more when they come up."""
-        score_of = self.score_of
+        score_of, buckets, in_order = self.score_of, self._buckets, self._in_order
         for index, _, score in scored:
-            if score_of.get(index) != score:
-                self.put_one(index, score)
-
-    def put_one(self, index: int, score: float) -> None:
-        """Set the score of a node."""
-        if self.score_of.get(index) == score:
-            return
-        self.score_of[index] = score
-        bucket = self._buckets.get(score)
-        if bucket is None:
-            self._buckets[score] = [index]
-            heappush(self._scores, -score)
-        elif score in self._in_order:
-            heappush(bucket, index)
-        else:
-            bucket.append(index)
+            if score_of.get(index) == score:
+                continue
+            score_of[index] = score
+            bucket = buckets.get(score)
+            if bucket is None:
+                buckets[score] = [index]
+                heappush(self._scores, -score)
+            elif score in in_order:
+                heappush(bucket, index)
+            else:
+                bucket.append(index)
 
     def best(self) -> tuple[float, int] | None:
         """Return the highest score, and the first node in node order that has it."""
@@ -121,7 +116,7 @@ class ScoreIndex:
 
     def put_one(self, index: int, score: float) -> None:
         """Set the score of a node that has no raw scores."""
-        self._only.put_one(index, score)
+        self._only.put([(index, (), score)])
 
     def discard(self, indices: Iterable[int]) -> None:
         """Let nodes take part no more."""

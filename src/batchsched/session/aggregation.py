@@ -21,6 +21,7 @@ __all__ = [
     "guarded",
     "listed",
     "takes_need",
+    "voting",
     "without_need",
 ]
 
@@ -81,6 +82,28 @@ def combine_votes(
         if permitted:
             return True
     return True
+
+
+def voting(
+    tiers: list[list[Named[Callable[[JobState], Vote | bool]]]], point: str
+) -> Callable[[JobState], bool]:
+    """Return what answers as `combine_votes` does, and is quicker where one function votes."""
+    voters = [voter for tier in tiers for voter in tier]
+    if len(voters) != 1:
+        return lambda job: combine_votes(tiers, job, point)
+    ((name, function),) = voters
+
+    def ask(job: JobState) -> bool:
+        # Asked several times a task: nearly all votes are answered here.
+        try:
+            vote = function(job)
+        except Exception as error:
+            raise plugin_error(name, point, error) from error
+        if vote is True or vote is False:
+            return vote
+        return combine_votes([[(name, lambda _job: vote)]], job, point)
+
+    return ask
 
 
 def asked_first(

@@ -21,11 +21,11 @@ from batchsched.plugin.verdicts import Vote
 from batchsched.session.aggregation import (
     Named,
     asked_first,
-    combine_votes,
     expect_unfit,
     guarded,
     listed,
     takes_need,
+    voting,
     without_need,
 )
 from batchsched.session.eviction_points import EvictionPoints
@@ -99,6 +99,8 @@ class PluginSet:
         self._forgets_keys = any(
             not hasattr(opened.object, "resume") for opened in self.opened.having("task_order_key")
         )
+        self.limits_queues = bool(self._allocatable)
+        """Whether any plugin says what queues may take."""
         self._overused: _Functions[[QueueState], bool] = self.opened.on("overused")
         self._queue_shares: _Functions[
             [QueueState], tuple[Sequence[float], Sequence[float]] | None
@@ -107,9 +109,12 @@ class PluginSet:
         self._on_resource: _Functions[[TaskState, NodeState], float] = self.opened.on(
             "node_order_on_resource"
         )
-        self._ready: _Voters = self.opened.by_tier("job_ready")
-        self._pipelined: _Voters = self.opened.by_tier("job_pipelined")
-        self._condition_ready: _Voters = self.opened.by_tier("job_condition_ready")
+        self.job_ready = self._voting("job_ready")
+        """Returns whether a job's tasks that have a place may be bound."""
+        self.job_pipelined = self._voting("job_pipelined")
+        """Returns whether what was promised to a job is enough."""
+        self.job_condition_ready = self._voting("job_condition_ready")
+        """Returns whether a job is ready or conditionally ready."""
         self.eviction = EvictionPoints(self.opened, self._unit_of)
         """Who may be evicted for whom."""
         self.predicates: list[tuple[str, Predicate]] = [
@@ -180,17 +185,9 @@ class PluginSet:
 
     # Readiness and validity
 
-    def job_ready(self, job: JobState) -> bool:
-        """Return whether the job's tasks that have a place may be bound."""
-        return combine_votes(self._ready, job, "job_ready")
-
-    def job_pipelined(self, job: JobState) -> bool:
-        """Return whether what was promised to the job is enough."""
-        return combine_votes(self._pipelined, job, "job_pipelined")
-
-    def job_condition_ready(self, job: JobState) -> bool:
-        """Return whether the job is ready or conditionally ready."""
-        return combine_votes(self._condition_ready, job, "job_condition_ready")
+    def _voting(self, point: str) -> Callable[[JobState], bool]:
+        voters: _Voters = self.opened.by_tier(point)
+        return voting(voters, point)
 
     def job_valid(self, job: JobState) -> tuple[str, JobCondition] | None:
         """Return the first refusal, with the plugin's name, or None."""
@@ -261,11 +258,6 @@ class PluginSet:
                 raise plugin_error(name, "queue_outcomes", error) from error
             return outcomes
         return {}
-
-    @property
-    def limits_queues(self) -> bool:
-        """Whether any plugin says what queues may take."""
-        return bool(self._allocatable)
 
     def jobs_admitted(self) -> None:
         """Tell plugins that it is known which jobs the session schedules."""

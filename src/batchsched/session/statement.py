@@ -84,7 +84,9 @@ class Statement:
 
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
         """Place a Pending or Reserved task on a node where it can start now."""
-        self._session.expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
+        job = task.job
+        if task.status is not TaskStatus.PENDING or job is None or not job.in_session:
+            self._session.expect(task, TaskStatus.PENDING, TaskStatus.RESERVED)
         self._move(task, TaskStatus.ALLOCATED, node, is_backfill=is_backfill or task.is_backfill)
 
     def pipeline(self, task: TaskState, node: NodeState) -> None:

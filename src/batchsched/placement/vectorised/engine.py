@@ -65,10 +65,7 @@ class VectorisedPlacement(IndexedPlacement):
         if self._table is None:
             self._table = NodeMatrix(self._nodes, self._changes, self._dimensions)
         scores = ScoreArray(kind, self._table, self._nodes, self._changes)
-        if number in self._asked:
-            # Most kinds of a cluster of unlike tasks are asked for once: not kept.
-            self._scores.keep(number, scores)
-        self._asked.add(number)
+        self._scores.keep(number, scores)
         return scores
 
     def _kind_on_arrays(

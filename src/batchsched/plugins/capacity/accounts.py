@@ -175,7 +175,8 @@ class Accounts:
                 if amount:
                     held, kept = self.held[dimension], self.kept[dimension]
                     held[leaf] = now = held[leaf] + amount * sign
-                    now = max(now, self.guarantee[dimension][leaf])
+                    guarantee = self.guarantee[dimension][leaf]
+                    now = max(now, guarantee)
                     self._kept_at_top[dimension] += now - kept[leaf]
                     kept[leaf] = now
             return
@@ -282,8 +283,9 @@ class Accounts:
     ) -> Iterator[Excess]:
         """Yield the same for each dimension of which there would be too much."""
         gone: tuple[tuple[int, Vector], ...] | None = None
+        path = self.tree.path(leaf)
         for dimension in dimensions:
-            found = self._excess_alone(dimension, leaf, request[dimension])
+            found = self._excess_alone(dimension, path, request[dimension])
             if found is None:
                 continue  # the less so once others leave
             if gone is None:
@@ -296,21 +298,22 @@ class Accounts:
             if found is not None:
                 yield found
 
-    def _excess_alone(self, dimension: int, leaf: int, amount: int) -> Excess | None:
-        """Return where there would be too much if a leaf held more, and nobody left."""
+    def _excess_alone(self, dimension: int, path: Sequence[int], amount: int) -> Excess | None:
+        """Return where there would be too much if the leaf of a path held more, and nobody left."""
         kept, limits = self.kept[dimension], self.limit[dimension]
-        below, guarantees = self._kept_below[dimension], self.guarantee[dimension]
-        now = max(self.held[dimension][leaf] + amount, guarantees[leaf])
-        more = now - kept[leaf]
-        for position in self.tree.path(leaf):
-            if position != leaf:
-                now = max(below[position] + more, guarantees[position])
-                more = now - kept[position]
+        guarantees = self.guarantee[dimension]
+        below = self.held[dimension]  # of the leaf, what it holds; then what is kept below
+        more = amount
+        for position in path:
+            now = below[position] + more
+            now = max(now, guarantees[position])
+            more = now - kept[position]
             if more <= 0:
                 return None
             limit = limits[position]
             if limit is not None and now > limit:
                 return position, dimension, now, limit
+            below = self._kept_below[dimension]
         now = self._kept_at_top[dimension] + more
         return (-1, dimension, now, self.total[dimension]) if now > self.total[dimension] else None
 

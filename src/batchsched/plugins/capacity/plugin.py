@@ -141,7 +141,7 @@ class _Capacity:
         closed = self._closed(leaf)
         if closed is not None:
             return closed
-        leaving = charged_to(accounts, need.leaving)
+        leaving = charged_to(accounts, need.leaving) if need.leaving else ()
         refusal: Unfit | None = None
         for excess in accounts.excesses(leaf, need.request, need.dimensions, leaving):
             refusal = self._over_limit(excess, need)
