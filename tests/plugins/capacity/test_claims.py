@@ -250,6 +250,19 @@ class TestTurnsInVain:
         result = capacity_scheduler("reclaim").schedule(snapshot)
         assert [bind.task_uid for bind in result.binds] == ["single-00"]
 
+    def test_a_job_is_told_what_was_found_for_one_like_it(self) -> None:
+        nodes, queues = [node("n1", 2), node("n2", 1)], [Queue(name="q"), Queue(name="z")]
+        jobs = [
+            *singles("q", "here", 2, on="n1"),
+            *(job("q", f"gang{number}", 2, minimum=2, at=number) for number in range(2)),
+        ]
+        snapshot = Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+        result = capacity_scheduler("reclaim", level=True).schedule(snapshot)
+        for number in range(2):
+            told = [result.pending[f"gang{number}-0{task}"] for task in range(2)]
+            assert [len(reason.evictions) for reason in told] == [0, 1], number
+            assert told == [result.pending[f"gang0-0{task}"] for task in range(2)]
+
 
 class TestLevelling:
     def test_siblings_above_their_shares_level_if_asked_to(self) -> None:
