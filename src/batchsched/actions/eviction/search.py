@@ -281,6 +281,10 @@ class _Search:
     def _alone_on(self, node: NodeState) -> list[TaskState] | None:
         """Return whom to evict on a node without whole jobs, or None if that cannot be enough."""
         at_most = self._at_most(node)
+        if not at_most.tasks:
+            self._close(node, self._open_alone)
+            self._close(node, self._open)
+            return None
         room = Shortfall(self._task.init_resreq, node, may_use_idle=self._may_use_idle)
         if not room.may_be_enough(at_most.alone):
             self._close(node, self._open_alone)
@@ -345,6 +349,8 @@ class _Search:
     def _bound(self, node: NodeState) -> AtMost:
         all_ = self._all_on(node)
         zero = self._session.ledger.dimensions.zero
+        if not all_.tasks:
+            return AtMost((), zero, zero)
         candidates: Sequence[TaskState] = all_.tasks
         own: Sequence[TaskState] = ()
         if node.slot in self._at_home:
