@@ -1,4 +1,4 @@
-"""Whom reclaim evicts for whom, in examples on which schedulers differ."""
+"""Whom reclaim evicts for whom: the scenarios X1 to X6 (which are Q6) and Q7, and others."""
 
 from __future__ import annotations
 
