@@ -289,6 +289,26 @@ def test_it_tells_which_queue_keeps_others_out_of_reach_or_is_not_above_its_shar
     }
 
 
+@pytest.mark.parametrize(("order", "place"), [("queue", 2), ("graded", 1)])
+def test_it_tells_its_place_where_jobs_within_their_shares_go_first(order: str, place: int) -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name="n1", allocatable=4 * CPU)],
+        queues=[Queue(name="a"), Queue(name="b")],
+        jobs=[
+            of_queue("b", 4, minimum=4),
+            waiting("big", "a", size=3),
+            waiting("job", "a", size=2),
+        ],
+    )
+    explanation = explained(snapshot, "default/job", with_capacity(order=order))
+    assert (explanation.position, explanation.waiting_jobs) == (place, 2)
+    if order == "queue":
+        assert explanation.before_it == ("default/big",)
+        return
+    explanation = explained(snapshot, "default/big", with_capacity(order=order))
+    assert (explanation.before_it, explanation.decided_by) == (("default/job",), "capacity")
+
+
 def test_a_job_of_an_unknown_queue_is_explained_too() -> None:
     snapshot = Snapshot(jobs=[waiting("job", "nowhere")])
     explanation = explained(snapshot, "default/job")

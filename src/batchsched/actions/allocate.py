@@ -66,12 +66,6 @@ class AllocateAction:
     def execute(self, session: Session, /) -> None:
         """Start what reservations were kept for, then place queue by queue."""
         start_reserved_jobs(session)
-        jobs = {
-            queue: session.live_jobs(jobs)
-            for queue, jobs in jobs_by_queue(
-                session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
-            ).items()
-        }
         left: dict[str, deque[TaskState] | TasksLeft] = {}
 
         def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
@@ -79,6 +73,12 @@ class AllocateAction:
                 left[job.uid] = tasks_left(session, job)
             return left[job.uid]
 
+        jobs = {
+            queue: session.job_turns(jobs, tasks_of)
+            for queue, jobs in jobs_by_queue(
+                session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
+            ).items()
+        }
         ranks_by_need = session.plugin_set.orders_by_need
         queues = session.queue_turns(jobs, tasks_of)
         while queues:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from functools import partial
 
 from batchsched.actions.eviction.claiming import make_room_by_claim
@@ -16,7 +16,6 @@ from batchsched.plugin.claims import Claim
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.group_needs import TasksLeft
-from batchsched.state.live_queue import LiveQueue
 from batchsched.state.needs import need_of_job
 from batchsched.state.records import JobState, QueueState, TaskState
 
@@ -25,14 +24,14 @@ __all__ = ["reclaim_by_claims"]
 
 def reclaim_by_claims(
     session: Session,
-    jobs: Mapping[QueueState, LiveQueue[JobState]],
+    by_queue: Mapping[QueueState, Iterable[JobState]],
     rules: EvictionRules = DEFAULT_RULES,
 ) -> None:
     """Serve job after job, that of the next queue first; all that a job needs, or nothing.
 
     Args:
         session: where this happens.
-        jobs: the jobs of each queue that have something to place.
+        by_queue: the jobs of each queue that have something to place.
         rules: what it must keep to when it evicts.
 
     """
@@ -44,6 +43,7 @@ def reclaim_by_claims(
         return left[job.uid]
 
     in_vain = _InVain(session)
+    jobs = {queue: session.job_turns(waiting, tasks_of) for queue, waiting in by_queue.items()}
     queues = session.queue_turns(jobs, tasks_of)
     while queues:
         queue = queues.pop()

@@ -55,7 +55,7 @@ class PreemptAction:
                 left[job.uid] = tasks_left(session, job)
             return left[job.uid]
 
-        waiting = {queue: session.live_jobs(jobs[queue]) for queue in jobs}
+        waiting = {queue: session.job_turns(jobs[queue], tasks_of) for queue in jobs}
         queues = session.queue_turns(waiting, tasks_of)
         while queues:
             queue = queues.pop()

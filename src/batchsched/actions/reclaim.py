@@ -51,10 +51,11 @@ class ReclaimAction:
     def execute(self, session: Session, /) -> None:
         """Serve queue after queue, the next queue and its next job first."""
         collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
-        jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
+        by_queue = jobs_by_queue(collected)
         if session.plugin_set.has_claims:
-            reclaim_by_claims(session, jobs, self.rules)
+            reclaim_by_claims(session, by_queue, self.rules)
             return
+        jobs = {queue: session.live_jobs(jobs) for queue, jobs in by_queue.items()}
         left: dict[str, deque[TaskState] | TasksLeft] = {}
         queues = session.live_queues(jobs)
         while queues:

@@ -36,6 +36,7 @@ __all__ = [
     "JobReady",
     "JobValid",
     "JobsAdmitted",
+    "NeedOrder",
     "NodeOrder",
     "NodeOrderOnResource",
     "Overused",
@@ -109,6 +110,20 @@ class QueueOrderByNeed(Protocol):
         `need` is what the next job of the queue, or of one below it, asks for; None: nothing.
         Called after each change to the accounts of the queue, or of one below it. May read only
         these, the queue, the need, and what the plugin itself keeps of them.
+        """
+        ...
+
+
+@runtime_checkable
+class NeedOrder(Protocol):
+    """Ranks what the jobs of one queue ask for, before `JobOrder` ranks the jobs."""
+
+    def need_order_key(self, need: Need, /) -> SortKey | float | str:
+        """Rank a need; the job with the smallest key goes first, equal keys fall to the next.
+
+        Called whenever the next job of a queue is asked for, so it may read anything that is
+        charged to queues; of the need, its job's queue and what it asks for. It counts where a
+        plugin ranks queues by need (`QueueOrderByNeed`), in all actions that take queues in turn.
         """
         ...
 

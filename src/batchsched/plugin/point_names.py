@@ -17,6 +17,7 @@ __all__ = ["HINTS", "POINTS", "points_of"]
 POINTS = (
     "job_order_key",
     "queue_order_key",
+    "need_order_key",
     "task_order_key",
     "predicates",
     "node_scores",

@@ -43,6 +43,8 @@ class ExtensionPoints:
         Callable[[QueueState], _Key] | Callable[[QueueState, Need | None], _Key] | None
     ) = None
     """Rank a queue; see `batchsched.plugin.QueueOrder` and `batchsched.plugin.QueueOrderByNeed`."""
+    need_order_key: Callable[[Need], _Key] | None = None
+    """Rank what jobs of a queue ask for; see `batchsched.plugin.NeedOrder`."""
     task_order_key: Callable[[TaskState], _Key] | None = None
     """Rank a task of a job; see `batchsched.plugin.TaskOrder`."""
     predicates: Callable[[], Iterable[Predicate]] | None = None

@@ -9,6 +9,7 @@ from batchsched.model.shortage import QueueShare
 from batchsched.model.status import TaskStatus
 from batchsched.session.plugin_set import PluginSet
 from batchsched.session.victims import Victims
+from batchsched.state.jobs_by_need import JobsByNeed
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import LiveQueue, SortKey
 from batchsched.state.needs import Need, need_of_job
@@ -96,6 +97,27 @@ class PluginQuestions:
         """Return `jobs` waiting for their turn, in live job order."""
         return LiveQueue(self.plugin_set.job_key, jobs)
 
+    def job_turns(
+        self, jobs: Iterable[JobState], tasks_of: Callable[[JobState], Collection[TaskState]]
+    ) -> LiveQueue[JobState]:
+        """Return the jobs of one queue waiting for their turn.
+
+        In live job order; if a plugin ranks needs, first by what they ask for.
+
+        Args:
+            jobs: jobs of one queue.
+            tasks_of: what a job that waits has left to place, in task order.
+
+        """
+        if not self.plugin_set.orders_jobs_by_need:
+            return self.live_jobs(jobs)
+
+        def need_of(job: JobState) -> Need | None:
+            return need_of_job(job, tasks_of(job))
+
+        plugins = self.plugin_set
+        return JobsByNeed(plugins.job_key, plugins.need_key, need_of, jobs)
+
     def live_queues(self, queues: Iterable[QueueState]) -> LiveQueue[QueueState]:
         """Return `queues` waiting for their turn, in live queue order."""
         return LiveQueue(self.plugin_set.queue_key, queues)
@@ -121,7 +143,11 @@ class PluginQuestions:
             job = jobs[queue].first()
             return None if job is None else need_of_job(job, tasks_of(job))
 
-        return QueueWalk(self.plugin_set.queue_key, offer, self.ledger.queues.values(), jobs)
+        plugins = self.plugin_set
+        return QueueWalk(
+            *(plugins.queue_key, offer, self.ledger.queues.values(), jobs),
+            reads_above=plugins.orders_jobs_by_need,
+        )
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in task order."""

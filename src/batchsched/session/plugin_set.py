@@ -91,6 +91,9 @@ class PluginSet:
             by_need = takes_need(function)
             self.orders_by_need |= by_need
             self.queue_orders.append((name, function if by_need else without_need(function)))
+        self._need_orders: _Functions[[Need], object] = self.opened.on("need_order_key")
+        self.orders_jobs_by_need = self.orders_by_need and bool(self._need_orders)
+        """Whether jobs of a queue are ranked first by what they ask for."""
         self._claims: _Functions[[Need, ClaimTerms], Claim | Unfit] = self.opened.on("claim")
         self._allocatable: _Functions[[QueueState, Need], Unfit | None] = self.opened.on(
             "allocatable"
@@ -148,6 +151,19 @@ class PluginSet:
             raise plugin_error(name, "job_order_key", error) from error
         key.append(job.info.creation_time)
         key.append(job.uid)
+        return tuple(key)
+
+    def need_key(self, need: Need | None) -> SortKey:
+        """Return the key of a need, by which jobs of a queue go before job_order; None is least."""
+        if need is None:
+            return ()
+        key: list[object] = []
+        name = ""
+        try:
+            for name, function in self._need_orders:
+                key.append(function(need))
+        except Exception as error:
+            raise plugin_error(name, "need_order_key", error) from error
         return tuple(key)
 
     def queue_key(self, queue: QueueState, need: Need | None = None) -> SortKey:

@@ -6,7 +6,7 @@ least child is the least under the order as it is at that moment, as in a `LiveQ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 
 from batchsched.state.live_queue import SortKey
@@ -25,14 +25,18 @@ class QueueWalk:
     Cost: `push` and `pop` O(depth x log children) amortised; `touch` O(1).
     """
 
-    __slots__ = ("_dirty", "_families", "_key", "_keys", "_offer", "_offers", "_waiting")
+    __slots__ = (
+        *("_dirty", "_families", "_key", "_keys", "_offer", "_offers", "_related", "_waiting"),
+    )
 
     def __init__(
         self,
         key: Callable[[QueueState, Need | None], SortKey],
         offer: Callable[[QueueState], Need | None],
-        queues: Iterable[QueueState],
+        queues: Collection[QueueState],
         waiting: Iterable[QueueState],
+        *,
+        reads_above: bool = False,
     ) -> None:
         """Let leaves wait.
 
@@ -41,6 +45,8 @@ class QueueWalk:
             offer: what the next job of a leaf that waits needs.
             queues: all queues of the snapshot.
             waiting: the leaves that wait from the beginning.
+            reads_above: whether what a leaf offers depends on what is charged to queues above it.
+                A change then concerns all leaves below the same queue below the root.
 
         """
         self._key = key
@@ -57,6 +63,14 @@ class QueueWalk:
             else:
                 queue.waits_in = self
         self._dirty: dict[QueueState, None] = dict.fromkeys(self._waiting)
+        self._related: dict[QueueState, list[QueueState]] = {}
+        """By each leaf that has any, all leaves below the same queue below the root."""
+        if reads_above:
+            below: dict[QueueState, list[QueueState]] = {}
+            for queue in queues:
+                if not queue.children and queue.parent is not None:
+                    below.setdefault(_top(queue), []).append(queue)
+            self._related = {leaf: leaves for leaves in below.values() for leaf in leaves}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -100,6 +114,9 @@ class QueueWalk:
 
     def _settle(self) -> None:
         """Make the keys again on all paths from queues that changed."""
+        if self._related:
+            for leaf in list(self._dirty):
+                self._dirty.update(dict.fromkeys(self._related.get(leaf, ())))
         if len(self._dirty) == 1:
             queue: QueueState | None = next(iter(self._dirty))
             self._dirty.clear()
@@ -138,3 +155,9 @@ class QueueWalk:
         if key != self._keys.get(queue):
             self._keys[queue] = key
             heappush(self._families[queue.parent], (key, queue))
+
+
+def _top(queue: QueueState) -> QueueState:
+    while queue.parent is not None:
+        queue = queue.parent
+    return queue

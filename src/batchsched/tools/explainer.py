@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from batchsched.actions.group_turns import tasks_left
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault
@@ -17,6 +18,8 @@ from batchsched.model.validation.values import is_of, shown
 from batchsched.placement import Fit
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
+from batchsched.state.live_queue import SortKey
+from batchsched.state.needs import need_of_job
 from batchsched.state.records import JobState, TaskState
 from batchsched.tools.explanation import Explanation, GroupStanding
 from batchsched.tools.helpful_changes import changes_to_try, what_helps, without_evictions
@@ -170,8 +173,15 @@ def _place(session: Session, state: JobState) -> tuple[int | None, int, list[Job
     """Return the job's place in its queue, how many wait there, who is before it, and by what."""
     if state.queue is None or not state.in_session or not state.count(TaskStatus.PENDING):
         return None, 0, [], ""
+    plugins = session.plugin_set
+
+    def need_key(job: JobState) -> SortKey:
+        if not plugins.orders_jobs_by_need:
+            return ()
+        return plugins.need_key(need_of_job(job, tasks_left(session, job)))
+
     keys = {
-        job.uid: (session.job_order_key(job), job)
+        job.uid: ((need_key(job), session.job_order_key(job)), job)
         for job in state.queue.jobs
         if job.in_session and job.count(TaskStatus.PENDING)
     }
@@ -180,9 +190,14 @@ def _place(session: Session, state: JobState) -> tuple[int | None, int, list[Job
     before = [job for _, job in ahead]
     decided_by = ""
     if ahead:
-        names = [*session.plugin_set.names_on("job_order_key"), "creation_time", "uid"]
-        values = zip(names, ahead[-1][0], mine, strict=True)
-        decided_by = next(name for name, theirs, own in values if theirs != own)
+        last = ahead[-1][0]
+        names = [*plugins.names_on("job_order_key"), "creation_time", "uid"]
+        values = zip(names, last[1], mine[1], strict=True)
+        decided_by = (
+            next(name for name, theirs, own in values if theirs != own)
+            if last[0] == mine[0]
+            else plugins.names_on("need_order_key")[0]
+        )
     return len(before) + 1, len(keys), before, decided_by
 
 

@@ -20,7 +20,16 @@ ORDERS = st.sampled_from(
     [["reclaim"], ["reclaim", "allocate"], ["allocate", "reclaim", "preempt"], ["preempt"]]
 )
 ARGUMENTS = st.sampled_from(
-    [{}, {}, {}, {"tolerance": 0.5}, {"level": True}, {"level": True, "tolerance": 0.25}]
+    [
+        {},
+        {},
+        {},
+        {"tolerance": 0.5},
+        {"level": True},
+        {"level": True, "tolerance": 0.25},
+        {"order": "graded"},
+        {"order": "graded", "level": True},
+    ]
 )
 
 SNAPSHOTS = snapshots(max_queues=6, reservations=False, affinity=False, always=["trees"])

@@ -63,11 +63,11 @@ def disturbed(snapshot: Snapshot, random: Random, number: int) -> Snapshot:
 
 
 @settings(max_examples=25)
-@given(crowded(states=True), ORDERS, st.integers(0, 99))
+@given(crowded(states=True), ORDERS, st.sampled_from(["queue", "graded"]), st.integers(0, 99))
 def test_cycles_on_a_living_cluster_are_those_from_scratch(
-    snapshot: Snapshot, actions: list[str], seed: int
+    snapshot: Snapshot, actions: list[str], order: str, seed: int
 ) -> None:
-    config = SchedulerConfig.from_mapping(capacity_config(*actions))
+    config = SchedulerConfig.from_mapping(capacity_config(*actions, order=order))
     warm, cold = Scheduler(config, warm=True), Scheduler(config)
     random = Random(seed)
     for cycle in range(5):

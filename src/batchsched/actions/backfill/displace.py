@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from attrs import Factory, define, frozen
 
@@ -30,8 +31,11 @@ MOST_KINDS = 64
 def displace(session: Session) -> None:
     """Start jobs in what unready jobs of their own queue hold."""
     collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
-    jobs = {queue: session.live_jobs(jobs) for queue, jobs in jobs_by_queue(collected).items()}
-    queues = session.queue_turns(jobs, lambda job: tasks_to_place(session, job))
+    tasks_of = partial(tasks_to_place, session)
+    jobs = {
+        queue: session.job_turns(jobs, tasks_of) for queue, jobs in jobs_by_queue(collected).items()
+    }
+    queues = session.queue_turns(jobs, tasks_of)
     turns = _Turns(session)
     while queues:
         waiting = jobs[queues.pop()]

@@ -79,10 +79,6 @@ class _Planner:
         session = self._session
         if self._action.keep:
             self._hold_old_plans()
-        jobs = {
-            queue: session.live_jobs(jobs)
-            for queue, jobs in jobs_by_queue(session.jobs.values()).items()
-        }
         left: dict[str, deque[TaskState] | TasksLeft] = {}
 
         def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
@@ -90,6 +86,10 @@ class _Planner:
                 left[job.uid] = tasks_left(session, job)
             return left[job.uid]
 
+        jobs = {
+            queue: session.job_turns(jobs, tasks_of)
+            for queue, jobs in jobs_by_queue(session.jobs.values()).items()
+        }
         queues = session.queue_turns(jobs, tasks_of)
         while queues:
             queue = queues.pop()

@@ -40,19 +40,26 @@ class CapacityPlugin:
     """By what part a fair share may be exceeded before anything of a queue is on loan."""
     levels: bool = False
     """Whether a queue above its share may take from siblings that are fuller still."""
+    is_graded: bool = False
+    """Whether jobs go first with which all queues above them stay within their shares."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> CapacityPlugin:
-        """Read ``tolerance`` (a part, such as 0.1; default 0) and ``level`` (default false)."""
+        """Read ``tolerance``, ``level`` and ``order``.
+
+        ``tolerance`` is a part, such as 0.1 (default 0); ``level`` true or false (the default);
+        ``order`` is ``queue`` (the default) or ``graded``.
+        """
         tolerance = arguments.number("tolerance", default=0, minimum=0)
         return cls(
             tolerance=Fraction(str(tolerance)),  # 0.1 is meant to be a tenth
             levels=arguments.boolean("level", default=False),
+            is_graded=arguments.choice("order", ("queue", "graded"), default="queue") == "graded",
         )
 
     def open(self, view: SessionView, /) -> object:
         """Open for one cycle."""
-        return _Capacity(view, self)
+        return _GradedCapacity(view, self) if self.is_graded else _Capacity(view, self)
 
 
 class _Capacity:
@@ -122,9 +129,7 @@ class _Capacity:
 
     # Order
 
-    def queue_order_key(
-        self, queue: QueueState, need: Need | None, /
-    ) -> tuple[int, int, float, float]:
+    def queue_order_key(self, queue: QueueState, need: Need | None, /) -> tuple[float, ...]:
         accounts = self.accounts
         position = self._tree.position[queue.name]
         used = self._view.past_use_key(queue, need)
@@ -248,3 +253,24 @@ class _Capacity:
             self.accounts.charge(leaf, task.resreq, sign)
         if self._book is not None:
             self._book.record_change(leaf, task)
+
+
+class _GradedCapacity(_Capacity):
+    """Jobs go first, in the whole tree, with which all queues above them stay within their shares.
+
+    Otherwise the next job of a queue may be one that exceeds a share, and one behind it that does
+    not waits although what it needs is its queue's own.
+    """
+
+    def need_order_key(self, need: Need, /) -> int:
+        queue = need.job.queue
+        assert queue is not None
+        accounts = self.accounts
+        path = self._tree.path(self._tree.position[queue.name])
+        request, dimensions = need.request, need.dimensions
+        return int(not all(accounts.is_within_share(p, request, dimensions) for p in path))
+
+    def queue_order_key(self, queue: QueueState, need: Need | None, /) -> tuple[float, ...]:
+        # Among siblings too, or a job within shares is hidden behind one that its cousin offers.
+        grade = 0 if need is None else self.need_order_key(need)
+        return grade, *super().queue_order_key(queue, need)

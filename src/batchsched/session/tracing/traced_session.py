@@ -140,6 +140,16 @@ class TracedSession(Session):
         traced = TracedQueue(super().live_jobs(items), items, self._job_taken)
         return cast("LiveQueue[JobState]", traced)
 
+    def job_turns(
+        self, jobs: Iterable[JobState], tasks_of: Callable[[JobState], Collection[TaskState]]
+    ) -> LiveQueue[JobState]:
+        """Return the jobs of one queue waiting for their turn."""
+        if not self.plugin_set.orders_jobs_by_need:
+            return self.live_jobs(jobs)
+        items = list(jobs)
+        traced = TracedQueue(super().job_turns(items, tasks_of), items, self._job_taken)
+        return cast("LiveQueue[JobState]", traced)
+
     def live_queues(self, queues: Iterable[QueueState]) -> LiveQueue[QueueState]:
         """Return `queues` waiting for their turn, in live queue order."""
         items = list(queues)

@@ -63,7 +63,7 @@ def allocate(session: Session, arguments: Arguments) -> None:
         if session.tiers.overused(queue) or not waiting[queue.name]:
             queues.remove(queue)
             continue
-        job = session.tiers.next_job(waiting[queue.name])
+        job = session.next_job(waiting[queue.name], tasks)
         waiting[queue.name].remove(job)
         tasks_of_job = tasks.setdefault(job.uid, session.to_place(job))
         if _turn(

@@ -76,6 +76,7 @@ class Capacity(Plugin):
         self._tasks_in_order = tasks_in_order
         self._tolerance = Fraction(str(arguments.values.get("tolerance", 0)))
         self._levels = arguments.boolean("level")
+        self.is_graded = arguments.word("order", ("queue", "graded")) == "graded"
         self._queues = {queue.name: queue for queue in state.snapshot.queues}
         self._inner = {queue.parent for queue in state.snapshot.queues}
         self.dimensions = _dimensions(state)
@@ -162,7 +163,25 @@ class Capacity(Plugin):
 
     # Order.
 
-    def rank(self, queue: Queue, need: Sequence[TaskInfo]) -> tuple[int, int, float]:
+    def grade(self, need: Sequence[TaskInfo]) -> int:
+        """Return 0 if all queues above a job stay within their shares with its need, else 1.
+
+        -1 if it needs nothing.
+        """
+        if not need:
+            return -1
+        size = self.size(need)
+        leaf = self._state.job_of[need[0].uid].queue
+        return int(
+            any(
+                self._tree(d).allocated(name) + size[d] > self.share[d][name]
+                for d in self.dimensions
+                if size[d]
+                for name in self._tree(d).path(leaf)
+            )
+        )
+
+    def rank(self, queue: Queue, need: Sequence[TaskInfo]) -> tuple[int, int, int, float]:
         """Rank a queue among its siblings, by what the next job below it needs."""
         size = self.size(need)
         asked = [dimension for dimension in self.dimensions if size[dimension]]
@@ -173,7 +192,8 @@ class Capacity(Plugin):
             share = self.share[dimension][queue.name]
             is_within = is_within and held + size[dimension] <= share
             parts.append(_part(held, share))
-        return int(not is_within), -queue.priority, max(parts)
+        grade = max(0, self.grade(need)) if self.is_graded else 0
+        return grade, int(not is_within), -queue.priority, max(parts)
 
     # Limits.
 

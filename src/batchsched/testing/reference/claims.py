@@ -28,7 +28,7 @@ def reclaim_by_claims(session: Session, capacity: Capacity) -> None:
     while jobs:
         queues = [queue for queue in session.queues.values() if _of(jobs, queue.name)]
         queue = session.next_queue(queues, jobs, tasks)
-        job = session.tiers.next_job(_of(jobs, queue.name))
+        job = session.next_job(_of(jobs, queue.name), tasks)
         if not _turn(session, capacity, job, tasks[job.uid]):
             jobs.remove(job)
 

@@ -40,7 +40,7 @@ def displace(session: Session) -> None:
         queues.remove(queue)
         waiting = [job for job in jobs if session.queue_of(job) is queue]
         while waiting:
-            job = session.tiers.next_job(waiting)
+            job = session.next_job(waiting, {})
             waiting.remove(job)
             if _turn(session, queue, job):
                 waiting.append(job)

@@ -75,7 +75,7 @@ class _Planner:
             if session.tiers.overused(queue) or not waiting[queue.name]:
                 queues.remove(queue)
                 continue
-            job = session.tiers.next_job(waiting[queue.name])
+            job = session.next_job(waiting[queue.name], tasks)
             waiting[queue.name].remove(job)
             if self.turn(job):
                 waiting[queue.name].append(job)

@@ -37,7 +37,7 @@ def _between_jobs(
     """Phase 1: jobs take from other jobs."""
     waiting = list(jobs)
     while waiting:
-        job = session.tiers.next_job(waiting)
+        job = session.next_job(waiting, tasks)
         waiting.remove(job)
         if _turn(session, queue, job, tasks[job.uid]):
             waiting.append(job)

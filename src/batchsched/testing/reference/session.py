@@ -181,10 +181,21 @@ class Session:
             waiting = [job for job in jobs if job.queue == queue.name]
             offers[queue.name] = []
             if waiting:
-                job = self.tiers.next_job(waiting)
-                left = tasks[job.uid] if job.uid in tasks else self.to_place(job)
-                offers[queue.name] = needed(self.state, job, left) if left else []
+                offers[queue.name] = self._need(self.next_job(waiting, tasks), tasks)
         return self.tiers.next_in_tree(offers)
+
+    def next_job(self, jobs: Sequence[JobInfo], tasks: Mapping[str, list[TaskInfo]]) -> JobInfo:
+        """Return the next of the jobs of a queue, given what they have to place."""
+        capacity = self.tiers.capacity
+        if capacity is None or not capacity.is_graded or not self.tiers.ranks_by_need:
+            return self.tiers.next_job(jobs)
+        grades = {job.uid: capacity.grade(self._need(job, tasks)) for job in jobs}
+        best = min(grades.values())
+        return self.tiers.next_job(job for job in jobs if grades[job.uid] == best)
+
+    def _need(self, job: JobInfo, tasks: Mapping[str, list[TaskInfo]]) -> list[TaskInfo]:
+        left = tasks[job.uid] if job.uid in tasks else self.to_place(job)
+        return needed(self.state, job, left) if left else []
 
     def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Return whether the queue of a job that is not ready may take all that it lacks."""

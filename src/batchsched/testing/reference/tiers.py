@@ -145,6 +145,11 @@ class Tiers:
         """The plugin capacity, if it is configured."""
         return next((p for p in self._all() if isinstance(p, Capacity)), None)
 
+    @property
+    def ranks_by_need(self) -> bool:
+        """Whether capacity ranks queues."""
+        return self.capacity in self._all("enableQueueOrder")
+
     def next_in_tree(self, offers: Mapping[str, Sequence[TaskInfo]]) -> Queue:
         """Walk down from the root, comparing siblings by what the next job below them needs.
 
