@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from random import Random
 
 import pytest
@@ -242,8 +243,9 @@ TREE = (
 RECLAIMING = SchedulerConfig.from_mapping({"actions": "reclaim, allocate, backfill"})
 
 
-def of_a_tree(seed: int = 1) -> Run:
-    random = Random(seed)
+@lru_cache(maxsize=1)
+def of_a_tree() -> Run:
+    random = Random(1)
     jobs = [
         Job(
             id=number,
