@@ -10,6 +10,7 @@ from benchmarks.workloads.gangs import gangs
 from benchmarks.workloads.openb import openb
 from benchmarks.workloads.scenario import Workload
 from benchmarks.workloads.simulation import simulation
+from benchmarks.workloads.tree import tree
 
 __all__ = ["REPORTS", "WORKLOADS"]
 
@@ -81,6 +82,18 @@ _ALL = (
         letter="g",
         description="nothing fits: as before, with reclaim and preempt; nobody can be evicted",
         make=partial(nothing_fits, nodes=5000, pending=20_000, shapes=50, actions=ALL_ACTIONS),
+    ),
+    Workload(
+        name="tree",
+        letter="h",
+        description="tree: 5,000 nodes, 200 leaves, 60,000 running and 10,000 pending tasks",
+        make=partial(tree, nodes=5000, running=60_000, pending=10_000),
+    ),
+    Workload(
+        name="tree-flat",
+        letter="h",
+        description="tree: the same leaves without those above them, with proportion",
+        make=partial(tree, nodes=5000, running=60_000, pending=10_000, is_flat=True),
     ),
 )
 

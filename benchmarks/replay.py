@@ -23,6 +23,7 @@ from batchsched import (
     Scheduler,
     SchedulerConfig,
     Session,
+    Unfit,
     default_registry,
 )
 from batchsched.state.ledger import Ledger
@@ -96,6 +97,9 @@ class _Cycle:
     unplaced: list[str] = field(factory=list)
     undone: list[str] = field(factory=list)
     queues_overused: set[str] = field(factory=set)
+    refusals: dict[str, Unfit] = field(factory=dict)
+    claim_refusals: dict[str, Unfit] = field(factory=dict)
+    lacking_company: list[str] = field(factory=list)
 
 
 @frozen
@@ -165,6 +169,9 @@ class _Recorder:
         cycle.unplaced.extend(session.reports.unplaced)
         cycle.undone.extend(session.reports.rolled_back)
         cycle.queues_overused.update(session.reports.queues_overused.names)
+        cycle.refusals.update(session.reports.refusals)
+        cycle.claim_refusals.update(session.reports.claim_refusals)
+        cycle.lacking_company.extend(session.reports.lacking_company)
 
 
 def record(scenario: Scenario) -> Recording:
@@ -231,6 +238,11 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
         session.reports.record_rollback([session.task(uid)])
     for name in sorted(cycle.queues_overused):
         session.reports.queues_overused.add(name)
+    for uid, refusal in cycle.refusals.items():
+        session.reports.record_refusal(session.task(uid), refusal)
+    for uid, refusal in cycle.claim_refusals.items():
+        session.reports.record_claim_refusal([session.task(uid)], refusal)
+    session.reports.record_lack_of_company(map(session.task, cycle.lacking_company))
     del calls
     clock.begin()
 

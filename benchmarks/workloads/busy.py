@@ -19,7 +19,15 @@ from batchsched import (
 from benchmarks.workloads.nodes import GIB
 from benchmarks.workloads.scenario import Scenario, protecting, scaled
 
-__all__ = ["busy", "nothing_fits"]
+__all__ = [
+    "ALL_ACTIONS",
+    "busy",
+    "fill",
+    "full_nodes",
+    "nothing_fits",
+    "pending_jobs",
+    "running_jobs",
+]
 
 ALL_ACTIONS = "reclaim, allocate, backfill, preempt"
 _SIZES = ((16_000, 64 * GIB), (32_000, 128 * GIB), (64_000, 256 * GIB))
@@ -64,18 +72,18 @@ def busy(scale: float, *, nodes: int, running: int, pending: int, seed: int = 4)
         seed: of the generator.
     """
     random = Random(seed)
-    cluster = _nodes(random, scaled(nodes, scale))
+    cluster = full_nodes(random, scaled(nodes, scale))
     new = max(1, round(len(cluster) * 0.03))
-    placed = _fill(random, random.sample(cluster, len(cluster) - new), scaled(running, scale))
+    placed = fill(random, random.sample(cluster, len(cluster) - new), scaled(running, scale))
     random.shuffle(placed)
     jobs: list[JobInfo] = []
     start = 0
     for queue in _QUEUES:
         end = start + round(len(placed) * queue.running)
-        jobs += _running_jobs(random, queue.name, placed[start:end])
+        jobs += running_jobs(random, queue.name, placed[start:end])
         start = end
     for queue in _QUEUES:
-        jobs += _pending_jobs(random, queue.name, scaled(round(pending * queue.pending), scale))
+        jobs += pending_jobs(random, queue.name, scaled(round(pending * queue.pending), scale))
     return Scenario(
         snapshot=Snapshot(
             nodes=cluster,
@@ -87,7 +95,8 @@ def busy(scale: float, *, nodes: int, running: int, pending: int, seed: int = 4)
     )
 
 
-def _nodes(random: Random, count: int) -> list[NodeInfo]:
+def full_nodes(random: Random, count: int) -> list[NodeInfo]:
+    """Return nodes of three sizes, to be filled."""
     nodes: list[NodeInfo] = []
     for number in range(count):
         milli_cpu, memory = random.choices(_SIZES, _HOW_MANY)[0]
@@ -102,7 +111,7 @@ def _nodes(random: Random, count: int) -> list[NodeInfo]:
     return nodes
 
 
-def _fill(random: Random, nodes: Sequence[NodeInfo], tasks: int) -> list[tuple[str, Resource]]:
+def fill(random: Random, nodes: Sequence[NodeInfo], tasks: int) -> list[tuple[str, Resource]]:
     """Return requests, `tasks` in all, that together leave little of any node."""
     placed: list[tuple[str, Resource]] = []
     for number, node in enumerate(nodes):
@@ -128,9 +137,10 @@ def _fill(random: Random, nodes: Sequence[NodeInfo], tasks: int) -> list[tuple[s
     return placed
 
 
-def _running_jobs(
+def running_jobs(
     random: Random, queue: str, placed: Sequence[tuple[str, Resource]]
 ) -> list[JobInfo]:
+    """Return jobs of a queue that run where something was placed; four in ten spare no task."""
     jobs: list[JobInfo] = []
     start = 0
     while start < len(placed):
@@ -169,7 +179,8 @@ def _running_jobs(
     return jobs
 
 
-def _pending_jobs(random: Random, queue: str, count: int) -> list[JobInfo]:
+def pending_jobs(random: Random, queue: str, count: int) -> list[JobInfo]:
+    """Return jobs of a queue that wait, with so many tasks together."""
     jobs: list[JobInfo] = []
     left = count
     while left:
@@ -237,7 +248,7 @@ def nothing_fits(
     """
     random = Random(seed)
     queues = [f"queue-{number}" for number in range(4)]
-    cluster = _nodes(random, scaled(nodes, scale))
+    cluster = full_nodes(random, scaled(nodes, scale))
     jobs: list[JobInfo] = []
     for number, node in enumerate(cluster):
         jobs.append(_occupants(random, node, queues[number % len(queues)]))

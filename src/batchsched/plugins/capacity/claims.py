@@ -83,6 +83,10 @@ class QueueClaim:
     """How full the leaf would be, where it would be above its share and levels with siblings."""
     _current: list[int] = field(init=False, factory=list[int])
     """The leaves that may give anything in this search."""
+    _on_node: dict[int, list[int]] = field(init=False, factory=dict[int, "list[int]"])
+    """Those of them that have anything on loan there, by the index of the node."""
+    _version: list[int] = field(init=False, factory=list[int])
+    """The version of the book when that was found, if it was."""
     _hopeless: set[int] = field(init=False, factory=set[int])
     """The indices of nodes where all that may go is not enough, in this search."""
     _chains: dict[int, tuple[int, ...] | None] = field(
@@ -94,10 +98,15 @@ class QueueClaim:
         """Return the indices of the nodes where there may be victims now."""
         self._current[:] = self._givers()
         self._hopeless.clear()
-        found: set[int] = set()
+        self._find_leaves()
+        return set(self._on_node)
+
+    def _find_leaves(self) -> None:
+        self._on_node.clear()
         for leaf in self._current:
-            found.update(self.book.nodes(leaf))
-        return found
+            for node in self.book.nodes(leaf):
+                self._on_node.setdefault(node, []).append(leaf)
+        self._version[:] = (self.book.version,)
 
     def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
         """Return the dimensions in which limits keep a need out, once `need.leaving` are gone."""
@@ -111,9 +120,11 @@ class QueueClaim:
         """Yield whom to evict on a node, one after the other, as long as something is short."""
         if node.index in self._hopeless:
             return
+        if self._version != [self.book.version]:
+            self._find_leaves()
         candidates: dict[int, list[EvictionUnit]] = {}
         with_cores = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
-        for leaf in self._current:
+        for leaf in self._on_node.get(node.index, ()):
             units = [
                 unit
                 for unit in self.book.on_loan(leaf, node)

@@ -62,6 +62,8 @@ class LoanBook:
         self._key = task_order_key
         self._tolerance = tolerance
         self._leaves = [_Leaf(queue.jobs) for queue in queues]
+        self.version = 0
+        """As long as it is the same, nothing is on loan on other nodes than `nodes` said."""
 
     def record_change(self, leaf: int, task: TaskState) -> None:
         """Record that a task of a leaf was placed, evicted, or that this was undone."""
@@ -74,6 +76,7 @@ class LoanBook:
             return
         if not self._loans(known, known.cover).has_victim(task.uid):
             known.is_known = False
+            self.version += 1
         # What is covered does not depend on what is on loan.
         elif task.status is TaskStatus.RUNNING:
             known.gone.discard(task.uid)
