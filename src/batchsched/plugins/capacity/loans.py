@@ -35,8 +35,8 @@ class _Leaf:
     cover: Cover | None = None
     loans: NodeLoans | None = None
     """None until it is asked for."""
-    gone: set[str] = field(factory=set[str])
-    """UIDs of tasks on loan that were evicted since; all else is as it was."""
+    gone: dict[str, set[str]] = field(factory=dict[str, "set[str]"])
+    """UIDs of tasks on loan that were evicted since, by job; all else is as it was."""
 
 
 class LoanBook:
@@ -78,10 +78,9 @@ class LoanBook:
             known.is_known = False
             self.version += 1
         # What is covered does not depend on what is on loan.
-        elif task.status is TaskStatus.RUNNING:
-            known.gone.discard(task.uid)
-        else:
-            known.gone.add(task.uid)
+        elif task.job is not None:
+            gone = known.gone.setdefault(task.job.uid, set())
+            (gone.discard if task.status is TaskStatus.RUNNING else gone.add)(task.uid)
 
     def forget(self, leaf: int, job: JobState, *, is_gone: bool) -> None:
         """Record that a job of a leaf came, went or stands otherwise, between cycles."""
@@ -127,9 +126,13 @@ class LoanBook:
             return units
         left: list[EvictionUnit] = []
         for unit in units:
-            if any(task.uid in known.gone for task in unit.tasks):
+            gone = known.gone.get(unit.job.uid)
+            if not gone:
+                left.append(unit)
                 continue
-            victims = [task for task in unit.victims if task.uid not in known.gone]
+            if any(task.uid in gone for task in unit.tasks):
+                continue
+            victims = [task for task in unit.victims if task.uid not in gone]
             if len(victims) < len(unit.victims):  # a core whose surplus has gone already
                 left.append(EvictionUnit(unit.job, unit.tasks, victims, unit.value))
             else:
