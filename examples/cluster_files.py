@@ -250,13 +250,15 @@ def _objects(source: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Ma
         if not isinstance(item, dict):
             found = str(item)[:40]
             raise ValueError(f"{source}: items[{position}]: expected an object, got {found!r}")
-        yield str(item.get("kind") or kind.removesuffix("List")), cast("dict[str, Any]", item)
+        listed = cast("dict[str, Any]", item)
+        yield str(listed.get("kind") or kind.removesuffix("List")), listed
 
 
 def _scheduler_name(pods: Sequence[Mapping[str, Any]]) -> str:
     """Return the scheduler that most pods ask for, other than that of Kubernetes."""
     specs = [pod.get("spec") for pod in pods]
-    names = Counter(str(spec.get("schedulerName", "")) for spec in specs if isinstance(spec, dict))
+    known = [cast("dict[str, Any]", spec) for spec in specs if isinstance(spec, dict)]
+    names = Counter(str(spec.get("schedulerName", "")) for spec in known)
     for name in ("", "default-scheduler"):
         names.pop(name, None)
     return min(names, key=lambda name: (-names[name], name)) if names else "default-scheduler"

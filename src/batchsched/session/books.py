@@ -83,7 +83,7 @@ class Books:
         self._classes_begin = ledger.classes_end
         evaluator = Evaluator(plugins.predicates, plugins.node_scores, ledger.dimensions)
         try:
-            engine: object = self._placement(ledger, evaluator)
+            engine = self._placement(ledger, evaluator)
         except BatchschedError:
             raise  # a plugin failed when it was asked
         except Exception as error:
@@ -92,7 +92,7 @@ class Books:
         if not callable(getattr(engine, "best", None)):
             message = f"expected it to make a placement engine, got {shown(engine)}"
             raise ConfigError([Fault("placement", message)])
-        return cast("Placement", engine)
+        return engine
 
     def _engine_follows(self) -> bool:
         """Return whether the engine has caught up with what became of nodes."""
