@@ -264,6 +264,23 @@ class TestTurnsInVain:
             assert told == [result.pending[f"gang0-0{task}"] for task in range(2)]
 
 
+class TestLoans:
+    def test_preempt_evicts_what_is_on_loan_where_reclaim_did_not_ask_for_it(self) -> None:
+        """reclaim asks what of q is covered, for q's own job, and takes nothing from q."""
+        jobs = [
+            job("q", "runs", 4, minimum=1, on="n1"),
+            evolve(job("q", "waits"), priority=1),
+            job("z", "giant", size=9),
+        ]
+        snapshot = Snapshot(
+            nodes=[node("n1", 4)], queues=[Queue(name="q"), Queue(name="z")], jobs=jobs
+        )
+        result = capacity_scheduler("reclaim", "preempt").schedule(snapshot)
+        assert [(each.task_uid, each.for_task_uid) for each in result.evictions] == [
+            ("runs-03", "waits-00")
+        ]
+
+
 class TestLevelling:
     def test_siblings_above_their_shares_level_if_asked_to(self) -> None:
         # Neither can have its share: the third asks for what fits nowhere.

@@ -74,7 +74,8 @@ class LoanBook:
             known.changed[task.job.uid] = task.job
         if not known.is_known:
             return
-        if not self._loans(known, known.cover).has_victim(task.uid):
+        # Loans that nobody has asked for cannot be found out now: the task is on its way.
+        if known.loans is None or not known.loans.has_victim(task.uid):
             known.is_known = False
             self.version += 1
         # What is covered does not depend on what is on loan.
