@@ -17,8 +17,8 @@ TESTED = ("3.11", "3.12", "3.13")
 """The versions of Python that the tests run on, where they are found."""
 THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 OF_OTHER_PYTHONS = (
-    *("tests/golden", "tests/model", "tests/plugins", "tests/scenarios", "tests/session"),
-    *("tests/state", "tests/transition", "tests/test_determinism.py", "tests/test_scheduler.py"),
+    *("tests/golden", "tests/plugins", "tests/scenarios", "tests/transition"),
+    *("tests/test_determinism.py", "tests/test_scheduler.py"),
     "src",
 )
 """What a second Python could decide otherwise; all tests run on the first."""
