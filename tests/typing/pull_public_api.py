@@ -33,9 +33,11 @@ PYRIGHT_ANSWER = re.compile(r":(\d+):\d+ - information: Type of \"(?:.*?)\" is \
 
 INTERNAL = (
     *(".testing.reference", ".vectorised.node_matrix", ".vectorised.score_array"),
-    ".serialisation",
+    *(".serialisation", ".session.opened_plugins", ".testing.hashing.child"),
+    *(".testing.part_strategies", ".state.recently_used"),
 )
-"""Modules for nobody else: a second implementation, and what is made of arrays and annotations."""
+"""Modules for nobody else: a second implementation, what runs in a process of its own, and what is
+made of arrays, annotations, functions of any form or of anything."""
 
 
 def public_modules() -> Iterator[ModuleType]:
@@ -90,7 +92,9 @@ def parameters_of(kind: type) -> str:
     """Return type arguments for a generic class: the upper bounds of its parameters."""
     parameters: list[object] = list(getattr(kind, "__parameters__", ()))
     for base in vars(kind).get("__orig_bases__", ()):
-        parameters.extend(item for item in base.__parameters__ if item not in parameters)
+        # The base of a NamedTuple is a function, which has none.
+        of_base: tuple[object, ...] = getattr(base, "__parameters__", ())
+        parameters.extend(item for item in of_base if item not in parameters)
     bounds: list[str] = []
     for parameter in parameters:
         bound: object = getattr(parameter, "__bound__", None)

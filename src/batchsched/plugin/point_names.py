@@ -46,7 +46,7 @@ POINTS = (
 """The extension points, by the name of the method that a plugin's object has for each."""
 
 
-HINTS = tuple(field.name for field in fields(EvictionHints))
+HINTS: tuple[str, ...] = tuple(field.name for field in fields(EvictionHints))
 """The names of hints on verdicts."""
 
 

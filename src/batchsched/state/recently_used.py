@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
 from typing import TypeVar
 
 __all__ = ["RecentlyUsed"]
 
-KeyT = TypeVar("KeyT", bound=Hashable)
+KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 

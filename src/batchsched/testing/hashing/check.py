@@ -14,6 +14,7 @@ from hypothesis.strategies import SearchStrategy
 
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
+from batchsched.plugin.arguments import Arguments
 from batchsched.testing.code import as_code
 from batchsched.testing.hashing.child import Order
 from batchsched.testing.hashing.targets import RESULT, Asked, name_of_target
@@ -53,7 +54,7 @@ class HashSeedViolation(AssertionError):  # noqa: N818 - it is what was found, n
 
 
 def check_hash_seeds(
-    *targets: Callable[..., object] | str,
+    *targets: type[object] | Callable[[Arguments], object] | Callable[[], object] | str,
     examples: SearchStrategy[Snapshot] | None = None,
     labels: Mapping[str, Sequence[str]] | None = None,
     max_examples: int = 40,
