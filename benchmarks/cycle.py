@@ -169,7 +169,7 @@ def run(
 
 
 def canonical(result: CycleResult) -> bytes:
-    """Return a result as a text that is the same if, and only if, the result is."""
+    """Return a result as a string that is the same if, and only if, the result is."""
     content: Any = result.to_dict()
     for reason in content["pending"].values():
         # What a search for tasks to evict tells is told in the name of its action, and a replay

@@ -19,7 +19,7 @@ SCREEN = 50
 
 
 def wrapped(text: str) -> str:
-    """Return a text in lines of at most 100 characters."""
+    """Return a string in lines of at most 100 characters."""
     return fill(text, width=100, initial_indent="  ", subsequent_indent="    ")
 
 

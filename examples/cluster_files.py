@@ -139,7 +139,7 @@ def config_content(path: str) -> Mapping[str, object]:
     data: object = content.get("data")
     texts = list(cast("Mapping[str, object]", data).values()) if isinstance(data, dict) else []
     if len(texts) != 1 or not isinstance(texts[0], str):
-        raise ValueError(f"{path}: expected data with one text in the ConfigMap")
+        raise ValueError(f"{path}: expected data with one string in the ConfigMap")
     found = _parsed(path, texts[0], is_yaml=True)
     if len(found) != 1:
         raise ValueError(f"{path}: expected one configuration in the ConfigMap, got {len(found)}")
@@ -200,7 +200,7 @@ def _documents(source: str) -> Iterator[dict[str, Any]]:
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: expected a text in UTF-8: {error.reason}") from None
+            raise ValueError(f"{path}: expected text in UTF-8: {error.reason}") from None
         yield from _parsed(str(path), text, is_yaml=path.suffix in YAML)
 
 
@@ -224,7 +224,7 @@ def _yaml(text: str) -> list[object]:
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - an optional dependency
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # it is not typed
-        """Reads times as texts, as JSON has them."""
+        """Reads times as strings, as JSON has them."""
 
     Loader.yaml_implicit_resolvers = {
         first: [each for each in resolvers if not each[0].endswith(":timestamp")]

@@ -42,7 +42,7 @@ def number(text: str) -> int:
 
 
 def resource(text: str) -> Resource:
-    """Return what a text such as ``cpu=8,memory=32Gi,nvidia.com/gpu=4`` says."""
+    """Return what a string such as ``cpu=8,memory=32Gi,nvidia.com/gpu=4`` says."""
     amounts = {name: parse_quantity(value) for name, value in map(pair, text.split(","))}
     cpu, memory = amounts.pop("cpu", 0), amounts.pop("memory", 0)
     return Resource(

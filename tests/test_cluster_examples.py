@@ -168,7 +168,7 @@ NOTHING = "there are no objects of kind Node, Pod"
     [
         ("cut.json", b'{"items": [', "cut.json: Expecting value"),
         ("empty.json", b"", "empty.json: Expecting value"),
-        ("latin.json", b"\xff", "latin.json: expected a text in UTF-8"),
+        ("latin.json", b"\xff", "latin.json: expected text in UTF-8"),
         ("list.json", b"[1]", "list.json: expected an object, got '[1]'"),
         ("deep.json", b"[" * 100_000, "deep.json: it is nested too deeply"),
         ("items.json", b'{"items": {"a": 1}}', "items.json: items: expected a list"),
@@ -189,8 +189,8 @@ def test_what_is_wrong_with_a_dump_is_told(
 @pytest.mark.parametrize(
     ("content", "status", "said"),
     [
-        ({"kind": "ConfigMap"}, 2, "expected data with one text in the ConfigMap"),
-        ({"kind": "ConfigMap", "data": {"a": "", "b": ""}}, 2, "expected data with one text"),
+        ({"kind": "ConfigMap"}, 2, "expected data with one string in the ConfigMap"),
+        ({"kind": "ConfigMap", "data": {"a": "", "b": ""}}, 2, "expected data with one string"),
         ({"actions": "allocate", "tiers": 3}, 1, "Invalid at tiers\n"),
         ({"actions": "enqueue, allocate"}, 1, "UnknownAction at actions[0]\n"),
     ],

@@ -1,7 +1,7 @@
 """Batch scheduling algorithms: gangs, queues, fairness, preemption, reclaim, backfill.
 
-A cluster's state goes in as a frozen `Snapshot`; `schedule` gives back a
-`CycleResult` with what to bind and what to evict, and why the rest waits.
+A cluster's state goes in as a frozen `Snapshot`; `schedule` returns a
+`CycleResult`: what to bind, what to evict, and why other tasks stay pending.
 There is no I/O, no clock and no randomness: the same snapshot always gives the
 same result.
 """

@@ -1,9 +1,8 @@
-"""The errors of batchsched: one small tree.
+"""The exceptions of batchsched, all derived from `BatchschedError`.
 
-Every error also is the builtin that a caller would catch: a bad value is a
-`ValueError`, a broken invariant an `AssertionError`, a misuse a `RuntimeError`.
-Errors that come from checking input carry all faults at once, each with the
-path of what is wrong.
+Each is also the built-in exception that a caller would expect: `ValueError` for
+a bad value, `AssertionError` for a broken invariant, `RuntimeError` for misuse.
+Errors found by checking input report all faults at once, each with its path.
 """
 
 from __future__ import annotations
@@ -41,29 +40,29 @@ class BatchschedError(Exception):
 
 @frozen
 class Fault:
-    """One thing that is wrong with some input: where, and what.
+    """One fault in the input: where it is, and what is wrong.
 
-    >>> print(Fault("queues['gpu'].weight", "-1 is negative; a weight is 1 or more"))
-    queues['gpu'].weight: -1 is negative; a weight is 1 or more
+    >>> print(Fault("queues['gpu'].weight", "expected 1 or more, got -1"))
+    queues['gpu'].weight: expected 1 or more, got -1
     """
 
     path: str
     """Where the fault is, as an expression: ``jobs['team/j7'].tasks['u1'].node_name``."""
     message: str
-    """What is wrong there, and what would work."""
+    """What is wrong there, and what to use instead."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class FaultsError(BatchschedError, ValueError):
-    """Input that was refused as a whole; `faults` lists everything wrong with it.
+    """Invalid input, rejected as a whole; `faults` lists everything that is wrong with it.
 
-    The message has one line a fault.
+    The message has one line per fault.
     """
 
     most_shown: ClassVar[int | None] = None
-    """How many faults the message shows before it says how many more there are; None: all."""
+    """The most faults that the message lists; it then counts the rest. None: all."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
@@ -77,57 +76,57 @@ class FaultsError(BatchschedError, ValueError):
 
 
 class SnapshotError(FaultsError):
-    """A snapshot that contradicts itself or holds values that make no sense.
+    """A snapshot that contradicts itself or holds invalid values.
 
-    The message shows the first 20 faults, and how many more there are.
+    The message lists the first 20 faults and counts the rest.
     """
 
     most_shown = 20
 
 
 class ConfigError(FaultsError):
-    """A configuration with unknown names or ill-typed values."""
+    """A configuration with unknown names or values of the wrong type."""
 
 
 class EventError(FaultsError):
-    """Events that do not apply to the snapshot and the result that they are said to follow."""
+    """Events that do not fit the snapshot and the result that they are applied to."""
 
 
 class FormatError(FaultsError):
-    """Kept data that cannot be read: damaged, of another format, or of a newer version."""
+    """Stored data that cannot be read: damaged, in another format, or from a newer version."""
 
 
 class KubernetesObjectError(FaultsError):
-    """Kubernetes objects that lack what is needed or cannot be read.
+    """Kubernetes objects with missing or invalid fields.
 
-    The message shows the first 20 faults, and how many more there are.
+    The message lists the first 20 faults and counts the rest.
     """
 
     most_shown = 20
 
 
 class QuantityError(BatchschedError, ValueError):
-    """A text that is no Kubernetes quantity."""
+    """A string that is not a Kubernetes quantity."""
 
 
 class ResourceError(BatchschedError, ArithmeticError):
-    """A subtraction of resources that would leave a negative amount."""
+    """A subtraction of resources whose result would be negative."""
 
 
 class UnknownNameError(BatchschedError, LookupError):
-    """A task, job, queue, node, plugin or action that was asked for and is not there."""
+    """The name of a task, job, queue, node, plugin or action that does not exist."""
 
 
 class RegistryError(BatchschedError, ValueError):
-    """A plugin or action that cannot be registered as it was given."""
+    """A plugin or action that cannot be registered."""
 
 
 class StatementError(BatchschedError, RuntimeError):
-    """A statement or a session operation used where it does not apply."""
+    """A statement or session operation used in a state that does not allow it."""
 
 
 class PluginError(BatchschedError, RuntimeError):
-    """A plugin that raised, or answered what it must not, in the middle of a cycle."""
+    """A plugin that raised an exception or returned an invalid value during a cycle."""
 
     def __init__(self, plugin: str, extension_point: str, problem: str) -> None:
         self.plugin = plugin
@@ -140,7 +139,7 @@ class PluginError(BatchschedError, RuntimeError):
 
 
 class ActionError(BatchschedError, RuntimeError):
-    """An action that raised in the middle of a cycle."""
+    """An action that raised an exception during a cycle."""
 
     def __init__(self, action: str, problem: str) -> None:
         self.action = action
@@ -152,14 +151,14 @@ class ActionError(BatchschedError, RuntimeError):
 
 
 class InvariantError(BatchschedError, AssertionError):
-    """The books contradict themselves: a defect of batchsched or of an action."""
+    """Inconsistent internal state: a defect of batchsched or of an action."""
 
 
 def problem_of(error: Exception) -> str:
-    """Return one line that says what an exception is."""
+    """Return an exception's type and message in one line."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def plugin_error(name: str, point: str, error: Exception) -> PluginError:
-    """Return the error that says which plugin raised, and where."""
+    """Return a `PluginError` for an exception that a plugin raised at an extension point."""
     return PluginError(name, point, problem_of(error))

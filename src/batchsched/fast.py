@@ -1,10 +1,12 @@
-"""The placement engine that looks at many nodes at once (extra ``fast``, which brings NumPy).
+"""The vectorised placement engine, which evaluates many nodes at once.
+
+It needs NumPy, which the extra ``fast`` installs.
 
 >>> from batchsched import Scheduler
 >>> from batchsched.fast import VectorisedPlacement
 >>> scheduler = Scheduler(placement=VectorisedPlacement)
 
-Its decisions are those of the other engines, always; only the time that they take differs.
+It always makes the same decisions as the other engines; only the time that they take differs.
 """
 
 from __future__ import annotations

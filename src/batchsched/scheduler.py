@@ -1,4 +1,4 @@
-"""The scheduler: a configuration, checked and ready to decide on snapshots."""
+"""The scheduler: a checked configuration that is applied to snapshots."""
 
 from __future__ import annotations
 
@@ -37,26 +37,29 @@ __all__ = ["Scheduler", "schedule"]
 
 
 class Scheduler:
-    """Schedules snapshots by one configuration.
+    """Schedules snapshots with one configuration.
 
     The same snapshot always gives the same result.
 
     Args:
         config: which actions run and which plugins decide; None: the default.
-        registry: what the configuration may name; None: what comes with batchsched.
-        placement: makes the engine that finds nodes; it changes no decision.
-        trace: is told, while a cycle runs, what is asked and answered in it: which queue and
-            job was taken and by which keys, the best node for a task with the scores of each
-            plugin, each plugin's verdicts, and how each statement ended; see
-            `batchsched.session.trace_events`. What it raises ends the cycle. Costs nothing
-            where it is left out.
-        warm: whether it remembers the last snapshot and what was found out about it, so that a
-            cycle costs what has changed since: whatever is the same object as in the last
-            snapshot is not looked at again. It decides the same. Not where `trace` is given.
+        registry: the plugins and actions that the configuration may name; None: the built-in
+            ones.
+        placement: creates the engine that finds nodes; the choice does not affect decisions.
+        trace: a function that is called during a cycle with each trace event: which queue and
+            job was taken next and by which keys, the best node for a task with the scores of
+            each plugin, each plugin's verdicts, and how each statement ended; see
+            `batchsched.session.trace_events`. An exception that it raises ends the cycle. A
+            scheduler without it has no overhead.
+        warm: whether to keep the last snapshot and the state derived from it, so that the cost
+            of a cycle depends on what has changed since: an object that is identical to the one
+            in the last snapshot is not processed again. Decisions are the same. Ignored where
+            `trace` is given.
 
     Raises:
-        ConfigError: the configuration names what the registry does not know, gives wrong
-            arguments or has parts of a wrong type, or another argument has; all faults at once.
+        ConfigError: the configuration has names that are not in the registry, invalid arguments
+            or parts of the wrong type, or another argument has the wrong type; all faults at
+            once.
 
     >>> from batchsched import SchedulerConfig
     >>> Scheduler(SchedulerConfig.from_mapping({"tiers": [{"plugins": [{"name": "drff"}]}]}))
@@ -120,33 +123,33 @@ predicates, priority, proportion, sjf, sla, usage
             )
             for (position, option), plugin in zip(placed, made.plugins, strict=True)
         ]
-        # What is traced is asked in full.
+        # A trace shows every evaluation, so nothing may be taken from the last cycle.
         self._warm = WarmCycles(self) if warm and trace is None else None
         self._actions: list[tuple[str, Action]] = [
             (option.name, action) for option, action in zip(options, made.actions, strict=True)
         ]
-        # Where nodes are promised that accept a task only once others have left, nobody may come
-        # meanwhile with whom they would refuse it again.
+        # A node may be promised to a task that it accepts only after other tasks have left. Until
+        # then no task may be placed that would make the node reject the promised task again.
         self._promises_repel = any(
             isinstance(action, EvictsToCure) and action.evicts_to_cure for action in made.actions
         )
 
     @property
     def config(self) -> SchedulerConfig:
-        """The configuration, with which the scheduler was made. For another, make another."""
+        """The configuration of the scheduler. To use another, create another scheduler."""
         return self._config
 
     def schedule(self, snapshot: Snapshot, /, *, reasons: bool = True) -> CycleResult:
-        """Run one cycle and return what it decided. The snapshot is not changed.
+        """Run one cycle and return its decisions. The snapshot is not changed.
 
         Args:
-            snapshot: what to decide on.
-            reasons: whether it is to be found out why tasks are pending. If not,
-                `CycleResult.pending` is empty, and conditions do not say what nodes lack.
+            snapshot: the state of the cluster.
+            reasons: whether to determine why tasks are pending. If False, `CycleResult.pending`
+                is empty, and conditions do not say why nodes were rejected.
 
         Raises:
-            PluginError: a plugin raised, or answered what it must not.
-            ActionError: an action raised.
+            PluginError: a plugin raised an exception or returned an invalid value.
+            ActionError: an action raised an exception.
 
         """
         if self._warm is None or not is_of(snapshot, Snapshot):
@@ -156,13 +159,13 @@ predicates, priority, proportion, sjf, sla, usage
     def schedule_traced(
         self, snapshot: Snapshot, trace: Trace, /, *, rivals_at: int | None = None
     ) -> CycleResult:
-        """Run one cycle like `schedule`, and tell a function what is asked and answered in it.
+        """Run one cycle like `schedule`, and call a function with each trace event.
 
         Args:
-            snapshot: what to decide on.
-            trace: is told of each event.
-            rivals_at: the position of the one event that is to tell what else there was to
-                choose from (its ``rivals``); that takes time that grows with the cluster.
+            snapshot: the state of the cluster.
+            trace: is called with each event.
+            rivals_at: the position of the one event that also lists the alternatives (its
+                ``rivals``); listing them takes time that grows with the cluster.
 
         """
         session = TracedSession(
@@ -178,11 +181,11 @@ predicates, priority, proportion, sjf, sla, usage
     def run(
         self, session: Session, /, *, reasons: bool = True, unchanged: Unchanged | None = None
     ) -> CycleResult:
-        """Run all actions in a session that was opened, close it, and return what was decided.
+        """Run all actions in an open session, close it, and return the decisions.
 
         Raises:
-            PluginError: a plugin raised, or answered what it must not.
-            ActionError: an action raised.
+            PluginError: a plugin raised an exception or returned an invalid value.
+            ActionError: an action raised an exception.
 
         """
         for name, action in self._actions:
@@ -195,11 +198,13 @@ predicates, priority, proportion, sjf, sla, usage
                 error.add_note(f"raised by action {name!r}")
                 raise
             except Exception as error:
-                # What waits is put in order by the action, but by keys that are a plugin's.
+                # An action orders queues and jobs by keys that come from plugins.
                 blamed = unordered_keys(session)
                 raise (blamed or ActionError(name, problem_of(error))) from error
             if session.has_open_statement:
-                raise ActionError(name, "it left a statement open; commit or discard it")
+                raise ActionError(
+                    name, "expected every statement to be committed or discarded, got one left open"
+                )
         try:
             result = close(session, reasons=reasons, unchanged=unchanged)
         except TypeError as error:
@@ -212,13 +217,14 @@ predicates, priority, proportion, sjf, sla, usage
         return result
 
     def open(self, snapshot: Snapshot, /) -> Session:
-        """Open a session on a snapshot without running any action, to look around or to test.
+        """Open a session on a snapshot without running any action, for inspection or tests.
 
-        Jobs whose promises have come true since the last cycle are bound by then.
+        Jobs whose promised resources have become free since the last cycle are bound first.
 
         Raises:
-            SnapshotError: it is no `Snapshot`.
-            PluginError: a plugin raised when it was opened, or opened what it must not.
+            SnapshotError: `snapshot` is not a `Snapshot`.
+            PluginError: a plugin raised an exception when it was opened, or its `open` returned
+                an invalid object.
 
         """
         if not is_of(snapshot, Snapshot):
@@ -242,10 +248,10 @@ predicates, priority, proportion, sjf, sla, usage
         return _begun(session)
 
     def attach(self, cluster: Cluster, /) -> AttachedScheduler:
-        """Attach to a living cluster: what is remembered of it makes cycles cost what changed.
+        """Attach to a live cluster, so that the cost of a cycle depends on what changed.
 
         Raises:
-            SnapshotError: it is no `batchsched.live.Cluster`.
+            SnapshotError: `cluster` is not a `batchsched.live.Cluster`.
 
         """
         if not is_of(cluster, Cluster):
@@ -254,12 +260,12 @@ predicates, priority, proportion, sjf, sla, usage
         return AttachedScheduler(self, cluster)
 
     def keep(self, content: Content, /) -> Keeper:
-        """Return books of this configuration that follow what a living cluster consists of."""
+        """Return the state that this configuration keeps up to date for a live cluster."""
         return Keeper(content, self._plugins, self._placement, promises_repel=self._promises_repel)
 
 
 def _begun(session: Session) -> Session:
-    """Start, before any action, the jobs whose promises have come true."""
+    """Bind, before any action, the jobs whose promised resources are free."""
     keep_promises(session)
     start_promised_jobs(session)
     return session
@@ -272,7 +278,7 @@ def schedule(
     config: SchedulerConfig | None = None,
     registry: Registry | None = None,
 ) -> CycleResult:
-    """Run one cycle on a snapshot and return what it decided.
+    """Run one cycle on a snapshot and return its decisions.
 
     A shorthand for ``Scheduler(config, registry).schedule(snapshot)``.
 

@@ -44,12 +44,12 @@ def test_what_is_registered_can_be_found_and_nothing_else(what: str) -> None:
 @pytest.mark.parametrize(
     ("name", "factory", "message"),
     [
-        ("", make, "expected a name for {what}, got ''; use a text without commas"),
-        ("  ", make, "expected a name for {what}, got '  '; use a text without commas"),
-        ("a,b", make, "expected a name for {what}, got 'a,b'; use a text without commas"),
-        ("known", make, "{what} 'known' is registered already; choose another name"),
-        ("new", 5, "{what} 'new': 5 cannot be called with its arguments"),
-        ("new", None, "{what} 'new': None cannot be called with its arguments"),
+        ("", make, "expected a name for {what}, got ''; use a string without commas"),
+        ("  ", make, "expected a name for {what}, got '  '; use a string without commas"),
+        ("a,b", make, "expected a name for {what}, got 'a,b'; use a string without commas"),
+        ("known", make, "{what} 'known' is already registered; choose another name"),
+        ("new", 5, "{what} 'new': expected a callable that takes its arguments, got 5"),
+        ("new", None, "{what} 'new': expected a callable that takes its arguments, got None"),
     ],
 )
 def test_what_cannot_be_registered_is_refused(

@@ -216,11 +216,11 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
             "actions[0].argument",
             "unknown key; did you mean 'arguments'? known: name, arguments",
         ),
-        ("actions[1].arguments['odd']", "expected a text, a number or a truth value, got [1]"),
+        ("actions[1].arguments['odd']", "expected a string, a number or a boolean, got [1]"),
         ("actions[2].name", "expected a name, got ''"),
         ("actions[3]", "expected a mapping, got 5"),
         ("actions[3].name", "is missing"),
-        ("configurations[0].name", "expected one of the actions that are to run, got 'reserve'"),
+        ("configurations[0].name", "expected one of the configured actions, got 'reserve'"),
         ("configurations[1].kind", "unknown key; known: name, arguments"),
         ("configurations[1].name", "is missing"),
         (
@@ -241,7 +241,7 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
             ),
         ),
         ("actions[1].arguments['starvationThreshold']", "'-1' is less than 0"),
-        ("tiers[3].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),
+        ("tiers[3].plugins[0]", "plugin 'gang' is already configured at tiers[0].plugins[0]"),
         (
             "tiers[4].plugins[0].arguments['leastrequested.weight']",
             ("expected a number, got 'much'"),
@@ -260,10 +260,10 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
         (5, [("", "expected a mapping, got 5")]),
         (None, [("", "expected a mapping, got None")]),
         ({"actions": 5}, [("actions", "expected a list, got 5")]),
-        ({"actions": ""}, [("actions", "'' names an action without a name")]),
+        ({"actions": ""}, [("actions", "expected names separated by commas, got ''")]),
         (
             {"actions": "allocate,, backfill"},
-            [("actions", "'allocate,, backfill' names an action without a name")],
+            [("actions", "expected names separated by commas, got 'allocate,, backfill'")],
         ),
         ({"actions": {"allocate": {}}}, [("actions", "expected a list, got {'allocate': {}}")]),
         ({"tiers": "gang"}, [("tiers", "expected a list, got 'gang'")]),
@@ -331,7 +331,7 @@ def test_the_scheduler_checks_configurations_made_in_code_too() -> None:
             "tiers[0].plugins[0].enableJobOder",
             f"unknown key; did you mean 'enableJobOrder'? known: {FLAGS}",
         ),
-        ("tiers[1].plugins[0]", "plugin 'gang' stands in tiers[0].plugins[0] already"),
+        ("tiers[1].plugins[0]", "plugin 'gang' is already configured at tiers[0].plugins[0]"),
         ("tiers[1].plugins[0].arguments['x']", "unknown argument; known: atMinimum"),
     ]
 
@@ -386,11 +386,17 @@ def test_the_weights_of_nodeorder_are_whole_and_not_negative(name: str) -> None:
             {"actions": "allocate"},
             "actions: expected a collection of ActionOption, got 'allocate'; use a tuple",
         ),
-        ({"actions": ["allocate"]}, "actions[0]: 'allocate' is not what stands here"),
-        ({"tiers": [["drf"]]}, "tiers[0]: ['drf'] is not what stands here; use Tier("),
-        ({"tiers": [Tier(plugins=["drf"])]}, "tiers[0].plugins[0]: 'drf' is not what stands here"),  # type: ignore[list-item]
+        ({"actions": ["allocate"]}, "actions[0]: expected ActionOption(name=...), got 'allocate'"),
+        (
+            {"tiers": [["drf"]]},
+            "tiers[0]: expected Tier(plugins=[...]), got ['drf']",
+        ),
+        (
+            {"tiers": [Tier(plugins=["drf"])]},
+            "tiers[0].plugins[0]: expected PluginOption(name=...), got 'drf'",
+        ),  # type: ignore[list-item]
     ],
-    ids=["a text", "texts", "a list", "a name"],
+    ids=["a string", "strings", "a list", "a name"],
 )
 def test_options_of_a_wrong_type_are_faults(wrong: dict[str, Any], path: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -401,7 +407,7 @@ def test_options_of_a_wrong_type_are_faults(wrong: dict[str, Any], path: str) ->
 COLLECTION = "expected a collection of"
 LIST = "use a tuple or a list"
 MAPPING = "expected a mapping such as a dict, got"
-NAME = "expected a name (a text), got"
+NAME = "expected a name (a string), got"
 
 
 def refused(*arguments: Any, **options: Any) -> list[tuple[str, str]]:
@@ -448,12 +454,12 @@ def test_what_is_no_name_is_a_fault(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [5, None, ("a",)], ids=str)
 def test_flags_and_arguments_of_which_the_names_are_no_texts_are_faults(wrong: Any) -> None:
-    no_argument = "expected a text as the name of an argument"
+    no_argument = "expected a string as an argument name"
     assert refused(action(arguments={wrong: 1, "unready": "hold"})) == [
         (f"actions[0].arguments[{wrong!r}]", no_argument)
     ]
     assert refused(plugin(flags={wrong: True}, arguments={wrong: 1})) == [
-        (f"tiers[0].plugins[0].flags[{wrong!r}]", "expected a text as the name of a flag"),
+        (f"tiers[0].plugins[0].flags[{wrong!r}]", "expected a string as a flag"),
         (f"tiers[0].plugins[0].arguments[{wrong!r}]", no_argument),
     ]
 
@@ -514,7 +520,7 @@ def test_what_cannot_be_shown_is_told_of_all_the_same() -> None:
             raise RuntimeError
 
     shy: Any = Shy()
-    assert refused(action(arguments={"unready": shy}))[0][1] == "expected a text, got <Shy>"
+    assert refused(action(arguments={"unready": shy}))[0][1] == "expected a string, got <Shy>"
     assert refused(shy)[0][1].startswith("expected a SchedulerConfig, got <Shy>")
     assert faults({"actions": shy, shy: 1})[0] == (
         "<Shy>",

@@ -148,7 +148,7 @@ def test_every_notice_says_what_follows() -> None:
     assert notices["numaaware"].consequence == "left out: nodes are not split by NUMA zone"
     assert notices["enableHierarchy"].consequence.startswith("has no effect: ")
     assert str(notices["metrics"]) == (
-        "1 x key metrics: left out: the measured load of nodes is not looked at (metrics)"
+        "1 x key metrics: left out: the measured load of nodes is not considered (metrics)"
     )
 
 
@@ -253,7 +253,7 @@ def test_nothing_else_is_meant_by_a_flag_that_volcano_knows() -> None:
     with pytest.raises(ConfigError) as caught:
         SchedulerConfig.from_mapping(config)
     assert str(caught.value) == (
-        "tiers[0].plugins[0].enableJobStarving: is a flag of Volcano's that is not supported; "
+        "tiers[0].plugins[0].enableJobStarving: this flag of Volcano is not supported; "
         'remove it, or read the configuration with unknown="notice"'
     )
     assert is_volcano_flag("enableHierarchy")
@@ -282,4 +282,4 @@ def test_volcanos_usage_is_told_from_the_plugin_of_that_name() -> None:
         "1 x argument thresholds",
         "1 x argument usage.weight",
     ]
-    assert all("the measured load of nodes is not looked at" in str(n) for n in config.notices)
+    assert all("the measured load of nodes is not considered" in str(n) for n in config.notices)

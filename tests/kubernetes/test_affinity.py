@@ -206,7 +206,7 @@ AFFINITY = "pods['a/p1'].spec.affinity"
         ),
         (
             {"podAffinity": {REQUIRED: [{"topologyKey": "z", "namespaces": ["a", 1]}]}},
-            f"podAffinity.{REQUIRED}[0].namespaces[1]: expected a text, got 1",
+            f"podAffinity.{REQUIRED}[0].namespaces[1]: expected a string, got 1",
         ),
         (
             namespaced_term({"matchLabels": {"team": "red"}}),

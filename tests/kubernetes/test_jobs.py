@@ -200,7 +200,7 @@ def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
         ({"queues": [queue(weight=1.0)]}, "queues['q'].spec.weight: expected an integer, got 1.0"),
         (
             {"pod_groups": [pod_group(queue=3)]},
-            "pod_groups['a/g1'].spec.queue: expected a text, got 3",
+            "pod_groups['a/g1'].spec.queue: expected a string, got 3",
         ),
         (
             {"priority_classes": [{"metadata": {"name": "c"}, "value": None}]},
@@ -223,7 +223,7 @@ def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
         ({"now": datetime(2026, 1, 1)}, "now: datetime.datetime(2026, 1, 1, 0, 0) has no time z"),
         (
             {"now": True},
-            "now: expected a time, got True; use an RFC 3339 text, a datetime or seconds",
+            "now: expected a time, got True; use RFC 3339, a datetime or seconds",
         ),
         ({"now": []}, "now: expected a time, got []"),
     ],

@@ -250,7 +250,7 @@ CPU = "spec.containers[0].resources.requests.cpu"
         (pod(containers=[container({"cpu": {}})]), f"{CPU}: expected a quantity, got {{}}"),
         (
             pod(containers=[container({7: "1"})]),
-            "spec.containers[0].resources.requests[7]: expected a text as the name",
+            "spec.containers[0].resources.requests[7]: expected a string as the name",
         ),
         (
             pod(containers=[container({"cpu": "1"}), container({"a.b/c": "x"})]),
@@ -274,9 +274,12 @@ CPU = "spec.containers[0].resources.requests.cpu"
         (pod(hostNetwork=1), "spec.hostNetwork: expected true or false, got 1"),
         (pod(priority="high"), "spec.priority: expected an integer, got 'high'"),
         (pod(priority=True), "spec.priority: expected an integer, got True"),
-        (pod(nodeName=3), "spec.nodeName: expected a text, got 3"),
-        (pod(priorityClassName=3), "spec.priorityClassName: expected a text, got 3"),
-        (pod(nodeSelector={"a": True}), "spec.nodeSelector['a']: expected texts, got True for 'a'"),
+        (pod(nodeName=3), "spec.nodeName: expected a string, got 3"),
+        (pod(priorityClassName=3), "spec.priorityClassName: expected a string, got 3"),
+        (
+            pod(nodeSelector={"a": True}),
+            "spec.nodeSelector['a']: expected strings, got True for 'a'",
+        ),
         (pod(nodeSelector=["a"]), "spec.nodeSelector: expected a mapping, got ['a']"),
         (
             pod(tolerations=[{"operator": "Like"}]),
@@ -286,8 +289,8 @@ CPU = "spec.containers[0].resources.requests.cpu"
             pod(tolerations=[{"key": "k", "effect": "x"}]),
             "spec.tolerations[0].effect: expected one of NoSchedule, ",
         ),
-        (pod(metadata={"labels": {1: "a"}}), "metadata.labels[1]: expected texts, got 'a' for 1"),
-        (pod(metadata={"uid": 5}), "metadata.uid: expected a text, got 5"),
+        (pod(metadata={"labels": {1: "a"}}), "metadata.labels[1]: expected strings, got 'a' for 1"),
+        (pod(metadata={"uid": 5}), "metadata.uid: expected a string, got 5"),
         (
             pod(metadata={"creationTimestamp": "yesterday"}),
             "metadata.creationTimestamp: expected an RFC 3339 time such as",
@@ -298,13 +301,13 @@ CPU = "spec.containers[0].resources.requests.cpu"
         ),
         (
             pod(metadata={"creationTimestamp": 5}),
-            "metadata.creationTimestamp: expected a time, got 5; use an RFC 3339 text or a",
+            "metadata.creationTimestamp: expected a time, got 5; use RFC 3339 or a",
         ),
         (
             pod(metadata={"deletionTimestamp": "soon"}),
             "metadata.deletionTimestamp: expected an RFC 3339 time such as",
         ),
-        (pod(status={"phase": 1}), "status.phase: expected a text, got 1"),
+        (pod(status={"phase": 1}), "status.phase: expected a string, got 1"),
         (pod(status=[]), "status: expected a mapping, got []"),
     ],
 )

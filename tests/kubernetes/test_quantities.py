@@ -108,7 +108,7 @@ def test_what_is_no_quantity_is_refused_and_shown(text):
 
 def test_an_empty_text_is_refused():
     with pytest.raises(
-        QuantityError, match=r"^expected a quantity, got an empty text; use 0 for nothing$"
+        QuantityError, match=r"^expected a quantity, got an empty string; use 0 for nothing$"
     ):
         parse_quantity("")
 

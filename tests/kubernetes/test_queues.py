@@ -60,7 +60,7 @@ def cpu(nominal: str, **more: object) -> Object:
 
 
 def read(*queues: Object) -> tuple[dict[str, Queue], list[str]]:
-    """The queues by name, and the notices as texts."""
+    """The queues by name, and the notices as strings."""
     snapshot, notices = read_objects(nodes=[node()], pods=[], queues=list(queues))
     return {queue.name: queue for queue in snapshot.queues}, [str(notice) for notice in notices]
 

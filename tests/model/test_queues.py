@@ -47,7 +47,7 @@ class TestOneQueue:
         ("changes", "fault"),
         [
             ({"parent": ""}, "queues['q'].parent: is empty"),
-            ({"parent": 5}, "queues['q'].parent: expected a text, got 5"),
+            ({"parent": 5}, "queues['q'].parent: expected a string, got 5"),
             (
                 {"parent": "gone"},
                 "queues['q'].parent: there is no queue 'gone' in this snapshot",

@@ -187,14 +187,17 @@ class TestPlaceFaults:
                 "node_name: there is no node '' in this snapshot",
             ),
             ({"status": TaskStatus.RESERVED, "node_name": ""}, "node_name: is empty"),
-            ({"status": TaskStatus.RESERVED, "node_name": 1}, "node_name: expected a text, got 1"),
+            (
+                {"status": TaskStatus.RESERVED, "node_name": 1},
+                "node_name: expected a string, got 1",
+            ),
             (
                 {"status": TaskStatus.RUNNING, "node_name": []},
-                ("node_name: expected a text, got []"),
+                ("node_name: expected a string, got []"),
             ),
             (
                 {"status": TaskStatus.RUNNING, "node_name": N1},
-                (f"node_name: expected a text, got {cut(N1)}"),
+                (f"node_name: expected a string, got {cut(N1)}"),
             ),
         ],
     )

@@ -51,7 +51,7 @@ REQUIREMENT_FAULTS = [
     ),
     (
         Requirement(key=None, operator=Operator.EXISTS),
-        ".key: expected a text, got None",
+        ".key: expected a string, got None",
     ),
     (
         Requirement(key="a", operator="In", values=["b"]),
@@ -82,15 +82,15 @@ REQUIREMENT_FAULTS = [
     ),
     (
         Requirement(key="a", operator=Operator.IN, values=["b", 3]),
-        ".values[1]: expected a text, got 3",
+        ".values[1]: expected a string, got 3",
     ),
     (
         Requirement(key="a", operator=Operator.IN, values="ssd"),
-        ".values: expected a collection of texts, got 'ssd'; use a tuple or a list",
+        ".values: expected a collection of strings, got 'ssd'; use a tuple or a list",
     ),
     (
         Requirement(key="a", operator=Operator.IN, values=None),
-        ".values: expected a collection of texts, got None; use a tuple or a list",
+        ".values: expected a collection of strings, got None; use a tuple or a list",
     ),
     ({"key": "a"}, ": expected a Requirement, got {'key': 'a'}"),
     (None, ": expected a Requirement, got None"),
@@ -135,8 +135,11 @@ class TestConstraintFaults:
     @pytest.mark.parametrize(
         ("content", "fault"),
         [
-            ({"labels": {"a": None}}, "labels['a']: None for 'a': keys and values are texts"),
-            ({"labels": {1: "b"}}, "labels[1]: 'b' for 1: keys and values are texts"),
+            (
+                {"labels": {"a": None}},
+                "labels['a']: expected strings, got None for 'a'",
+            ),
+            ({"labels": {1: "b"}}, "labels[1]: expected strings, got 'b' for 1"),
             (
                 {"labels": [("a", "b")]},
                 ("labels: expected a mapping such as a dict, got [('a', 'b')]"),
@@ -146,7 +149,7 @@ class TestConstraintFaults:
             ({"labels": ""}, "labels: expected a mapping such as a dict, got ''"),
             (
                 {"node_selector": {"a": True}},
-                "node_selector['a']: True for 'a': keys and values are texts",
+                "node_selector['a']: expected strings, got True for 'a'",
             ),
             (
                 {"node_selector": "a=b"},
@@ -176,11 +179,11 @@ class TestConstraintFaults:
             ),
             (
                 {"tolerations": [Toleration(key=None)]},
-                ("tolerations[0].key: expected a text, got None"),
+                ("tolerations[0].key: expected a string, got None"),
             ),
             (
                 {"tolerations": [Toleration(key="a", value=None)]},
-                "tolerations[0].value: expected a text, got None",
+                "tolerations[0].value: expected a string, got None",
             ),
             (
                 {"tolerations": [Toleration(key="a", operator="Exists")]},
@@ -383,7 +386,7 @@ class TestConstraintFaults:
             (
                 {"pod_affinity": near(namespaces="default")},
                 (
-                    "pod_affinity.required[0].namespaces: expected a collection of texts, got "
+                    "pod_affinity.required[0].namespaces: expected a collection of strings, got "
                     "'default'; use a tuple or a list"
                 ),
             ),
@@ -393,7 +396,7 @@ class TestConstraintFaults:
             ),
             (
                 {"pod_affinity": near(namespaces=[None])},
-                "pod_affinity.required[0].namespaces[0]: expected a text, got None",
+                "pod_affinity.required[0].namespaces[0]: expected a string, got None",
             ),
             (
                 {"pod_affinity": near(selector={"app": "db"})},
@@ -402,8 +405,8 @@ class TestConstraintFaults:
             (
                 {"pod_affinity": near(selector=LabelSelector(match_labels={"app": 1}))},
                 (
-                    "pod_affinity.required[0].selector.match_labels['app']: 1 for 'app': "
-                    "keys and values are texts"
+                    "pod_affinity.required[0].selector.match_labels['app']: "
+                    "expected strings, got 1 for 'app'"
                 ),
             ),
             (
@@ -468,7 +471,7 @@ class TestConstraintFaults:
             ([Taint(key="", effect=TaintEffect.NO_EXECUTE)], "[0].key: is empty"),
             (
                 [Taint(key=None, effect=TaintEffect.NO_EXECUTE)],
-                ("[0].key: expected a text, got None"),
+                ("[0].key: expected a string, got None"),
             ),
             (
                 [Taint(key="a", effect=TaintEffect.NO_EXECUTE), Taint(key="a", effect="NoExecute")],
@@ -483,7 +486,7 @@ class TestConstraintFaults:
             ),
             (
                 [Taint(key="a", value=1, effect=TaintEffect.NO_EXECUTE)],
-                "[0].value: expected a text, got 1",
+                "[0].value: expected a string, got 1",
             ),
         ],
     )

@@ -127,8 +127,8 @@ class TestPlainFaults:
             ({"now": True}, "now: expected a time (a finite number of seconds), got True"),
             ({"now": "noon"}, "now: expected a time (a finite number of seconds), got 'noon'"),
             ({"nodes": [NodeInfo(name="")]}, "nodes[''].name: is empty"),
-            ({"nodes": [NodeInfo(name=5)]}, "nodes[5].name: expected a text, got 5"),
-            ({"nodes": [NodeInfo(name=[])]}, "nodes[[]].name: expected a text, got []"),
+            ({"nodes": [NodeInfo(name=5)]}, "nodes[5].name: expected a string, got 5"),
+            ({"nodes": [NodeInfo(name=[])]}, "nodes[[]].name: expected a string, got []"),
             (
                 {"nodes": [NodeInfo(name="n"), NodeInfo(name="n", max_tasks=2)]},
                 "nodes['n']: this name is given twice",
@@ -160,7 +160,7 @@ class TestPlainFaults:
             ),
             (
                 {"nodes": [NodeInfo(name="n", labels={"zone": 1})]},
-                "nodes['n'].labels['zone']: 1 for 'zone': keys and values are texts",
+                "nodes['n'].labels['zone']: expected strings, got 1 for 'zone'",
             ),
             (
                 {"nodes": [NodeInfo(name="n", labels=["zone"])]},
@@ -168,14 +168,14 @@ class TestPlainFaults:
             ),
             (
                 {"nodes": [NodeInfo(name="n", conditions={"Ready": True})]},
-                "nodes['n'].conditions['Ready']: True for 'Ready': keys and values are texts",
+                "nodes['n'].conditions['Ready']: expected strings, got True for 'Ready'",
             ),
             (
                 {"nodes": [NodeInfo(name="n", conditions=None)]},
                 "nodes['n'].conditions: expected a mapping such as a dict, got None",
             ),
             ({"queues": [Queue(name="")]}, "queues[''].name: is empty"),
-            ({"queues": [Queue(name=None)]}, "queues[None].name: expected a text, got None"),
+            ({"queues": [Queue(name=None)]}, "queues[None].name: expected a string, got None"),
             (
                 {"queues": [Queue(name="q"), Queue(name="q", weight=2)]},
                 "queues['q']: this name is given twice",
@@ -200,16 +200,16 @@ class TestPlainFaults:
                 ),
             ),
             ({"jobs": [job("")]}, "jobs['default/'].name: is empty"),
-            ({"jobs": [job(7)]}, "jobs['default/7'].name: expected a text, got 7"),
+            ({"jobs": [job(7)]}, "jobs['default/7'].name: expected a string, got 7"),
             ({"jobs": [job("j", namespace="")]}, "jobs['/j'].namespace: is empty"),
             (
                 {"jobs": [job("j", namespace=None)]},
-                ("jobs['None/j'].namespace: expected a text, got None"),
+                ("jobs['None/j'].namespace: expected a string, got None"),
             ),
             ({"jobs": [job("j", queue="")]}, "jobs['default/j'].queue: is empty"),
             (
                 {"jobs": [job("j", queue=Q)]},
-                (f"jobs['default/j'].queue: expected a text, got {cut(Q)}"),
+                (f"jobs['default/j'].queue: expected a string, got {cut(Q)}"),
             ),
             (
                 {"jobs": [job("j"), job("j", priority=2)]},
@@ -253,10 +253,10 @@ class TestPlainFaults:
         ("content", "fault"),
         [
             ({"name": ""}, "name: is empty"),
-            ({"name": None}, "name: expected a text, got None"),
+            ({"name": None}, "name: expected a string, got None"),
             ({"namespace": ""}, "namespace: is empty"),
-            ({"namespace": 3}, "namespace: expected a text, got 3"),
-            ({"priority_class_name": None}, "priority_class_name: expected a text, got None"),
+            ({"namespace": 3}, "namespace: expected a string, got 3"),
+            ({"priority_class_name": None}, "priority_class_name: expected a string, got None"),
             ({"priority": 1.0}, "priority: expected a priority (an integer), got 1.0"),
             ({"priority": True}, "priority: expected a priority (an integer), got True"),
             ({"is_backfill": 1}, "is_backfill: expected True or False, got 1"),
@@ -312,9 +312,9 @@ class TestPlainFaults:
         ("uid", "fault"),
         [
             ("", "jobs['default/j'].tasks[''].uid: is empty"),
-            (5, "jobs['default/j'].tasks[5].uid: expected a text, got 5"),
-            (None, "jobs['default/j'].tasks[None].uid: expected a text, got None"),
-            ([], "jobs['default/j'].tasks[[]].uid: expected a text, got []"),
+            (5, "jobs['default/j'].tasks[5].uid: expected a string, got 5"),
+            (None, "jobs['default/j'].tasks[None].uid: expected a string, got None"),
+            ([], "jobs['default/j'].tasks[[]].uid: expected a string, got []"),
         ],
     )
     def test_of_the_uid_of_a_task(self, uid: object, fault: str) -> None:

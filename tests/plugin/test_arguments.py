@@ -107,7 +107,7 @@ def test_texts_and_choices() -> None:
     assert arguments.text("no", default="d") == "d"
     assert faults(arguments) == [
         "arguments['wrong']: expected one of a, b, got 'z'",
-        "arguments['no']: expected a text, got 5",
+        "arguments['no']: expected a string, got 5",
     ]
 
 

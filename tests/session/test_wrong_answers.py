@@ -188,7 +188,9 @@ def test_a_factory_that_fails_is_a_fault_of_the_configuration_beside_all_others(
         "tiers[0].plugins[0]",
         "tiers[0].plugins[1]",
     ]
-    assert "plugin 'mine' cannot be made of its arguments: ValueError: boom" in str(caught.value)
+    assert "plugin 'mine' cannot be created from its arguments: ValueError: boom" in str(
+        caught.value
+    )
 
 
 def test_faults_keep_their_places_when_other_entries_are_left_out() -> None:
@@ -229,7 +231,9 @@ def run(what: Callable[[Session], None]) -> None:
 
 
 def test_an_action_that_leaves_a_statement_open_is_named() -> None:
-    with pytest.raises(ActionError, match="'mine': it left a statement open"):
+    with pytest.raises(
+        ActionError, match="'mine': expected every statement to be committed or discarded"
+    ):
         run(lambda session: len(session.statement()) and None)
 
 

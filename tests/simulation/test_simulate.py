@@ -152,7 +152,7 @@ def test_what_is_no_workload_or_policy_is_refused(what: dict[str, Any], message:
 
 
 def test_one_text_is_no_log() -> None:
-    with pytest.raises(WorkloadError, match="lines: expected lines, got one text"):
+    with pytest.raises(WorkloadError, match="lines: expected lines, got one string"):
         read_swf("; MaxProcs: 4")
 
 
@@ -176,7 +176,7 @@ def nothing(**given: Any) -> Run:
         (lambda: generate(jobs=1, nodes=0, seed="x"), "seed: expected a whole number, got 'x'"),
         (lambda: generate(jobs=1, nodes=0, seed="x"), "nodes: expected a whole number, 1 or more"),
         (lambda: read_swf([b"1 2"]), "lines[0]: expected text, got b'1 2'; open the file as text"),
-        (lambda: read_philly("a,b"), "rows: expected rows, got one text"),
+        (lambda: read_philly("a,b"), "rows: expected rows, got one string"),
         (lambda: read_muri(["a"]), "rows[0]: expected a mapping, as csv.DictReader gives it"),
     ],
 )

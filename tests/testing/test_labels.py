@@ -79,10 +79,10 @@ def test_parts_are_labelled_too(
     ("labels", "message"),
     [
         ({"team": []}, "must be one at least"),
-        ({"team": "red"}, "is one text"),
+        ({"team": "red"}, "expected a list, got 'red'"),
         ({"": ["red"]}, "key '' is empty"),
         (["team"], "expected the values of each key"),
-        ({"team": [1]}, "expected a text, got 1"),
+        ({"team": [1]}, "expected a string, got 1"),
     ],
 )
 def test_labels_that_cannot_be_are_refused(

@@ -279,8 +279,8 @@ class TestBounds:
                 ],
             ),
             (
-                lambda: snapshots(always="gangs"),  # a text is a sequence of texts
-                ["always: 'gangs' is one text; use a list: ['gangs']"],
+                lambda: snapshots(always="gangs"),  # a string is a sequence of strings
+                ["always: expected a list, got 'gangs'; use ['gangs']"],
             ),
             (
                 lambda: snapshots(always=["gang", "ages"], ages=False, max_tasks=-1),
@@ -297,7 +297,7 @@ class TestBounds:
                     "max_tasks: 2 is less than min_tasks, which is 3",
                 ],
             ),
-            (lambda: jobs(queues="q"), ["queues: 'q' is one text; use a list: ['q']"]),
+            (lambda: jobs(queues="q"), ["queues: expected a list, got 'q'; use ['q']"]),
             (
                 lambda: resources(
                     scalars="gpu",
@@ -308,7 +308,7 @@ class TestBounds:
                 [
                     "max_milli_cpu: 0 cannot be; it is an integer, 1 or more",
                     "max_memory: 1.5 cannot be; it is an integer, 0 or more",
-                    "scalars: 'gpu' is one text; use a list: ['gpu']",
+                    "scalars: expected a list, got 'gpu'; use ['gpu']",
                 ],
             ),
             (
@@ -327,14 +327,14 @@ class TestBounds:
                     extra_plugins="gang",  # type: ignore[arg-type]
                 ),
                 [
-                    "actions: 'allocate' is one text; use a list: ['allocate']",
+                    "actions: expected a list, got 'allocate'; use ['allocate']",
                     "extra_plugins[0]: expected a PluginOption, got 'gang'",
                 ],
             ),
             (lambda: configs(actions=[]), ["actions: is empty; there must be one at least"]),
             (
                 lambda: configs(actions=["allocate", 3]),  # type: ignore[list-item]
-                ["actions[1]: expected a text, got 3"],
+                ["actions[1]: expected a string, got 3"],
             ),
         ],
     )

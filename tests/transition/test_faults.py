@@ -137,11 +137,11 @@ def test_two_reservations_of_one_task_are_refused() -> None:
     ("arguments", "fault"),
     [
         ({"keep_reservations": "no"}, "keep_reservations: expected True or False, got 'no'"),
-        ({"succeeded": "ab"}, "succeeded: 'ab' is one text; use ['ab']"),
-        ({"removed_jobs": "ab"}, "removed_jobs: 'ab' is one text; use ['ab']"),
+        ({"succeeded": "ab"}, "succeeded: expected a list, got 'ab'; use ['ab']"),
+        ({"removed_jobs": "ab"}, "removed_jobs: expected a list, got 'ab'; use ['ab']"),
         ({"gone": 5}, "gone: expected a collection, got 5; use a list"),
-        ({"failed": [["a"]]}, "failed[0]: expected a UID (a text), got ['a']"),
-        ({"removed_tasks": [None]}, "removed_tasks[0]: expected a UID (a text), got None"),
+        ({"failed": [["a"]]}, "failed[0]: expected a UID (a string), got ['a']"),
+        ({"removed_tasks": [None]}, "removed_tasks[0]: expected a UID (a string), got None"),
         ({"new_jobs": [None]}, "new_jobs[0]: expected a JobInfo, got None"),
         ({"nodes": [None]}, "nodes[0]: expected a NodeInfo, got None"),
         ({"nodes": "n1"}, "nodes: expected a collection of NodeInfo, got 'n1'; use a list"),
@@ -287,12 +287,12 @@ def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong
         ({"binds": (("a", "n1"),)}, ["binds[0]: expected a Bind, got ('a', 'n1')"]),
         (
             {"binds": [Bind(task_uid="a", node_name="n1"), Bind(task_uid=["a"], node_name="n1")]},  # type: ignore[arg-type]
-            ["binds[1].task_uid: expected a text, got ['a']"],
+            ["binds[1].task_uid: expected a string, got ['a']"],
         ),
         (
             {"binds": [Bind(task_uid="a", node_name=["n1"], is_backfill=1)]},  # type: ignore[arg-type]
             [
-                "binds[0].node_name: expected a text, got ['n1']",
+                "binds[0].node_name: expected a string, got ['n1']",
                 "binds[0].is_backfill: expected True or False, got 1",
             ],
         ),
@@ -303,17 +303,17 @@ def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong
                 ]
             },
             [
-                "evictions[0].task_uid: expected a text, got 5",
-                "evictions[0].node_name: expected a text, got None",
-                "evictions[0].action: expected a text, got 5",
-                "evictions[0].for_task_uid: expected a text, got []",
+                "evictions[0].task_uid: expected a string, got 5",
+                "evictions[0].node_name: expected a string, got None",
+                "evictions[0].action: expected a string, got 5",
+                "evictions[0].for_task_uid: expected a string, got []",
             ],
         ),
         (
             {"reserved": [evolve(PROMISE, task_uid=["a"]), evolve(PROMISE, node_name={})]},
             [
-                "reserved[0].task_uid: expected a text, got ['a']",
-                ("reserved[1].node_name: expected a text, got {}"),
+                "reserved[0].task_uid: expected a string, got ['a']",
+                ("reserved[1].node_name: expected a string, got {}"),
             ],
         ),
         (
@@ -324,7 +324,7 @@ def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong
             {"reserved": [PROMISE], "tasks": {"a": "Allocated", 5: "x"}},
             [
                 "tasks['a']: expected a TaskOutcome, got 'Allocated'",
-                "tasks[5]: expected a UID (a text), got 5",
+                "tasks[5]: expected a UID (a string), got 5",
                 "tasks[5]: expected a TaskOutcome, got 'x'",
             ],
         ),
@@ -335,7 +335,7 @@ def test_decisions_that_are_no_collection_are_faults(part: str, kind: str, wrong
                     "tasks['a'].status: expected a TaskStatus, got 'Allocated'; use "
                     "TaskStatus.ALLOCATED"
                 ),
-                "tasks['a'].node_name: expected a text, got ['n1']",
+                "tasks['a'].node_name: expected a string, got ['n1']",
             ],
         ),
     ],

@@ -1,1 +1,1 @@
-"""What a scheduler is configured with: tiers of plugins, actions, and their registry."""
+"""The configuration of a scheduler: tiers of plugins, actions, and their registry."""

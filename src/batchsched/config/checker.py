@@ -1,4 +1,4 @@
-"""What makes a configuration wrong, given what may be named; every fault is found."""
+"""Validates a configuration against a registry and finds all faults."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from batchsched.plugin.extension_points import Plugin
 __all__ = ["Checked", "Paths", "checked", "config_faults", "unknown_flag", "unknown_key"]
 
 Paths = tuple[list[str], list[list[str]]]
-"""Where actions, and plugins tier by tier, stand in what a configuration was read from."""
+"""The paths of actions, and of plugins tier by tier, in the source of a configuration."""
 
 
 @frozen
 class Checked:
-    """What came of looking at a configuration."""
+    """The outcome of validating a configuration."""
 
     faults: list[Fault]
     actions: list[Action]
-    """In order; all of them, if there are no faults."""
+    """In order; complete if there are no faults."""
     plugins: list[Plugin]
-    """In order, tier by tier; all of them, if there are no faults."""
+    """In order, tier by tier; complete if there are no faults."""
 
 
 def config_faults(
     actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
 ) -> list[Fault]:
-    """Return what is wrong with a configuration, and with the registry that it is for.
+    """Return the faults of a configuration and of the registry that it is for.
 
-    See `checked`, which also gives what was made to find out.
+    See `checked`, which also returns the actions and plugins.
     """
     return checked(actions, tiers, registry, names_too=names_too, paths=paths).faults
 
@@ -47,14 +47,14 @@ def config_faults(
 def checked(
     actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
 ) -> Checked:
-    """Make all actions and plugins of a configuration; return them, and what is wrong.
+    """Create all actions and plugins of a configuration; return them, and all faults.
 
     Args:
-        actions: what should be a tuple of `ActionOption`.
-        tiers: what should be a tuple of `Tier`.
-        registry: what should be a `Registry`; it says what may be named.
-        names_too: whether a name that the registry does not know is a fault.
-        paths: see `Paths`. None: they stand where a `SchedulerConfig` has them.
+        actions: expected to be a tuple of `ActionOption`.
+        tiers: expected to be a tuple of `Tier`.
+        registry: expected to be a `Registry`; it defines which names are known.
+        names_too: whether a name that is not in the registry is a fault.
+        paths: see `Paths`. None: the paths are those within a `SchedulerConfig`.
 
     """
     check = _Check(registry, names_too=names_too)
@@ -73,33 +73,33 @@ def checked(
                 else paths[1][tier_position][position],
                 plugin,
             )
-    check.places()
+    check.exclusive_plugins()
     return Checked(check.faults, check.actions, check.plugins)
 
 
 def unknown_key(key: str, known: Mapping[str, object] | Sequence[str]) -> str:
-    """Return what is to be said of a key that a configuration does not have."""
+    """Return the message for an unknown key."""
     close = get_close_matches(key, list(known), n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"unknown key; {hint}known: {', '.join(known)}"
 
 
 def unknown_flag(flag: str, known: Mapping[str, object] | Sequence[str]) -> str:
-    """Return what is to be said of a plugin's flag that a configuration does not have."""
+    """Return the message for an unknown flag of a plugin."""
     if is_volcano_flag(flag):
         return (
-            "is a flag of Volcano's that is not supported; remove it, "
+            "this flag of Volcano is not supported; remove it, "
             'or read the configuration with unknown="notice"'
         )
     return unknown_key(flag, known)
 
 
 def _not_a(value: object, wanted: str) -> str:
-    return f"{shown(value)} is not what stands here; use {wanted}, or SchedulerConfig.from_mapping"
+    return f"expected {wanted}, got {shown(value)}; or use SchedulerConfig.from_mapping"
 
 
 class _Check:
-    """Looks at one part of a configuration after the other, and collects what is wrong."""
+    """Checks the parts of a configuration one by one and collects the faults."""
 
     def __init__(self, registry: object, *, names_too: bool) -> None:
         self.faults: list[Fault] = []
@@ -113,16 +113,16 @@ class _Check:
                 "default_registry()"
             )
             self.refuse("registry", message)
-            # What is wrong whatever may be named can be told all the same.
+            # Faults that do not depend on the registry can still be reported.
             self._registry, self._names_too = default_registry(), False
         self._first: dict[str, str] = {}
-        """Where each plugin stands first."""
+        """The path at which each plugin is first named."""
 
     def refuse(self, path: str, message: str) -> None:
         self.faults.append(Fault(path, message))
 
     def each(self, path: str, items: object, kind: str) -> tuple[object, ...]:
-        """Return the items, or none if they are no tuple of items."""
+        """Return the items, or an empty tuple if `items` is not a tuple."""
         for where, message in tuple_problems(path, items, kind):
             self.refuse(where, message)
         return items if is_tuple(items) else ()
@@ -148,7 +148,7 @@ class _Check:
         is_name = self._is_name(path, name)
         if is_name:
             if name in self._first:
-                self.refuse(path, f"plugin {name!r} stands in {self._first[name]} already")
+                self.refuse(path, f"plugin {name!r} is already configured at {self._first[name]}")
             self._first.setdefault(name, path)
         self._flags(path, plugin.flags)
         if is_name:
@@ -157,16 +157,16 @@ class _Check:
                 self.refuse(path, unknown_name("plugin", name, self._registry.plugin_names))
         self._arguments(path, "plugin", plugin, factory)
 
-    def places(self) -> None:
-        """See that no two plugins stand in the same place."""
+    def exclusive_plugins(self) -> None:
+        """Check that no two plugins are configured that exclude each other."""
         if "capacity" in self._first and "proportion" in self._first:
-            message = "stands in the place of proportion; leave one of them out"
-            path = self._first["capacity"]
-            self.refuse(path, f"plugin 'capacity' {message} ({self._first['proportion']})")
+            path, other = self._first["capacity"], self._first["proportion"]
+            message = f"replaces 'proportion', which is configured at {other}; remove one of them"
+            self.refuse(path, f"plugin 'capacity' {message}")
 
     def _is_name(self, path: str, name: object) -> bool:
         if not is_text(name):
-            self.refuse(f"{path}.name", f"expected a name (a text), got {shown(name)}")
+            self.refuse(f"{path}.name", f"expected a name (a string), got {shown(name)}")
         return is_text(name)
 
     def _flags(self, path: str, flags: object) -> None:
@@ -175,7 +175,7 @@ class _Check:
             return
         for flag, is_on in flags.items():
             if not is_text(flag):
-                self.refuse(f"{path}.flags[{shown(flag)}]", "expected a text as the name of a flag")
+                self.refuse(f"{path}.flags[{shown(flag)}]", "expected a string as a flag")
             elif flag not in ENABLE_FLAGS:
                 self.refuse(f"{path}.{flag}", unknown_flag(flag, ENABLE_FLAGS))
             elif not isinstance(is_on, bool):
@@ -200,7 +200,7 @@ class _Check:
         try:
             made = factory(arguments)
         except Exception as error:
-            self.refuse(path, f"{named} cannot be made of its arguments: {problem_of(error)}")
+            self.refuse(path, f"{named} cannot be created from its arguments: {problem_of(error)}")
             return
         method = ""
         if what == "action":
@@ -213,6 +213,6 @@ class _Check:
         else:
             method = "open"
         if method:
-            message = f"its factory gave {shown(made)}, which has no method {method!r}"
-            self.refuse(path, f"{named}: {message}")
+            message = f"expected its factory to return an object with a method {method!r}"
+            self.refuse(path, f"{named}: {message}, got {shown(made)}")
         self.faults += arguments.faults()

@@ -1,4 +1,4 @@
-"""What is there without being asked for: the default registry."""
+"""The default registry: all built-in plugins and actions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["default_registry"]
 
 
 def default_registry() -> Registry:
-    """Return a new registry with all plugins and actions, to add your own to."""
+    """Return a new registry with all built-in plugins and actions, to which you can add yours."""
     registry = Registry()
     registry.register_plugin("capacity", CapacityPlugin.from_arguments)
     registry.register_plugin("conformance", ConformancePlugin.from_arguments)

@@ -1,4 +1,4 @@
-"""The parts of a configuration: actions and plugins, each with what is chosen for it."""
+"""The parts of a configuration: actions and plugins, each with its options."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
         "enableJobPipelined": "job_pipelined",
     }
 )
-"""The flags of a plugin in a configuration, and the extension point that each switches."""
+"""The flags of a plugin in a configuration, and the extension point that each enables."""
 
 
-# Converters of one type each: type checkers do not see through generic ones. What they cannot
-# convert is kept as it is, to be told with everything else that is wrong; see `config_checks`.
+# One converter for each type, as type checkers cannot follow generic ones. A value that cannot be
+# converted is kept unchanged and reported with all other faults; see `checker`.
 
 
 def _arguments(given: Mapping[str, ArgumentValue]) -> Mapping[str, ArgumentValue]:
@@ -64,13 +64,13 @@ class PluginOption:
 
     name: str
     flags: Mapping[str, bool] = field(default=EMPTY, converter=_flags)
-    """Which of its extension points are on, by the names in `ENABLE_FLAGS`; all by default."""
+    """Which of its extension points are enabled, by the names in `ENABLE_FLAGS`; default: all."""
     arguments: Mapping[str, ArgumentValue] = field(default=EMPTY, converter=_arguments)
 
 
 @frozen(kw_only=True)
 class Tier:
-    """Plugins that are asked together; what they say together is combined tier by tier."""
+    """Plugins that are asked together; the answers of tiers are combined in order."""
 
     plugins: tuple[PluginOption, ...] = field(default=(), converter=_plugins)
 
@@ -85,7 +85,7 @@ DEFAULT_ACTIONS: tuple[ActionOption, ...] = (
     ActionOption(name="allocate"),
     ActionOption(name="backfill"),
 )
-"""What runs where a configuration names no actions."""
+"""The actions of a configuration that names none."""
 
 DEFAULT_TIERS: tuple[Tier, ...] = (
     _tier(
@@ -100,10 +100,10 @@ DEFAULT_TIERS: tuple[Tier, ...] = (
         "nodeorder",
     ),
 )
-"""Who decides where a configuration names no tiers.
+"""The tiers of a configuration that names none.
 
-kube-batch's, but for three: with gang's default for `atMinimum`, no job of one task is ever
-evicted; capacity does what proportion does, lends what nobody uses, and knows trees of queues; and
-what drf lets preempt evict may be covered by a queue's share, so that reclaim might go round in
-circles.
+They are those of kube-batch with three exceptions. With gang's default for `atMinimum`, a job of
+one task could never be evicted. capacity replaces proportion: it also lends unused resources and
+supports trees of queues. drf's preemptable is disabled: it would let preempt evict tasks within
+their queue's share, and preempt and reclaim might then evict in an endless cycle.
 """

@@ -1,4 +1,4 @@
-"""Reads what a kube-batch or Volcano configuration file holds, once it is parsed."""
+"""Reads the parsed content of a kube-batch or Volcano configuration file."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["ConfigReader"]
 
 
 class ConfigReader:
-    """Reads the parsed content of a configuration file, and collects what is wrong with it."""
+    """Reads the parsed content of a configuration file, and collects its faults."""
 
     def __init__(self, *, notices: NoticeCollector | None = None) -> None:
-        """Begin with nothing read.
+        """Create a reader.
 
         Args:
-            notices: where keys and flags are noted that are not known. None: they are faults.
+            notices: receives unknown keys and flags. None: they are faults.
 
         """
         self._notices = notices
         self.faults: list[Fault] = []
         self.action_paths: list[str] = [f"actions[{i}]" for i in range(len(DEFAULT_ACTIONS))]
-        """Where each action stands in what is read; some entries may have been left out."""
+        """The path of each action in the input, without the entries that cannot be read."""
         self.plugin_paths: list[list[str]] = [
             [f"tiers[{t}].plugins[{i}]" for i in range(len(tier.plugins))]
             for t, tier in enumerate(DEFAULT_TIERS)
         ]
-        """Where each plugin stands, tier by tier."""
+        """The path of each plugin, tier by tier."""
 
     def read(self, mapping: object) -> tuple[tuple[ActionOption, ...], tuple[Tier, ...]]:
         """Return the actions and tiers that `mapping` describes, as far as they can be read."""
@@ -64,7 +64,7 @@ class ConfigReader:
         if is_text(given):
             names = [name.strip() for name in given.split(",")]
             if not all(names):
-                self._fault("actions", f"{shown(given)} names an action without a name")
+                self._fault("actions", f"expected names separated by commas, got {shown(given)}")
             self.action_paths = [f"actions[{i}]" for i, name in enumerate(names) if name]
             return tuple(ActionOption(name=name) for name in names if name)
         options: list[ActionOption] = []
@@ -97,7 +97,7 @@ class ConfigReader:
             if name is None:
                 continue
             if name in extra:
-                self._fault(f"{path}.name", f"{shown(name)} stands in `configurations` twice")
+                self._fault(f"{path}.name", f"duplicate name {shown(name)} in `configurations`")
             if not any(action.name == name for action in actions):
                 if self._notices is not None:
                     consequence = "left out: the action does not run"
@@ -105,7 +105,7 @@ class ConfigReader:
                     continue
                 self._fault(
                     f"{path}.name",
-                    f"expected one of the actions that are to run, got {shown(name)}",
+                    f"expected one of the configured actions, got {shown(name)}",
                 )
             extra[name] = arguments
         return tuple(
@@ -172,10 +172,11 @@ class ConfigReader:
             if is_text(value) or is_of(value, int) or is_of(value, float):
                 arguments[name] = value
             elif self._notices is not None:
-                # It may be an argument that is left out anyway; if not, who asks for it tells.
+                # An unknown argument is dropped anyway; the value of a known one is checked by the
+                # plugin or action that reads it.
                 arguments[name] = cast("ArgumentValue", value)
             else:
-                message = f"expected a text, a number or a truth value, got {shown(value)}"
+                message = f"expected a string, a number or a boolean, got {shown(value)}"
                 self._fault(f"{path}[{shown(name)}]", message)
         return arguments
 

@@ -16,10 +16,10 @@ from batchsched.plugin.extension_points import Plugin
 __all__ = ["ActionFactory", "PluginFactory", "Registry", "unknown_name"]
 
 PluginFactory = Callable[[Arguments], Plugin]
-"""Makes a configured plugin of its arguments."""
+"""Creates a configured plugin from its arguments."""
 
 ActionFactory = Callable[[Arguments], Action]
-"""Makes a configured action of its arguments."""
+"""Creates a configured action from its arguments."""
 
 FactoryT = TypeVar("FactoryT", PluginFactory, ActionFactory)
 
@@ -50,39 +50,39 @@ class Registry:
         return tuple(sorted(self._actions))
 
     def register_plugin(self, name: str, factory: PluginFactory, /) -> None:
-        """Let configurations name a plugin.
+        """Register a plugin under a name that configurations can use.
 
-        A class will do as the factory: its `from_arguments` is called if it has one; else, if
-        it can be made without arguments, it is, and an argument that a configuration gives it
-        is a fault.
+        The factory may be a class: its `from_arguments` is called if it has one. A class that
+        can be created without arguments needs none; a configuration that gives it arguments is
+        then invalid.
 
         Raises:
-            RegistryError: the name is taken or no name, or `factory` cannot be called.
+            RegistryError: the name is taken or invalid, or `factory` cannot be called.
 
         """
         self._check("plugin", name, factory, self._plugins)
         self._plugins[name] = _maker(factory)
 
     def register_action(self, name: str, factory: ActionFactory, /) -> None:
-        """Let configurations name an action; a class will do, as in `register_plugin`.
+        """Register an action under a name; the factory may be a class, as in `register_plugin`.
 
         Raises:
-            RegistryError: the name is taken or no name, or `factory` cannot be called.
+            RegistryError: the name is taken or invalid, or `factory` cannot be called.
 
         """
         self._check("action", name, factory, self._actions)
         self._actions[name] = _maker(factory)
 
     def plugin_factory(self, name: str, /) -> PluginFactory | None:
-        """Return what makes the plugin of this name, or None."""
+        """Return the factory of the plugin with this name, or None."""
         return self._plugins.get(name)
 
     def action_factory(self, name: str, /) -> ActionFactory | None:
-        """Return what makes the action of this name, or None."""
+        """Return the factory of the action with this name, or None."""
         return self._actions.get(name)
 
     def copy(self) -> Registry:
-        """Return a registry with the same content, to add to."""
+        """Return an independent registry with the same content."""
         other = Registry()
         other._plugins.update(self._plugins)
         other._actions.update(self._actions)
@@ -92,18 +92,19 @@ class Registry:
     def _check(what: str, name: str, factory: FactoryT, taken: dict[str, FactoryT]) -> None:
         if not _is_name(name):
             raise RegistryError(
-                f"expected a name for {what}, got {shown(name)}; use a text without commas"
+                f"expected a name for {what}, got {shown(name)}; use a string without commas"
             )
         if name in taken:
-            raise RegistryError(f"{what} {name!r} is registered already; choose another name")
+            raise RegistryError(f"{what} {name!r} is already registered; choose another name")
         if not callable(factory):
             raise RegistryError(
-                f"{what} {name!r}: {shown(factory)} cannot be called with its arguments"
+                f"{what} {name!r}: expected a callable that takes its arguments, "
+                f"got {shown(factory)}"
             )
 
 
 def _maker(factory: FactoryT) -> FactoryT:
-    """Return what makes a plugin or action of arguments, of a factory or a class."""
+    """Return a function that creates a plugin or action from arguments."""
     if not isinstance(factory, type):
         return factory
     from_arguments: FactoryT | None = getattr(factory, "from_arguments", None)
@@ -125,7 +126,7 @@ def _is_name(name: object) -> bool:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
-    """Return what is to be said of a name that is not registered."""
+    """Return the message for a name that is not registered."""
     names = sorted(known)
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""

@@ -41,18 +41,18 @@ def _tiers(given: Iterable[Tier]) -> tuple[Tier, ...]:
 class SchedulerConfig:
     """Which actions run, in order, and which plugins decide, tier by tier.
 
-    By default: allocate and backfill, with the tiers priority, gang, conformance and
-    drf, predicates, capacity, nodeorder. That is kube-batch's default, but that capacity stands in
-    the place of proportion, drf does not say whom preempt may evict
-    (``enablePreemptable: false``), and gang lets jobs at their minimum go as a whole
-    (``atMinimum: whole-job``); where tiers are named, gang protects such jobs unless it is told
-    otherwise.
+    By default: the actions allocate and backfill, with two tiers: priority, gang, conformance; and
+    drf, predicates, capacity, nodeorder. This is kube-batch's default with three exceptions:
+    capacity replaces proportion, drf does not decide which tasks preempt may evict
+    (``enablePreemptable: false``), and gang lets a job at its minimum be evicted as a whole
+    (``atMinimum: whole-job``). In a configuration that names tiers, gang protects jobs at their
+    minimum unless `atMinimum` says otherwise.
     """
 
     actions: tuple[ActionOption, ...] = field(default=DEFAULT_ACTIONS, converter=_actions)
     tiers: tuple[Tier, ...] = field(default=DEFAULT_TIERS, converter=_tiers)
     notices: tuple[Notice, ...] = field(default=(), eq=False, repr=False)
-    """What was left out when the configuration was read with ``unknown="notice"``."""
+    """What was ignored when the configuration was read with ``unknown="notice"``."""
 
     @classmethod
     def from_mapping(
@@ -63,25 +63,25 @@ class SchedulerConfig:
         registry: Registry | None = None,
         unknown: Literal["fault", "notice"] = "fault",
     ) -> SchedulerConfig:
-        """Read what a kube-batch or Volcano configuration file holds, once it is parsed.
+        """Create a configuration from a parsed kube-batch or Volcano configuration file.
 
         Args:
-            mapping: ``actions``, as a text with commas or as a list of names or of
-                ``{name, arguments}``; ``tiers``, a list of ``{plugins: [...]}`` with
-                ``{name, enable...: false, arguments: {...}}`` each; both may be left
-                out for the default. Volcano's ``configurations``, a list of ``{name,
-                arguments}``, adds arguments to actions.
-            registry: what may be named. None: arguments of the default registry's
-                plugins and actions are checked here, and other names when a
-                `Scheduler` is built with the registry that knows them.
-            unknown: what becomes of actions, plugins, flags, arguments and other keys that
-                are not known. ``"notice"``: they are left out, and `notices` tells of each
-                what follows. Names that `registry` (or else the default registry) does not
-                have count as unknown.
+            mapping: ``actions``: a string with commas, or a list of names or of ``{name,
+                arguments}``. ``tiers``: a list of ``{plugins: [...]}``, with ``{name,
+                enable...: false, arguments: {...}}`` for each plugin. Without one of them, its
+                default applies. Volcano's ``configurations``, a list of ``{name, arguments}``,
+                adds arguments to actions.
+            registry: the plugins and actions that may be named. None: arguments of built-in
+                plugins and actions are checked here, and other names when a `Scheduler` is
+                created with the registry that has them.
+            unknown: how to treat unknown actions, plugins, flags, arguments and other keys.
+                ``"fault"``: as faults. ``"notice"``: they are ignored, and `notices` says what
+                follows from each. A name is unknown if it is not in `registry` (None: in the
+                default registry).
 
         Raises:
-            ConfigError: anything unknown (unless ``unknown="notice"``) or ill-typed, all at
-                once; or `unknown` is neither.
+            ConfigError: unknown names (unless ``unknown="notice"``) or values of the wrong type,
+                all at once; or `unknown` is neither of the two.
 
         >>> config = SchedulerConfig.from_mapping({
         ...     "actions": "reclaim, allocate",
@@ -116,7 +116,7 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         names_too = registry is not None
         faults = config_faults(actions, tiers, known, names_too=names_too, paths=paths)
         if not names_too and (faults or reader.faults):
-            # There is something to be mended anyway: say what may have to be mended besides.
+            # The configuration is invalid anyway: report names as well that are probably wrong.
             faults = config_faults(actions, tiers, known, names_too=True, paths=paths)
         if reader.faults or faults:
             raise ConfigError([*reader.faults, *faults])
@@ -124,10 +124,10 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
         return cls(actions=actions, tiers=tiers, notices=found)
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the configuration as dicts, lists, texts and numbers only, ready for JSON.
+        """Return the configuration as dicts, lists, strings and numbers only, ready for JSON.
 
-        What has its default value is left out. `from_mapping` reads what files of kube-batch
-        and Volcano hold; this is what `from_dict` reads.
+        Values that equal their default are omitted. `from_dict` reads this format;
+        `from_mapping` reads that of kube-batch and Volcano.
         """
         return _FORMAT.to_dict(self)
 
@@ -135,15 +135,15 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
     def from_dict(
         cls, given: Mapping[str, object], /, *, registry: Registry | None = None
     ) -> SchedulerConfig:
-        """Return the configuration that `to_dict` has written.
+        """Create a configuration from the output of `to_dict`.
 
         Args:
-            given: what `to_dict` gave.
-            registry: what may be named; see `from_mapping`.
+            given: the output of `to_dict`.
+            registry: the plugins and actions that may be named; see `from_mapping`.
 
         Raises:
-            ConfigError: it cannot be read, a newer version has written it, or it is wrong in
-                itself; all faults at once, each with its path.
+            ConfigError: it cannot be read, was written by a newer version, or is invalid; all
+                faults at once, each with its path.
 
         >>> SchedulerConfig.from_dict(SchedulerConfig().to_dict()) == SchedulerConfig()
         True
@@ -159,7 +159,7 @@ did you mean 'unready'? known: evictBackfill, retry, starvationThreshold, unread
 
     @classmethod
     def json_schema(cls) -> dict[str, JsonValue]:
-        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        """Return the JSON Schema (2020-12) of the output of `to_dict`."""
         return _FORMAT.json_schema()
 
 

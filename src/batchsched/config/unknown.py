@@ -1,4 +1,4 @@
-"""Leaving out of a configuration what the registry does not know, with a notice of each."""
+"""Removes names and arguments from a configuration that are unknown, with a notice for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def without_unknown(
     registry: Registry,
     notices: NoticeCollector,
 ) -> _Parts:
-    """Return actions, tiers and paths without the names and arguments that are not known."""
+    """Return actions, tiers and paths without unknown names and arguments."""
     pruning = _Pruning(registry, notices)
     kept_actions = [
         (kept_action, path)
@@ -78,12 +78,12 @@ class _Pruning:
         factory: Callable[[Arguments], object],
         path: str,
     ) -> Mapping[str, ArgumentValue]:
-        """Return the arguments that a factory asks for."""
+        """Return the arguments that a factory reads."""
         probe = Arguments(given, f"{path}.arguments")
         try:
             factory(probe)
         except Exception:
-            return given  # the checker tells what is wrong
+            return given  # the checker reports the fault
         unknown = probe.unknown_names()
         for name in unknown:
             self._note(

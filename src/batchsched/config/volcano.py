@@ -1,6 +1,6 @@
-"""What configurations of Volcano name that is not supported here, and what follows.
+"""Names in Volcano's configurations that are not supported here, and the consequences.
 
-Names and meanings are those of Volcano's documentation, up to version 1.12.
+Names and meanings are taken from Volcano's documentation, up to version 1.12.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _FLAGS: Mapping[str, str] = {
     "enabledOverused": "has no effect: the plugin says which queues are overused",
     "enabledAllocatable": "has no effect: the plugin says what queues may take",
     "enableClusterOrder": _NO_POINT,
-    "enableHyperNodeOrder": "has no effect: nodes are chosen whatever lies between them",
-    "enableHyperNodeGradient": "has no effect: nodes are chosen whatever lies between them",
+    "enableHyperNodeOrder": "has no effect: network topology is not considered",
+    "enableHyperNodeGradient": "has no effect: network topology is not considered",
     "enableSubJobReady": "has no effect: a job is one gang",
     "enableSubJobPipelined": "has no effect: a job is one gang",
     "enableSubJobOrder": "has no effect: a job is one gang",
@@ -48,31 +48,31 @@ _ACTIONS: Mapping[str, str] = {
 }
 
 _NO_LOAD = (
-    "left out: the measured load of nodes is not looked at; "
-    "the plugin usage is about what queues held in the past"
+    "left out: the measured load of nodes is not considered; "
+    "the plugin usage here is about the past use of queues"
 )
 _PLUGINS: Mapping[str, str] = {
-    "binpack": "left out: nodes are not packed; mostrequested.weight of nodeorder comes close",
+    "binpack": "left out: nodes are not packed; mostrequested.weight of nodeorder is similar",
     "capacity": "left out: queues have no deserved amounts and no limits",
     "cdp": "left out: tasks may be evicted right after they started",
-    "deviceshare": "left out: devices are whole and all alike",
-    "extender": "left out: no webhooks are asked",
-    "network-topology-aware": "left out: nodes are chosen whatever lies between them",
+    "deviceshare": "left out: devices are not shared, and all are alike",
+    "extender": "left out: no webhooks are called",
+    "network-topology-aware": "left out: network topology is not considered",
     "nodegroup": "left out: queues may use all nodes",
     "numaaware": "left out: nodes are not split by NUMA zone",
     "overcommit": "left out: nothing limits how many jobs are considered",
     "pdb": "left out: disruption budgets do not protect tasks from eviction",
     "rescheduling": "left out: running tasks are not moved to other nodes",
     "resource-strategy-fit": "left out: nodes are not packed by resource",
-    "resourcequota": "left out: quotas of namespaces are not looked at",
+    "resourcequota": "left out: quotas of namespaces are not considered",
     "sla": "left out: jobs do not gain priority by waiting",
     "task-topology": "left out: tasks are not placed near one another by role",
     "tdm": "left out: all nodes count as permanent",
 }
 
 _ARGUMENTS: Mapping[str, str] = {
-    "tainttoleration.weight": "left out: taints that nodes would rather avoid do not count",
-    "imagelocality.weight": "left out: where images are does not count",
+    "tainttoleration.weight": "left out: taints with the effect PreferNoSchedule do not count",
+    "imagelocality.weight": "left out: the images on a node do not count",
     "podtopologyspread.weight": "left out: tasks are not spread over topology domains",
     "selectorspread.weight": "left out: tasks of one service are not spread",
     "predicate.NodeAffinityEnable": "left out: node affinity always counts",
@@ -83,47 +83,47 @@ _ARGUMENTS: Mapping[str, str] = {
     "predicate.VolumeZoneEnable": "left out: volumes do not count",
     "predicate.VolumeBindingEnable": "left out: volumes do not count",
     "predicate.PodTopologySpreadEnable": "left out: tasks are not spread over topology domains",
-    "predicate.CacheEnable": "left out: what was found out is kept anyway, and changes nothing",
-    "predicate.ProportionalEnable": "left out: no cpu and memory are kept free for devices",
-    "predicate.GPUSharingEnable": "left out: devices are whole",
+    "predicate.CacheEnable": "left out: results are always cached, without effect on decisions",
+    "predicate.ProportionalEnable": "left out: cpu and memory are not kept free for devices",
+    "predicate.GPUSharingEnable": "left out: devices are not shared",
     "predicate.GPUNumberEnable": "left out: devices count as extended resources",
-    "enablePredicateErrorCache": "left out: what was found out is kept anyway",
+    "enablePredicateErrorCache": "left out: results are always cached",
     "thresholds": _NO_LOAD,
     "usage.weight": _NO_LOAD,
 }
 
 _KEYS: Mapping[str, str] = {
-    "metrics": "left out: the measured load of nodes is not looked at",
+    "metrics": "left out: the measured load of nodes is not considered",
 }
 
 
 def is_volcano_flag(name: str, /) -> bool:
-    """Return whether Volcano knows a flag that is not known here."""
+    """Return whether this is a flag of Volcano that is not supported here."""
     return name in _FLAGS
 
 
 def consequence_of_flag(name: str, known: Collection[str]) -> str:
-    """Return what follows from leaving out a flag."""
+    """Return the consequence of ignoring a flag."""
     return _FLAGS.get(name) or _left_out(name, known)
 
 
 def consequence_of_action(name: str, known: Collection[str]) -> str:
-    """Return what follows from leaving out an action."""
+    """Return the consequence of ignoring an action."""
     return _ACTIONS.get(name) or _left_out(name, known)
 
 
 def consequence_of_plugin(name: str, known: Collection[str]) -> str:
-    """Return what follows from leaving out a plugin."""
+    """Return the consequence of ignoring a plugin."""
     return _PLUGINS.get(name) or _left_out(name, known)
 
 
 def consequence_of_argument(name: str, known: Collection[str]) -> str:
-    """Return what follows from leaving out an argument."""
+    """Return the consequence of ignoring an argument."""
     return _ARGUMENTS.get(name) or _left_out(name, known)
 
 
 def consequence_of_key(name: str, known: Collection[str]) -> str:
-    """Return what follows from leaving out any other key."""
+    """Return the consequence of ignoring any other key."""
     return _KEYS.get(name) or _left_out(name, known)
 
 

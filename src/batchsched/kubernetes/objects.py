@@ -106,14 +106,14 @@ class Reader:
         return self.content.get(_snake_case[key]) if found is None else found
 
     def text(self, key: str, *, required: bool = False) -> str:
-        """Return a text; empty if it is not given."""
+        """Return a string; empty if it is not given."""
         found = self.get(key)
         if isinstance(found, str):
             if not found and required:
                 self.fault(f".{key}", "is empty")
             return found
         if found is not None:
-            self.fault(f".{key}", f"expected a text, got {shown(found)}")
+            self.fault(f".{key}", f"expected a string, got {shown(found)}")
         elif required:
             self.fault(f".{key}", _MISSING)
         return ""
@@ -130,7 +130,7 @@ class Reader:
         return default or 0
 
     def truth(self, key: str) -> bool:
-        """Return a truth value; False if it is not given."""
+        """Return a boolean; False if it is not given."""
         found = self.get(key)
         if found is not None and not isinstance(found, bool):
             self.fault(f".{key}", f"expected true or false, got {shown(found)}")
@@ -153,7 +153,7 @@ class Reader:
     def member(
         self, key: str, kind: type[EnumT], *, default: EnumT | None = None, required: bool = False
     ) -> EnumT | None:
-        """Return the member of `kind` that a text names; `default` if none is given."""
+        """Return the member of `kind` that a string names; `default` if none is given."""
         found = self.get(key)
         if found is None or found == "":
             if required:
@@ -167,17 +167,17 @@ class Reader:
         return None
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts."""
+        """Return a list of strings."""
         found: list[str] = []
         for position, item in enumerate(self._items(key)):
             if isinstance(item, str):
                 found.append(item)
             else:
-                self.fault(f".{key}[{position}]", f"expected a text, got {shown(item)}")
+                self.fault(f".{key}[{position}]", f"expected a string, got {shown(item)}")
         return tuple(found)
 
     def text_map(self, key: str) -> Mapping[str, str]:
-        """Return a map of texts to texts whose keys are users' own, such as labels."""
+        """Return a map of strings to strings whose keys are users' own, such as labels."""
         content = self.child(key).content
         if not content:
             return EMPTY
@@ -186,12 +186,12 @@ class Reader:
             if type(name) is str and type(item) is str:
                 sound[name] = item
             else:
-                message = f"expected texts, got {shown(item)} for {shown(name)}"
+                message = f"expected strings, got {shown(item)} for {shown(name)}"
                 self.fault(f".{key}[{shown(name)}]", message)
         return self.reading.shared(FrozenMap(sound))
 
     def integer_map(self, key: str) -> Mapping[str, int]:
-        """Return a map of texts to integers whose keys are users' own, in order of key."""
+        """Return a map of strings to integers whose keys are users' own, in order of key."""
         below = self.child(key)
         names: list[str] = []
         for name, given in below.content.items():
@@ -199,7 +199,7 @@ class Reader:
                 if given is not None:
                     names.append(name)
             else:
-                self.fault(f".{key}[{shown(name)}]", "expected a text as key")
+                self.fault(f".{key}[{shown(name)}]", "expected a string as key")
         return {name: below.integer(name) for name in sorted(names)}
 
     def child(self, key: str) -> Reader:
@@ -232,7 +232,7 @@ class Reader:
         amounts: dict[str, int] = {}
         for name, given in self.content.items():
             if type(name) is not str:
-                self.fault(f"[{shown(name)}]", "expected a text as the name of a resource")
+                self.fault(f"[{shown(name)}]", "expected a string as the name of a resource")
                 continue
             milli = unit_of(name)
             if milli is None or given is None:

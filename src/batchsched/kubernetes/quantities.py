@@ -15,7 +15,7 @@ from batchsched.errors import QuantityError
 __all__ = ["QuantityInput", "milli_value", "parse_quantity", "value"]
 
 QuantityInput = str | int | float
-"""What a quantity may be given as: a text, or the number that a YAML or JSON file had for it."""
+"""What a quantity may be given as: a string, or the number that a YAML or JSON file had for it."""
 
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)"
@@ -101,7 +101,7 @@ def value(quantity: QuantityInput, /) -> int:
 
 def _parse_text(text: str) -> Fraction:
     if not text:
-        raise QuantityError("expected a quantity, got an empty text; use 0 for nothing")
+        raise QuantityError("expected a quantity, got an empty string; use 0 for nothing")
     if len(text) > _LONGEST:
         raise QuantityError(f"expected at most {_LONGEST} characters, got {len(text)}")
     match = _QUANTITY.fullmatch(text)

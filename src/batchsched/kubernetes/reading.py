@@ -23,7 +23,7 @@ def seconds_of(time: str | datetime, /) -> float:
     """Return a time in seconds since 1970-01-01T00:00:00Z.
 
     Raises:
-        ValueError: `time` is no RFC 3339 text, or a datetime without a time zone.
+        ValueError: `time` is no RFC 3339 string, or a datetime without a time zone.
 
     >>> seconds_of("1970-01-02T00:00:00Z"), seconds_of("1970-01-01T01:00:00.5+01:00")
     (86400.0, 0.5)
@@ -83,7 +83,7 @@ class Reading:
             return known
         if isinstance(time, datetime):
             return seconds_of(time)
-        raise ValueError(f"expected a time, got {shown(time)}; use an RFC 3339 text or a datetime")
+        raise ValueError(f"expected a time, got {shown(time)}; use RFC 3339 or a datetime")
 
     def amount(self, given: object, *, milli: bool) -> int:
         """Return a quantity as a whole number of units or of thousandths, rounded up.
@@ -99,7 +99,7 @@ class Reading:
                 return amount
         elif not isinstance(given, (int, float)):
             raise QuantityError(
-                f"expected a quantity, got {shown(given)}; use a text such as 250m or 1Gi"
+                f"expected a quantity, got {shown(given)}; use a string such as 250m or 1Gi"
             )
         amount = milli_value(given) if milli else value(given)
         if amount < 0:

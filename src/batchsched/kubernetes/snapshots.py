@@ -60,7 +60,7 @@ def snapshot_from_objects(
             Cohorts. An object that does not say its kind is a Queue.
         priority_classes: scheduling.k8s.io PriorityClasses, for the priorities of pod groups.
         namespaces: v1 Namespaces. Needed only if a pod's affinity selects namespaces by label.
-        now: the present time: an RFC 3339 text, an aware datetime, or seconds since 1970. None:
+        now: the present time: an RFC 3339 string, an aware datetime, or seconds since 1970. None:
             the latest time that any object tells as its creation or as a node's report.
         scheduler_name: the ``spec.schedulerName`` of pods that are to be scheduled.
         default_queue: the queue of jobs that name none. If a job draws on it and it is not
@@ -263,7 +263,8 @@ def _present(reading: Reading, now: object) -> float:
             reading.fault("now", str(error))
     elif not isinstance(now, (int, float)) or isinstance(now, bool):
         reading.fault(
-            "now", f"expected a time, got {shown(now)}; use an RFC 3339 text, a datetime or seconds"
+            "now",
+            f"expected a time, got {shown(now)}; use RFC 3339, a datetime or seconds",
         )
     else:
         return now

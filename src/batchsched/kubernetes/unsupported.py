@@ -51,7 +51,7 @@ class UnsupportedField:
 
     @property
     def text(self) -> str:
-        """The path in one text: ``spec.volumes``, ``metadata.annotations['a/b']``."""
+        """The path in one string: ``spec.volumes``, ``metadata.annotations['a/b']``."""
         first, *rest = self.path
         return first + "".join(f"[{key!r}]" if "/" in key else f".{key}" for key in rest)
 

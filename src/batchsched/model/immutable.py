@@ -188,7 +188,7 @@ def kept_text_map(content: Mapping[str, str], /) -> Mapping[str, str]:
 def kept_tuple(items: Iterable[T], /) -> tuple[T, ...]:
     """Return `items` as a tuple, or as they are if they are no collection of items. O(n).
 
-    A text is one item, not a collection of letters; a mapping is no collection either.
+    A string is one item, not a collection of letters; a mapping is no collection either.
 
     >>> kept_tuple([1, 2]), kept_tuple("ab"), kept_tuple({"a": 1}), kept_tuple(None)
     ((1, 2), 'ab', {'a': 1}, None)
@@ -219,5 +219,5 @@ def kept_in_order(items: Iterable[T], key: Callable[[T], str], /) -> tuple[T, ..
 
 
 def kept_texts(items: Iterable[str], /) -> tuple[str, ...]:
-    """Return `items` as a tuple, or as they are if they are no collection, like one text. O(n)."""
+    """Return `items` as a tuple, or unchanged if it is not a collection, such as a string. O(n)."""
     return kept_tuple(items)

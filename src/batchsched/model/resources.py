@@ -213,7 +213,7 @@ class Resource:
     def _shown_scalars(self) -> str:
         try:
             return repr(dict(sorted(self.scalars.items())))
-        except (AttributeError, TypeError):  # no mapping, or names that are no texts
+        except (AttributeError, TypeError):  # no mapping, or names that are no strings
             return repr(self.scalars)
 
 

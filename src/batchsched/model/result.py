@@ -187,7 +187,7 @@ class CycleResult:
         return evolve(self, tasks=FrozenMap(self.tasks), jobs=FrozenMap(self.jobs))
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the result as dicts, lists, texts and numbers only, ready for JSON. O(size).
+        """Return the result as dicts, lists, strings and numbers only, ready for JSON. O(size).
 
         Every field is there, and the ``text`` of each reason besides what it is made of.
         """

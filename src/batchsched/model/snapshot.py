@@ -167,7 +167,7 @@ class Snapshot:
         return html_table(repr(self).strip("<>"), header, rows, count=len(self.jobs))
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the snapshot as dicts, lists, texts and numbers only, ready for JSON. O(size).
+        """Return the snapshot as dicts, lists, strings and numbers only, ready for JSON. O(size).
 
         What has its default value is left out.
 

@@ -1,6 +1,6 @@
 """Arguments of plugins and actions: read with their types, all faults at once.
 
-Configuration files of kube-batch give every argument as a text; here an argument
+Configuration files of kube-batch give every argument as a string; here an argument
 may also have its own type.
 """
 
@@ -90,7 +90,7 @@ known: strategy, weight"]
         return self.integer(name, default=minimum, minimum=minimum)
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        """Return a truth value, given as one or as a text such as ``true`` or ``false``."""
+        """Return a boolean, given as one or as a string such as ``true`` or ``false``."""
         self._asked.add(name)
         if name not in self._given:
             return default
@@ -102,16 +102,16 @@ known: strategy, weight"]
         return truth
 
     def text(self, name: str, *, default: str) -> str:
-        """Return a text."""
+        """Return a string."""
         self._asked.add(name)
         value = self._given.get(name, default)
         if not isinstance(value, str):
-            self._fault(name, f"expected a text, got {shown(value)}")
+            self._fault(name, f"expected a string, got {shown(value)}")
             return default
         return value
 
     def ascending(self, name: str) -> tuple[float, ...]:
-        """Return numbers that are given in one text, with commas, each more than the last."""
+        """Return numbers that are given in one string, with commas, each more than the last."""
         self._asked.add(name)
         if name not in self._given:
             return ()
@@ -152,7 +152,7 @@ known: strategy, weight"]
             if name in self._asked:
                 continue
             if not is_text(name):
-                unknown.append(Fault(self._at(name), "expected a text as the name of an argument"))
+                unknown.append(Fault(self._at(name), "expected a string as an argument name"))
                 continue
             close = get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ";"
@@ -168,7 +168,7 @@ known: strategy, weight"]
 
 
 def as_boolean(value: object) -> bool | None:
-    """Return the truth value that `value` is or spells, or None."""
+    """Return the boolean that `value` is or spells, or None."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -330,7 +330,7 @@ class VerdictReasons(Protocol):
     ) -> Sequence[str]:
         """Return why the plugin gave each candidate this verdict, in a few words.
 
-        Such as ``equal priority``: they go before a count. An empty text leaves it to a general
+        Such as ``equal priority``: they go before a count. An empty string leaves it to a general
         one. Called at the end of a cycle, for candidates that the plugin kept from being evicted.
         Where a plugin makes claims, its claims say why not themselves; see `Claim.why_not`.
         """

@@ -19,7 +19,7 @@ What is multiplied in arrays of whole numbers would not be too large for them, b
 
 
 class Numbers(Protocol):
-    """An array: a number, or a truth value, for each node; there may be several rows of them.
+    """An array: a number, or a boolean, for each node; there may be several rows of them.
 
     Operators go number by number.
     """

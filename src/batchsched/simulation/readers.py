@@ -166,7 +166,7 @@ def _read(
     seen = set[object]()
     # The first line names the columns.
     if isinstance(rows, str):
-        message = "expected rows, got one text; give csv.DictReader(file)"
+        message = "expected rows, got one string; give csv.DictReader(file)"
         raise WorkloadError([Fault("rows", message)])
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -50,10 +50,10 @@ def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
     line 3: job 2: its run time is not known: -1 (left out)
 
     Raises:
-        WorkloadError: One text is given instead of lines, or what is no text.
+        WorkloadError: One text is given instead of lines, or what is no string.
     """
     if isinstance(lines, str):
-        message = "expected lines, got one text; give text.splitlines(), or an open file"
+        message = "expected lines, got one string; give text.splitlines(), or an open file"
         raise WorkloadError([Fault("lines", message)])
     reader = _Reader()
     for number, line in enumerate(lines, 1):

@@ -63,9 +63,9 @@ class Asked:
         may_be_none: bool = True,
         may_be_empty: bool = False,
     ) -> tuple[str, ...]:
-        """Read names, each a text. One text alone is a slip, for it would be its letters."""
+        """Read names, each a string. One text alone is a slip, for it would be its letters."""
         if is_text(given):
-            self.refuse(path, f"{shown(given)} is one text; use a list: [{shown(given)}]")
+            self.refuse(path, f"expected a list, got {shown(given)}; use [{shown(given)}]")
             return ()
         names = tuple(given)
         if not names and not may_be_none:

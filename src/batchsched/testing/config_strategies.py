@@ -193,7 +193,7 @@ def configs(
     """
     asked = Asked()
     allowed = asked.names("actions", _ACTIONS if actions is None else actions, may_be_none=False)
-    given: object = extra_plugins  # a text would be its letters
+    given: object = extra_plugins  # a string would be its letters
     each: Iterable[object] = [given] if is_text(given) else extra_plugins
     for position, plugin in enumerate(each):
         if not isinstance(plugin, PluginOption):

@@ -72,7 +72,11 @@ NODE_FLAWS = (
         "expected a number of tasks (an integer, 0 or more, or None), got -1",
     ),
     Flaw({"taints": (Taint(key="", effect=TaintEffect.NO_SCHEDULE),)}, "taints[0].key", "is empty"),
-    Flaw({"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"),
+    Flaw(
+        {"labels": {"zone": 1}},
+        "labels['zone']",
+        "expected strings, got 1 for 'zone'",
+    ),
     Flaw({"unschedulable": 1}, "unschedulable", "expected True or False, got 1"),
 )
 
@@ -124,8 +128,12 @@ JOB_FLAWS = (
         "creation_time",
         "expected a time (a finite number of seconds), got 'now'",
     ),
-    Flaw({"labels": {"zone": 1}}, "labels['zone']", "1 for 'zone': keys and values are texts"),
-    Flaw({"user": None}, "user", "expected a text, got None"),
+    Flaw(
+        {"labels": {"zone": 1}},
+        "labels['zone']",
+        "expected strings, got 1 for 'zone'",
+    ),
+    Flaw({"user": None}, "user", "expected a string, got None"),
     Flaw({"estimate": -1}, "estimate", f"{_A_DURATION}, got -1"),
     Flaw({"max_wait": "1h"}, "max_wait", f"{_A_DURATION}, got '1h'"),
     Flaw({"deadline": inf}, "deadline", "expected a time (a finite number of seconds), got inf"),
@@ -139,7 +147,7 @@ JOB_FLAWS = (
     Flaw(
         {"plan": Plan(start=0, nodes=cast("Mapping[str, str]", _NOT_TEXTS))},
         "plan.nodes['t']",
-        "1 for 't': keys and values are texts",
+        "expected strings, got 1 for 't'",
     ),
 )
 

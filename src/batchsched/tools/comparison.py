@@ -131,7 +131,7 @@ class Comparison(Report):
         )
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the comparison as dicts, lists, texts and numbers only, ready for JSON."""
+        """Return the comparison as dicts, lists, strings and numbers only, ready for JSON."""
         return {
             "changes": [
                 {

@@ -230,7 +230,7 @@ class Explanation(Report):
                 yield f"group {group.name} has {group.ready} of the {group.needed} {what} it needs"
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the explanation as dicts, lists, texts and numbers only, ready for JSON."""
+        """Return the explanation as dicts, lists, strings and numbers only, ready for JSON."""
         content = _plain(self)
         assert isinstance(content, dict)
         return content

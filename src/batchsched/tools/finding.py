@@ -47,7 +47,7 @@ class Finding:
         return f"{self.place}: {self.code}: {self.consequence}; {self.advice}"
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the finding as dicts, lists, texts and numbers only, ready for JSON."""
+        """Return the finding as dicts, lists, strings and numbers only, ready for JSON."""
         return {
             "code": self.code,
             "place": self.place,

@@ -36,7 +36,7 @@ class Parting:
     """The plugins that made it, by name, where it was they."""
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return it as dicts, lists and texts only, ready for JSON."""
+        """Return it as dicts, lists and strings only, ready for JSON."""
         return {
             "before": self.before,
             "after": self.after,

@@ -40,7 +40,7 @@ class EventLog:
     events: tuple[Event, ...] = field(default=(), converter=_events)
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the events as dicts, lists, texts and numbers only, ready for JSON."""
+        """Return the events as dicts, lists, strings and numbers only, ready for JSON."""
         return _EVENT_LOG.to_dict(self)
 
     @classmethod
@@ -85,7 +85,7 @@ class Record:
     cycles: tuple[RecordedCycle, ...] = field(default=(), converter=_cycles)
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the record as dicts, lists, texts and numbers only, ready for JSON."""
+        """Return the record as dicts, lists, strings and numbers only, ready for JSON."""
         return _RECORD.to_dict(self)
 
     @classmethod

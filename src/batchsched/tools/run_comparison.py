@@ -140,7 +140,7 @@ class RunComparison(Report):
                 yield name, self.figures[name]
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the comparison as dicts, lists, texts and numbers only, ready for JSON."""
+        """Return the comparison as dicts, lists, strings and numbers only, ready for JSON."""
         return {
             "jobs": self.jobs,
             "changes": [

@@ -57,7 +57,7 @@ class WhatIf(Report):
         yield from self.difference.sections()
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return it as dicts, lists, texts and numbers only, ready for JSON."""
+        """Return it as dicts, lists, strings and numbers only, ready for JSON."""
         return {
             "if": [described(change) for change in self.changes],
             "result": self.result.to_dict(),

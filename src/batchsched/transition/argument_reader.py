@@ -43,13 +43,13 @@ class ArgumentReader:
         """Return those of the items that can be UIDs at all."""
         if is_text(given):
             # It would be taken letter by letter.
-            self.refuse(name, f"{shown(given)} is one text; use [{shown(given)}]")
+            self.refuse(name, f"expected a list, got {shown(given)}; use [{shown(given)}]")
             return ()
         if not isinstance(given, Iterable):
             self.refuse(name, f"expected a collection, got {shown(given)}; use a list")
             return ()
         items = cast("Iterable[object]", given)
-        return self._sound(name, items, str, "UID (a text)", lambda _uid: ())
+        return self._sound(name, items, str, "UID (a string)", lambda _uid: ())
 
     def each(
         self,

@@ -192,7 +192,7 @@ class _Applied:
 
     def _is_new_task(self, task: TaskInfo) -> bool:
         if not is_text(task.uid):
-            self._refuse(f"expected a text as UID of a task, got {shown(task.uid)}")
+            self._refuse(f"expected a string as UID of a task, got {shown(task.uid)}")
             return False
         if task.uid in self._content.tasks:
             owner = self._content.owner.get(task.uid)

@@ -108,7 +108,7 @@ def _sound_outcomes(given: ArgumentReader, result: CycleResult) -> Mapping[str, 
     for uid, outcome in outcomes.items():
         if not is_text(uid):
             given.refuse(
-                f"result.tasks[{shown(uid)}]", (f"expected a UID (a text), got {shown(uid)}")
+                f"result.tasks[{shown(uid)}]", (f"expected a UID (a string), got {shown(uid)}")
             )
         for path, message in _outcome_problems(outcome):
             given.refuse(join_path(f"result.tasks[{shown(uid)}]", path), message)

@@ -131,7 +131,7 @@ def test_what_is_wrong_with_a_kept_snapshot_is_told_where_it_is(invalid: Invalid
             for path in told
         )
     else:
-        # A text in the place of an enum's member is what stands for it in plain data.
+        # A string in the place of an enum's member is what stands for it in plain data.
         assert "is no TaskStatus" in invalid.fault.message or "use " in invalid.fault.message
 
 
@@ -282,7 +282,7 @@ class TestFaults:
             (
                 "jobs.0.tasks.0.labels.a",
                 3,
-                "jobs['team/j'].tasks['t1'].labels['a']: expected a text, got 3",
+                "jobs['team/j'].tasks['t1'].labels['a']: expected a string, got 3",
             ),
             (
                 "jobs.0.tasks.0.node_affinity",
@@ -317,7 +317,7 @@ class TestFaults:
     def test_what_follows_from_what_could_not_be_read_is_not_told(self) -> None:
         # The task runs on the node that cannot be read.
         given = changed("nodes.0.name", 7)
-        assert faults_of(given) == ["nodes[0].name: expected a text, got 7"]
+        assert faults_of(given) == ["nodes[0].name: expected a string, got 7"]
 
     def test_a_newer_version_is_told(self) -> None:
         (fault,) = faults_of(changed("version", 2))

@@ -243,8 +243,8 @@ class TestConfiguration:
             config("allocate", plugins=["proportion", "capacity"])
         assert [str(fault) for fault in caught.value.faults] == [
             (
-                "tiers[0].plugins[1]: plugin 'capacity' stands in the place of proportion; "
-                "leave one of them out (tiers[0].plugins[0])"
+                "tiers[0].plugins[1]: plugin 'capacity' replaces 'proportion', "
+                "which is configured at tiers[0].plugins[0]; remove one of them"
             )
         ]
 

@@ -54,7 +54,7 @@ class Items:
 
 @frozen
 class Named:
-    """A mapping of texts to values of one shape, written as an object in order of the texts."""
+    """A mapping of strings to values of one shape, written as an object in order of the texts."""
 
     item: Shape
 
@@ -72,7 +72,7 @@ class Named:
         content: dict[object, object] = {}
         for name, item in given.items():
             if not isinstance(name, str):
-                reading.refuse(f"{path}[{shown(name)}]", "expected a text as a name")
+                reading.refuse(f"{path}[{shown(name)}]", "expected a string as a name")
                 continue
             value = self.item.read(item, f"{path}[{name!r}]", reading)
             if value is NOTHING:
@@ -92,7 +92,7 @@ class Named:
 
 @frozen
 class Pairs:
-    """A mapping whose keys are no texts, written as a list of pairs."""
+    """A mapping whose keys are no strings, written as a list of pairs."""
 
     key: Shape
     item: Shape

@@ -41,7 +41,7 @@ class Format(Generic[ValueT]):
         self._derived = derived
 
     def to_dict(self, value: ValueT, /) -> dict[str, JsonValue]:
-        """Return a value as dicts, lists, texts and numbers only. O(size)."""
+        """Return a value as dicts, lists, strings and numbers only. O(size)."""
         content = record_of(self._kind).write(value, derived=self._derived)
         return {
             "format": self._name,

@@ -1,4 +1,4 @@
-"""Values that are plain data themselves: texts, numbers, null, and the members of enums."""
+"""Values that are plain data themselves: strings, numbers, null, and the members of enums."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCALARS: dict[type, str] = {
 }
 """The plain types, and what JSON Schema calls them."""
 _IN_WORDS = {
-    "string": "a text",
+    "string": "a string",
     "boolean": "true or false",
     "integer": "an integer",
     "number": "a number",
@@ -68,7 +68,7 @@ class Scalars:
 
 @frozen
 class Member:
-    """One of an enum's members, written as its value; or one of some literal texts."""
+    """One of an enum's members, written as its value; or one of some literal strings."""
 
     members: Mapping[object, object]
     """What is written, and the value that it stands for."""

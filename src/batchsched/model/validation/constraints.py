@@ -114,7 +114,7 @@ def _requirement_problems(requirement: object) -> Problems:
     yield from text_problems("key", requirement.key)
     problems = [
         *member_problems("operator", requirement.operator, Operator),
-        *each_problems("values", requirement.values, "texts", _label_value_problems),
+        *each_problems("values", requirement.values, "strings", _label_value_problems),
     ]
     yield from problems
     if not problems:
@@ -219,7 +219,7 @@ def _pod_term_problems(term: object) -> Problems:
             "label such as zone"
         )
         yield "topology_key", message
-    yield from each_problems("namespaces", term.namespaces, "texts", _namespace_problems)
+    yield from each_problems("namespaces", term.namespaces, "strings", _namespace_problems)
     if term.selector is not None:
         yield from under("selector", _selector_problems(term.selector))
 

@@ -83,7 +83,7 @@ def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> 
     """Yield what is wrong with a group that `parts` other groups are in."""
     if group.parent is not None:
         if not is_text(group.parent):
-            yield "parent", f"expected a text, got {shown(group.parent)}"
+            yield "parent", f"expected a string, got {shown(group.parent)}"
         elif group.parent not in named:
             yield "parent", f"there is no group {group.parent!r} in this job"
     what = _GROUPS if parts else _TASKS
@@ -141,7 +141,7 @@ def _task_problems(
                 known = ", ".join(repr(name) for name in named if name not in children)
                 yield path, f"None: the job has groups; expected one of its leaves: {known}"
         elif not is_text(group):
-            yield path, f"expected a text, got {shown(group)}"
+            yield path, f"expected a string, got {shown(group)}"
         elif group not in named:
             yield path, f"there is no group {group!r} in this job"
         elif group in children:

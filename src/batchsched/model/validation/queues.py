@@ -77,7 +77,7 @@ def _user_problems(usage: object) -> Problems:
     for user, used in usage.items():
         path = f"usage_by_user[{shown(user)}]"
         if not is_text(user):
-            yield path, f"expected a text as the name of a user, got {shown(user)}"
+            yield path, f"expected a string as the name of a user, got {shown(user)}"
         yield from under(path, resource_problems(used))
 
 

@@ -373,7 +373,7 @@ def _place_problems(status: object, node_name: object, nodes: Collection[str]) -
         if status in _NODE_NEEDED or status in _WAITING_FOR_A_NODE:
             yield "node_name", f"a task that is {status.value} needs a node"
     elif not is_text(node_name):
-        yield "node_name", f"expected a text, got {shown(node_name)}"
+        yield "node_name", f"expected a string, got {shown(node_name)}"
     elif status is TaskStatus.PENDING:
         yield "node_name", f"{node_name!r}: a task that is Pending is on no node"
     elif status in _ENDED:

@@ -1,4 +1,4 @@
-"""Checks of plain values: what makes a text, a number, a label invalid.
+"""Checks of plain values: what makes a string, a number, a label invalid.
 
 A value of another type than it should have is invalid like any other, so that
 all of these take an `object`. They yield problems: pairs of the path below the
@@ -83,12 +83,12 @@ def is_of(value: object, kind: type[T], /) -> TypeGuard[T]:
 
 
 def is_text(value: object, /) -> TypeGuard[str]:
-    """Return whether `value` is a text."""
+    """Return whether `value` is a string."""
     return is_of(value, str)
 
 
 def is_integer(value: object, /) -> TypeGuard[int]:
-    """Return whether `value` is an integer; a truth value is none."""
+    """Return whether `value` is an integer; a boolean is none."""
     return is_of(value, int) and not isinstance(value, bool)
 
 
@@ -130,15 +130,15 @@ def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
 
 
 def text_problems(path: str, value: object, /, *, may_be_empty: bool = False) -> Problems:
-    """Yield what is wrong with a text."""
+    """Yield what is wrong with a string."""
     if not is_text(value):
-        yield path, f"expected a text, got {shown(value)}"
+        yield path, f"expected a string, got {shown(value)}"
     elif not value and not may_be_empty:
         yield path, "is empty"
 
 
 def truth_problems(path: str, value: object, /) -> Problems:
-    """Yield what is wrong with a truth value."""
+    """Yield what is wrong with a boolean."""
     if not isinstance(value, bool):
         yield path, f"expected True or False, got {shown(value)}"
 
@@ -168,13 +168,13 @@ def time_problems(path: str, time: object, /) -> Problems:
 
 
 def text_map_problems(path: str, texts: object, /) -> Problems:
-    """Yield what is wrong with labels and the like: a mapping of texts to texts."""
+    """Yield what is wrong with labels and the like: a mapping of strings to strings."""
     if not is_mapping(texts):
         yield path, f"expected a mapping such as a dict, got {shown(texts)}"
         return
     for key, value in texts.items():
         if not is_text(key) or not is_text(value):
-            message = f"{shown(value)} for {shown(key)}: keys and values are texts"
+            message = f"expected strings, got {shown(value)} for {shown(key)}"
             yield f"{path}[{shown(key)}]", message
 
 

@@ -18,7 +18,7 @@ from batchsched.testing.laws.trial import Subject
 __all__ = ["RESULT", "Asked", "answers_of", "find_target", "name_of_target"]
 
 Asked = Mapping[str, str]
-"""Question to answer, both as texts that are the same in each process."""
+"""Question to answer, both as strings that are the same in each process."""
 
 RESULT = "the result"
 """What is asked of schedulers."""

@@ -86,7 +86,7 @@ class AnswersSeen:
                 seen.note(cast("tuple[object, ...]", answer) if each else (answer,))
 
     def vacuous(self, plugin: str) -> Iterator[str]:
-        """Yield a text on each extension point whose answers show nothing."""
+        """Yield a string on each extension point whose answers show nothing."""
         if len(self._examples) < _FEWEST:
             return
         several = {point for point, number in self._by_point if number}

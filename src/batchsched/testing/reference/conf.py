@@ -18,7 +18,7 @@ __all__ = ["ActionConf", "Arguments", "Conf", "PluginConf", "read_conf"]
 
 @frozen
 class Arguments:
-    """The arguments of one action or plugin, as texts or as values of their own types."""
+    """The arguments of one action or plugin, as strings or as values of their own types."""
 
     values: Mapping[str, object] = FrozenMap()
 
