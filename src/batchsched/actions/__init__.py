@@ -1,1 +1,1 @@
-"""The actions: allocate, backfill, plan, preempt, reclaim and reserve; a module or folder each."""
+"""The actions allocate, backfill, plan, preempt, reclaim and reserve, each a module or folder."""

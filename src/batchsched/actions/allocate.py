@@ -25,27 +25,27 @@ __all__ = ["AllocateAction"]
 
 @frozen(kw_only=True)
 class AllocateAction:
-    """Places Pending tasks, the next job of the next queue first.
+    """Places Pending tasks, taking the next job of the next queue each turn.
 
     Follows "Kube-batch scheduler framework", and for conditional placement and
     starvation "Backfill and Starvation Prevention".
     """
 
     discard_unready: bool = True
-    """Whether a turn is undone that leaves its job neither ready nor with promises enough.
+    """Whether a turn is rolled back if it leaves its job neither ready nor pipelined.
 
-    If not, what is placed for it keeps its places until the end of the cycle.
+    If not, the tasks that it placed keep their places until the end of the cycle.
     """
     evict_backfill: bool = False
-    """Whether backfill tasks are evicted for jobs that are ready but for them."""
+    """Whether backfill tasks are evicted for jobs that only they keep from being ready."""
     starvation_threshold: float | None = None
-    """Seconds after which nodes are reserved for a job that waits; None: never."""
+    """Seconds of waiting after which nodes are reserved for a job; None: never."""
 
     retry_largest_first: bool = False
-    """Whether a turn that is undone is tried once more, with the largest tasks first.
+    """Whether a turn that is rolled back is tried once more, with the largest tasks first.
 
-    In task order a small task may take the only place where a larger one of its job fits. It
-    needs `discard_unready`.
+    In task order a small task may take the only place where a larger one of its job fits.
+    Requires `discard_unready`.
     """
 
     @classmethod
@@ -54,7 +54,7 @@ class AllocateAction:
         threshold = arguments.number("starvationThreshold", default=0, minimum=0)
         is_given = arguments.is_given("starvationThreshold")
         unready = arguments.choice("unready", ("hold", "discard"), default="discard")
-        # What is held is not undone, and so cannot be tried again.
+        # A turn that is not rolled back cannot be tried again.
         retries = ("none", "largest-first") if unready == "discard" else ("none",)
         return cls(
             discard_unready=unready == "discard",
@@ -64,7 +64,7 @@ class AllocateAction:
         )
 
     def execute(self, session: Session, /) -> None:
-        """Start what reservations were kept for, then place queue by queue."""
+        """Start the jobs that have reservations, then place tasks queue by queue."""
         start_reserved_jobs(session)
         left: dict[str, deque[TaskState] | TasksLeft] = {}
 
@@ -91,7 +91,7 @@ class AllocateAction:
                 if not waiting:
                     break
                 job = waiting.pop()
-                if self._fails_again(session, job):
+                if self._would_fail_again(session, job):
                     left.pop(job.uid, None)
                     if ranks_by_need and queues:
                         queues.push(queue)
@@ -108,9 +108,9 @@ class AllocateAction:
                     queues.push(queue)
                     break
 
-    def _fails_again(self, session: Session, job: JobState) -> bool:
-        """Return whether a turn that came to nothing would do so again; if so, record that."""
-        if session.failed_turns is None or not self._remembers(session):
+    def _would_fail_again(self, session: Session, job: JobState) -> bool:
+        """Return whether a failed turn would fail again in the same way; if so, record that."""
+        if session.failed_turns is None or not self._can_remember(session):
             return False
         turn = session.failed_turns.find(job, session.placement)
         if turn is None:
@@ -124,8 +124,8 @@ class AllocateAction:
             session.reports.record_rollback(turn.undone)
         return True
 
-    def _remembers(self, session: Session) -> bool:
-        """Return whether nothing but jobs and nodes decides what comes of a turn."""
+    def _can_remember(self, session: Session) -> bool:
+        """Return whether the outcome of a turn depends on jobs and nodes alone."""
         return (
             self.discard_unready
             and not self.evict_backfill
@@ -137,9 +137,9 @@ class AllocateAction:
     def _take_turn(
         self, session: Session, job: JobState, tasks: deque[TaskState] | TasksLeft
     ) -> bool:
-        """Give a job its turn; return whether it is to come back."""
+        """Give a job its turn; return whether it gets another turn."""
         if isinstance(tasks, TasksLeft):
-            comes_back = (
+            gets_another = (
                 bool(tasks)
                 and take_group_turn(
                     session,
@@ -153,41 +153,41 @@ class AllocateAction:
                 and session.job_ready(job)
             )
             self._end_turn(session, job)
-            return comes_back
+            return gets_another
         if not tasks or not session.may_take(job, tasks):
             self._end_turn(session, job)
             return False
         if not self.discard_unready:
-            comes_back = self._place(session, session, job, tasks)
+            gets_another = self._place(session, session, job, tasks)
         else:
             largest_first = _largest_first(session, tasks) if self.retry_largest_first else []
-            is_kept, comes_back = self._try(session, job, tasks)
+            is_kept, gets_another = self._try(session, job, tasks)
             if not is_kept and largest_first:
                 tasks.clear()
                 tasks.extend(largest_first)
-                is_kept, comes_back = self._try(session, job, tasks)
+                is_kept, gets_another = self._try(session, job, tasks)
                 in_task_order = session.in_task_order(tasks)
                 tasks.clear()
                 tasks.extend(in_task_order)
         self._end_turn(session, job)
-        return comes_back
+        return gets_another
 
     def _try(self, session: Session, job: JobState, tasks: deque[TaskState]) -> tuple[bool, bool]:
-        """Place a job's tasks; return whether that is kept, and whether the job is to come back."""
-        remembers = session.failed_turns is not None and self._remembers(session)
+        """Place a job's tasks; return whether they stay placed and whether it gets another turn."""
+        remembers = session.failed_turns is not None and self._can_remember(session)
         to_place = list(tasks) if remembers else []
         with session.statement() as statement:
-            comes_back = self._place(session, statement, job, tasks)
+            gets_another = self._place(session, statement, job, tasks)
             is_kept = _keeps_turn(session, job)
-            is_in_vain = not (is_kept and len(statement))
-            placed = statement.placed() if remembers and is_in_vain else []
+            is_undone = not (is_kept and len(statement))
+            placed = statement.placed() if remembers and is_undone else []
             slots = {task.node.slot for task in placed if task.node is not None}
             if is_kept:
                 statement.commit()
-        if remembers and is_in_vain:
+        if remembers and is_undone:
             tried = to_place[: len(to_place) - len(tasks)]
             self._remember(session, job, to_place, tried, placed, slots)
-        return is_kept, is_kept and comes_back
+        return is_kept, is_kept and gets_another
 
     @staticmethod
     def _remember(
@@ -198,12 +198,12 @@ class AllocateAction:
         placed: Sequence[TaskState],
         slots: Collection[int],
     ) -> None:
-        """Remember that a turn has come to nothing, if that follows from the nodes alone."""
+        """Remember that a turn failed, if the nodes alone decided that."""
         assert session.failed_turns is not None
         failed = [task for task in tried if task not in set(placed)]
         is_limited = session.plugin_set.limits_queues
         if (
-            # Some were tried in an earlier turn of this cycle.
+            # Some of the job's tasks were tried in an earlier turn of this cycle.
             len(to_place) < len(tasks_to_place(session, job))
             or (is_limited and (placed or any(t.uid in session.reports.refusals for t in failed)))
         ):
@@ -229,7 +229,7 @@ class AllocateAction:
         tasks: deque[TaskState],
     ) -> bool:
         reserved: list[TaskState] = []
-        comes_back = False
+        gets_another = False
         while tasks:
             task = tasks.popleft()
             if not place_on_ladder(session, placer, task):
@@ -239,15 +239,15 @@ class AllocateAction:
                 elif not can_still_start(session, job, len(tasks)):
                     break
             elif tasks and session.job_ready(job):
-                comes_back = True
+                gets_another = True
                 break
         if reserved and not session.job_ready(job) and not session.job_condition_ready(job):
             for task in reversed(reserved):
                 placer.unallocate(task)
-        return comes_back
+        return gets_another
 
     def _reserve(self, session: Session, placer: Session | Statement, task: TaskState) -> bool:
-        """Reserve a node for a task of a starving job; return whether there is one."""
+        """Reserve a node for a task of a starving job; return whether a node was found."""
         threshold = self.starvation_threshold
         if threshold is None or task.job is None or not session.is_starving(task.job, threshold):
             return False
@@ -259,7 +259,7 @@ class AllocateAction:
 
 
 def _largest_first(session: Session, tasks: Iterable[TaskState]) -> list[TaskState]:
-    """Return tasks by decreasing dominant share; empty if that is the order that they are in."""
+    """Sort tasks by decreasing dominant share; return [] if they are in that order already."""
     in_order = list(tasks)
     ledger = session.ledger
     cluster = ledger.cluster[: ledger.dimensions.in_cluster]
@@ -268,7 +268,7 @@ def _largest_first(session: Session, tasks: Iterable[TaskState]) -> list[TaskSta
 
 
 def _keeps_turn(session: Session, job: JobState) -> bool:
-    """Return whether what a turn has placed for a job is kept where unready jobs hold nothing."""
+    """Return whether the placements of a turn are kept if unready turns are rolled back."""
     return (
         session.job_ready(job)
         or session.job_pipelined(job)

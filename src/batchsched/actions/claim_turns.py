@@ -1,4 +1,4 @@
-"""The turns of jobs in reclaim where a plugin says what queues may claim."""
+"""reclaim's turns where a plugin computes what queues may claim (`claims`)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def reclaim_by_claims(
     by_queue: Mapping[QueueState, Iterable[JobState]],
     rules: EvictionRules = DEFAULT_RULES,
 ) -> None:
-    """Serve job after job, that of the next queue first; all that a job needs, or nothing.
+    """Reclaim job by job, each turn the next job of the next queue: all that it needs, or nothing.
 
     Args:
-        session: where this happens.
+        session: the session.
         by_queue: the jobs of each queue that have something to place.
-        rules: what it must keep to when it evicts.
+        rules: limits on evictions.
 
     """
     left: dict[str, deque[TaskState] | TasksLeft] = {}
@@ -42,7 +42,7 @@ def reclaim_by_claims(
             left[job.uid] = tasks_left(session, job)
         return left[job.uid]
 
-    in_vain = _InVain(session)
+    failed_turns = _FailedTurns(session)
     jobs = {queue: session.job_turns(waiting, tasks_of) for queue, waiting in by_queue.items()}
     queues = session.queue_turns(jobs, tasks_of)
     while queues:
@@ -50,40 +50,40 @@ def reclaim_by_claims(
         if not jobs[queue]:
             continue
         job = jobs[queue].pop()
-        if _take_turn(session, job, tasks_of(job), in_vain, rules):
+        if _take_turn(session, job, tasks_of(job), failed_turns, rules):
             jobs[queue].push(job)
         queues.push(queue)
 
 
-class _InVain:
-    """Turns that came to nothing: as long as nothing is committed, others like them will too."""
+class _FailedTurns:
+    """Turns that failed; until something is committed, equal turns will fail too."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._turns: dict[Hashable, int] = {}
-        """How many tasks found a place before one found none, if any, by what tells turns apart."""
+        """Key of a turn to the number of tasks that found a place before one found none, if any."""
 
     def key(self, job: JobState, tasks: Collection[TaskState]) -> Hashable | None:
-        """Return what tells turns apart; None: nothing does."""
+        """Return a key that is equal for turns with equal outcomes; None if there is none."""
         need = need_of_job(job, tasks)
         if need is None or job.groups is not None:
             return None
         kinds = [self._session.placement.kind(task) for task in need.tasks]
-        lacks = job.min_available - job.ready_count - job.waiting_count  # maybe more than it asks
+        missing = job.min_available - job.ready_count - job.waiting_count  # may exceed its tasks
         pipelined = self._session.job_pipelined(job)
-        return None if None in kinds else (job.queue, pipelined, max(0, lacks), *kinds)
+        return None if None in kinds else (job.queue, pipelined, max(0, missing), *kinds)
 
     def find(self, key: Hashable | None) -> int | None:
-        """Return how many tasks would find a place, then one none, if any; None: unknown."""
+        """Return how many tasks would find a place before one found none; None if unknown."""
         return None if key is None else self._turns.get(key)
 
     def add(self, key: Hashable | None, placed: int) -> None:
-        """Record a turn that came to nothing though some tasks, maybe all, had found a place."""
+        """Record a turn that failed although `placed` tasks, perhaps all, had found a place."""
         if key is not None:
             self._turns[key] = placed
 
     def clear(self) -> None:
-        """Forget all turns: something was decided."""
+        """Forget all turns, because something was committed."""
         self._turns.clear()
 
 
@@ -91,10 +91,10 @@ def _take_turn(
     session: Session,
     job: JobState,
     tasks: deque[TaskState] | TasksLeft,
-    in_vain: _InVain,
+    failed_turns: _FailedTurns,
     rules: EvictionRules,
 ) -> bool:
-    """Give a job its turn; return whether it is to come back."""
+    """Give a job its turn; return whether it gets another turn."""
     need = need_of_job(job, tasks)
     if need is None:
         return False
@@ -102,10 +102,10 @@ def _take_turn(
     if isinstance(claim, Unfit):
         session.reports.record_claim_refusal(need.tasks, claim)
         return False
-    key = in_vain.key(job, tasks)
-    found = in_vain.find(key)
+    key = failed_turns.key(job, tasks)
+    found = failed_turns.find(key)
     if found is not None:
-        # Recorded as if it had been tried: reasons do not depend on what the engine can tell.
+        # Record the same as a real attempt, so that reasons do not depend on what is remembered.
         session.reports.record_rollback(need.tasks[:found])
         for task in need.tasks[found : found + 1]:
             session.may_take_task(task)
@@ -123,7 +123,7 @@ def _take_turn(
             rules=rules,
         )
         if placed:
-            in_vain.clear()
+            failed_turns.clear()
         return placed
     to_place = len(tasks)
     with session.statement() as statement:
@@ -132,11 +132,11 @@ def _take_turn(
         if session.job_pipelined(job) and rules.allow(session, statement):
             statement.commit()
             if placed:
-                in_vain.clear()
+                failed_turns.clear()
                 return True
     tried = to_place - len(tasks)
     if found_place < tried <= len(need.tasks) or found_place == len(need.tasks):
-        in_vain.add(key, found_place)
+        failed_turns.add(key, found_place)
     return False
 
 

@@ -1,8 +1,8 @@
-"""The turns of jobs with groups, or with a maximum: all that the job asks for next, or nothing.
+"""The turns of jobs with groups, or with a maximum: all that the job needs next, or nothing.
 
-What a job asks for is said by `JobGroups.needed`. A task that finds no place is passed over, and
-another of its group takes its turn; if there is none left, the turn is undone and the job asks
-anew, without those tasks.
+`JobGroups.needed` says what a job needs next. A task that finds no place is replaced by another
+task of its group; if none is left, the turn is rolled back, and the job's need is computed again
+without those tasks.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from batchsched.state.records import JobState, TaskState
 __all__ = ["take_group_turn", "tasks_left", "tasks_needed"]
 
 PlaceTask = Callable[[Statement, TaskState], bool]
-"""Places a task, by a statement; returns whether there was a place."""
+"""Places a task through a statement; returns whether there was a place."""
 
 
 def tasks_needed(
     session: Session, job: JobState, counting: Counting = Counting.HOPED
 ) -> list[TaskState]:
-    """Return what a job has to place, in task order; of one with groups what it needs next.
+    """Return the tasks that a job has to place, in task order; with groups, those it needs next.
 
     Args:
-        session: where this happens.
+        session: the session.
         job: the job.
-        counting: which tasks of its groups are there already.
+        counting: which tasks count towards the minimums of its groups.
 
     """
     tasks = tasks_to_place(session, job)
@@ -40,7 +40,7 @@ def tasks_needed(
 
 
 def tasks_left(session: Session, job: JobState) -> deque[TaskState] | TasksLeft:
-    """Return what a job has left to place, in task order, to be taken out turn by turn."""
+    """Return the tasks that a job has yet to place, in task order; turns remove tasks from it."""
     tasks = tasks_to_place(session, job)
     return deque(tasks) if job.groups is None else TasksLeft(job.groups, tasks)
 
@@ -56,19 +56,19 @@ def take_group_turn(
     substitutes: bool = True,
     rules: EvictionRules = DEFAULT_RULES,
 ) -> bool:
-    """Place all that a job with groups asks for next; return whether that was done.
+    """Place all tasks that a job with groups needs next; return whether that succeeded.
 
     Args:
-        session: where this happens.
+        session: the session.
         job: the job.
-        tasks: what it has left to place; those that are placed, and those that
-            found no place, are taken out.
-        place: places one of them.
-        is_enough: returns whether what is placed is to be kept.
-        asks_queue: whether the queue of a job that is not ready must be able to take all of it,
-            as it stands.
-        substitutes: whether other tasks are tried in the place of those that find none.
-        rules: what must be kept to where it evicts.
+        tasks: the tasks that it has yet to place; tasks that are placed or found no place
+            are removed.
+        place: places one task.
+        is_enough: returns whether to keep the placements.
+        asks_queue: whether to require, for a job that is not ready, that its queue may take all
+            the tasks within its limits.
+        substitutes: whether to try other tasks of the group in place of those that find no place.
+        rules: limits on evictions.
 
     """
     while True:
@@ -98,7 +98,7 @@ def _fill(
     *,
     substitutes: bool,
 ) -> list[TaskState] | None:
-    """Place the tasks of a goal, or others of their groups; None: one of them has no place."""
+    """Place the tasks of a goal, or others of their groups; return None if that is impossible."""
     wanted = {task.uid for task in goal}
     others: dict[GroupState, Iterator[TaskState]] = {}
     waiting = deque(goal)

@@ -1,4 +1,4 @@
-"""The ladder: now, else later, else conditionally."""
+"""Place a task by the ladder: where it can start now, else later, else conditionally."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = [
 
 
 class Placer(Protocol):
-    """What places tasks: a session, which decides at once, or a statement."""
+    """Places tasks: a session, which decides at once, or a statement, which can roll back."""
 
     def allocate(self, task: TaskState, node: NodeState, /) -> None:
         """Place a task where it can start now."""
         ...
 
     def pipeline(self, task: TaskState, node: NodeState, /) -> None:
-        """Promise a task what is being released."""
+        """Promise a task resources that are being released."""
         ...
 
     def promise(self, task: TaskState, node: NodeState, /) -> None:
-        """Promise a task what backfill tasks hold."""
+        """Promise a task resources that backfill tasks hold."""
         ...
 
 
 def place_now(session: Session, placer: Placer, task: TaskState) -> bool:
-    """Try the ladder's first step; return whether the task was placed."""
+    """Place a task where it can start now; return whether there was a node."""
     return session.may_take_task(task) and _now(session, placer, task)
 
 
@@ -50,7 +50,7 @@ def _now(session: Session, placer: Placer, task: TaskState) -> bool:
 
 
 def place_now_or_later(session: Session, placer: Placer, task: TaskState) -> bool:
-    """Try the ladder's first two steps; return whether the task was placed."""
+    """Place a task where it can start now, else later; return whether there was a node."""
     return session.may_take_task(task) and _now_or_later(session, placer, task)
 
 
@@ -65,7 +65,7 @@ def _now_or_later(session: Session, placer: Placer, task: TaskState) -> bool:
 
 
 def place_on_ladder(session: Session, placer: Placer, task: TaskState) -> bool:
-    """Try all three steps of the ladder; return whether the task was placed."""
+    """Place a task now, else later, else conditionally; return whether there was a node."""
     if not session.may_take_task(task):
         return False
     if _now_or_later(session, placer, task):
@@ -82,9 +82,9 @@ def place_on_ladder(session: Session, placer: Placer, task: TaskState) -> bool:
 
 
 def can_still_start(session: Session, job: JobState, left: int) -> bool:
-    """Return whether a job is ready, or would be if all tasks that are left found a place.
+    """Return whether a job is ready, or would be if all its remaining tasks found a place.
 
-    `left`: how many of its tasks are still to be tried.
+    `left`: the number of its tasks that are still to be tried.
     """
     placed = job.ready_count + job.waiting_count + job.count(TaskStatus.CONDITIONAL)
     return placed + left >= job.min_available or session.job_ready(job)
@@ -98,7 +98,7 @@ _FITS = {
 
 
 def _best(session: Session, task: TaskState, fit: Fit) -> NodeState | None:
-    """Return the best of the nodes where a task fits, without those that plans close to it."""
+    """Return the best node where a task fits and that no plan closes to it."""
     node = session.placement.best(task, fit)
     guard = session.plans.guard
     if node is None or guard is None:
@@ -112,7 +112,7 @@ def _best(session: Session, task: TaskState, fit: Fit) -> NodeState | None:
 
 
 def best_of(session: Session, task: TaskState, nodes: Sequence[NodeState]) -> NodeState:
-    """Return the best of some nodes: the highest node order score, the first of equals."""
+    """Return the node with the highest node order score; among equals, the first."""
     if len(nodes) == 1 or not session.plugin_set.node_scores:
         return nodes[0]
     placement = session.placement

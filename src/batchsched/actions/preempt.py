@@ -1,4 +1,4 @@
-"""preempt: within a queue, the more deserving take the place of the less deserving."""
+"""preempt: evict tasks for Pending tasks of the same queue that go first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PreemptAction:
     """Evicts Running tasks for Pending ones of the same queue, and then of the same job."""
 
     rules: EvictionRules = DEFAULT_RULES
-    """What it must keep to, whatever plugins say."""
+    """Limits on evictions that hold whatever plugins say."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> PreemptAction:
@@ -38,11 +38,11 @@ class PreemptAction:
 
     @property
     def evicts_to_cure(self) -> bool:
-        """Whether it searches nodes that accept a task only once others have left."""
+        """Whether it also searches nodes that accept a task only once others have left."""
         return self.rules.curable
 
     def execute(self, session: Session, /) -> None:
-        """Serve each queue that has something to place, the next queue first."""
+        """Go through the queues that have tasks to place, in queue order."""
         collected = sorted(
             filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)),
             key=session.job_order_key,
@@ -138,7 +138,7 @@ def _place(
 def _within_job(session: Session, job: JobState, rules: EvictionRules) -> None:
     tasks = tasks_needed(session, job)
     if job.groups is not None and len(tasks) > 1:
-        return  # parts of what starts as a whole are of no use
+        return  # placing only part of the tasks that start together is useless
     for task in tasks:
         with session.statement() as statement:
             if not make_room(

@@ -1,4 +1,4 @@
-"""reclaim: queues that have less than they deserve take it back from those that have more."""
+"""reclaim: evict tasks of queues above their share for queues below theirs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["ReclaimAction"]
 
 @frozen(kw_only=True)
 class ReclaimAction:
-    """Evicts Running tasks of other queues; all that a gang needs, or nothing."""
+    """Evicts Running tasks of other queues for Pending ones: all that a gang needs, or nothing."""
 
     rules: EvictionRules = DEFAULT_RULES
-    """What it must keep to, whatever plugins say."""
+    """Limits on evictions that hold whatever plugins say."""
     without_shares: bool = False
-    """Whether it is meant that no plugin says what queues deserve; it decides nothing.
+    """Whether it is intended that no plugin computes the shares of queues.
 
-    `check_config` then does not object.
+    Changes no decision; it only keeps `check_config` from objecting.
     """
 
     @classmethod
@@ -45,11 +45,11 @@ class ReclaimAction:
 
     @property
     def evicts_to_cure(self) -> bool:
-        """Whether it searches nodes that accept a task only once others have left."""
+        """Whether it also searches nodes that accept a task only once others have left."""
         return self.rules.curable
 
     def execute(self, session: Session, /) -> None:
-        """Serve queue after queue, the next queue and its next job first."""
+        """Reclaim queue by queue, in queue order, each turn for the queue's next job."""
         collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
         by_queue = jobs_by_queue(collected)
         if session.plugin_set.has_claims:

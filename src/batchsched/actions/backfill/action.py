@@ -1,4 +1,4 @@
-"""backfill: use what would lie idle."""
+"""backfill: use resources that would otherwise stay idle."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["BackfillAction"]
 
 @frozen(kw_only=True)
 class BackfillAction:
-    """Places best-effort tasks; then, by strategy, uses what unready gangs hold."""
+    """Places best-effort tasks; then, by its strategy, uses what unready gangs hold."""
 
     strategy: str = "best-effort"
     """``best-effort``, ``release`` or ``displace``."""
     best_node: bool = False
-    """Whether best-effort tasks go to the best node; if not, to the first."""
+    """Whether best-effort tasks go to the best node; if not, to the first feasible one."""
     starvation_threshold: float | None = None
     """Seconds after which a waiting job keeps what it holds; None: no job is starving."""
 

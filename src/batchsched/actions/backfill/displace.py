@@ -25,11 +25,11 @@ from batchsched.state.vectors import Vector, minus
 __all__ = ["displace"]
 
 MOST_KINDS = 64
-"""Trials are kept for so many kinds of tasks at most, those that were asked for last."""
+"""Trials are kept for at most this many kinds of tasks, the most recently used."""
 
 
 def displace(session: Session) -> None:
-    """Start jobs in what unready jobs of their own queue hold."""
+    """Start jobs on resources that unready jobs of the same queue hold."""
     collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
     tasks_of = partial(tasks_to_place, session)
     jobs = {
@@ -47,42 +47,42 @@ def displace(session: Session) -> None:
 
 @frozen
 class _Trial:
-    """What a node would be for a task without some of those that it may displace."""
+    """The outcome of displacing tasks from a node for another task, tentatively."""
 
     releasable: list[TaskState]
-    """Those that it may displace."""
+    """The tasks that it may displace there."""
     victims: list[TaskState]
-    """Those of them that would have to go."""
+    """The tasks among them that it has to displace."""
     raw: tuple[float, ...] | None
-    """What scores would say of the node; None: it would not do."""
+    """The raw scores of the node then; None: the task cannot be placed there."""
 
 
 @define
 class _Tried:
-    """Trials for tasks that the engine cannot tell apart."""
+    """The trials for one kind of task."""
 
     as_of: tuple[int, int, int]
-    """As of when they hold; see `Ledger.position`."""
+    """The position of the log at which they are valid; see `ChangeLog.position`."""
     on_node: dict[int, _Trial] = Factory(dict[int, _Trial])
-    """Index of a node to the last trial there."""
+    """Slot of a node to the last trial there."""
 
 
 class _Turns:
-    """The turns of jobs, and what they need to know of earlier ones."""
+    """The turns of jobs, with what is remembered between turns."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._left: dict[JobState, deque[TaskState]] = {}
-        """What a job that comes back has left to place, in task order."""
+        """The tasks that a job has yet to place in its next turn, in task order."""
         self._holders: dict[QueueState | None, dict[JobState, None]] = {}
-        """The jobs that have Allocated tasks; not all of those may be unready."""
+        """The jobs that have Allocated tasks, ready or not, by queue."""
         self._tried = RecentlyUsed[int, _Tried](most=MOST_KINDS)
-        """What was tried, by kind of task."""
+        """Trials by kind of task."""
         for job in session.jobs_having(TaskStatus.ALLOCATED):
             self._holders.setdefault(job.queue, {})[job] = None
 
     def take(self, job: JobState) -> bool:
-        """Give a job its turn; return whether it is to come back."""
+        """Give a job its turn; return whether it gets another turn."""
         session = self._session
         tasks = self._left.pop(job, None)
         if tasks is None or job.groups is not None:
@@ -98,7 +98,7 @@ class _Turns:
                     session.record_failure(task)
                     passed_over.append(task)
                     if job.groups is not None:
-                        return False  # part of what it asks for is of no use
+                        return False  # placing only part of what it needs is useless
                 else:
                     displaced += victims
                     placed = True
@@ -110,20 +110,20 @@ class _Turns:
         if placed:
             tasks.extendleft(reversed(passed_over))
             self._left[job] = tasks
-        self._note_displaced(job, displaced)
+        self._record_displaced(job, displaced)
         return placed
 
-    def _note_displaced(self, job: JobState, displaced: list[TaskState]) -> None:
+    def _record_displaced(self, job: JobState, displaced: list[TaskState]) -> None:
         for owner in {victim.job: None for victim in displaced}:
             assert owner is not None
-            self._left.pop(owner, None)  # it has more to place now
+            self._left.pop(owner, None)  # it has more tasks to place now
             if not owner.allocated:
                 self._holders[owner.queue].pop(owner, None)
         if job.allocated:
             self._holders.setdefault(job.queue, {})[job] = None
 
     def _place(self, statement: Statement, task: TaskState) -> list[TaskState] | None:
-        """Place a task; return whom it has displaced, or None if there is no place."""
+        """Place a task; return the tasks that it displaced, or None if there is no place."""
         session = self._session
         if not session.may_take_task(task):
             return None
@@ -144,7 +144,7 @@ class _Turns:
     def _best_to_displace_on(
         self, statement: Statement, task: TaskState
     ) -> tuple[NodeState, list[TaskState]] | None:
-        """Try every node without its releasable tasks, one at a time; return the best."""
+        """Try each node that has releasable tasks; return the best, with the tasks to displace."""
         choices: list[tuple[NodeState, list[TaskState]]] = []
         raw: list[tuple[float, ...]] = []
         session = self._session
@@ -163,7 +163,7 @@ class _Turns:
         return choices[max(range(len(choices)), key=lambda position: (totals[position], -position))]
 
     def _tried_for(self, task: TaskState) -> dict[int, _Trial]:
-        """Return what trials for tasks like this one have shown, on nodes that are as they were."""
+        """Return the trials for tasks of this kind on nodes that have not changed since."""
         session = self._session
         kind = session.placement.kind(task)
         if kind is None:
@@ -219,7 +219,7 @@ class _Turns:
 
 
 def _enough_on(node: NodeState, request: Vector) -> Callable[[FreedResources], bool]:
-    """Return what says whether `request` fits on a node without some of its Allocated tasks."""
+    """Return a predicate: does `request` fit on a node once Allocated tasks are displaced?"""
     missing = minus(request, node.idle)
     if not node.special:
         return lambda freed: freed.covers(missing)

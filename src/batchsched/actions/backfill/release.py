@@ -1,7 +1,6 @@
-"""The release strategy of backfill: unready gangs give back what they hold.
+"""The release strategy of backfill: unready gangs release what they hold.
 
-Follows the design document "Backfill and Starvation
-Prevention".
+Follows the design document "Backfill and Starvation Prevention".
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ __all__ = ["release"]
 
 
 def release(session: Session, starvation_threshold: float | None) -> None:
-    """Take back what unready jobs hold, and start whole jobs in it, marked as backfill."""
+    """Unallocate what unready jobs hold, and start whole jobs there, marked as backfill."""
     candidates = [
         job
         for job in session.jobs_having(TaskStatus.PENDING)
         if job.count(TaskStatus.PENDING) == len(job.tasks)
     ]
     for job in session.jobs_having(TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
-        if _gives_back(session, job, starvation_threshold):
+        if _releases(session, job, starvation_threshold):
             for status in (TaskStatus.ALLOCATED, TaskStatus.CONDITIONAL):
                 for task in job.having(status):
                     session.unallocate(task)
@@ -35,7 +34,7 @@ def release(session: Session, starvation_threshold: float | None) -> None:
             _start_as_backfill(session, job)
 
 
-def _gives_back(session: Session, job: JobState, threshold: float | None) -> bool:
+def _releases(session: Session, job: JobState, threshold: float | None) -> bool:
     if not job.count(TaskStatus.ALLOCATED) and not job.count(TaskStatus.CONDITIONAL):
         return False
     if session.job_ready(job) or session.job_condition_ready(job):

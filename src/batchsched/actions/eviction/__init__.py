@@ -1,1 +1,1 @@
-"""Evicting for a task: who may be evicted, where that makes room, and what searches remember."""
+"""Evicting tasks for another: which may be evicted, where to search, and what is cached."""

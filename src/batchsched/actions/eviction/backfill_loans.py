@@ -1,4 +1,4 @@
-"""Making promises real: backfill tasks give way to the job that was promised their room."""
+"""Evict backfill tasks for the job that was promised, conditionally, what they hold."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["make_promises_real"]
 
 
 def make_promises_real(session: Session, job: JobState) -> bool:
-    """Evict backfill tasks until all Conditional tasks of a job can be Pipelined, or nothing.
+    """Evict backfill tasks so that all Conditional tasks of a job can be Pipelined, or evict none.
 
     Returns:
-        Whether the promises are real now. If not, nothing was changed.
+        Whether the tasks are Pipelined now. If not, nothing was changed.
 
     """
     promised = [
@@ -46,7 +46,7 @@ def _evict_backfill(
         owner = other.job
         return other.is_backfill and owner is not None and owner.in_session and not owner.has_bind
 
-    # What backfill tasks hold is part of `eventual` already: evicting them changes nothing there.
+    # `eventual` already includes what backfill tasks hold, so evicting them does not change it.
     if not fits(task.init_resreq, node.eventual):
         return False
     room = Shortfall(task.init_resreq, node, may_use_idle=True)
@@ -61,7 +61,7 @@ def _evict_backfill(
 
 
 def _units(session: Session, candidates: Sequence[TaskState], victims: Victims) -> list[Unit]:
-    """Return what may be evicted, in victim order: tasks on their own, replicas, whole jobs."""
+    """Return the units that may be evicted, in victim order: single tasks, replicas, whole jobs."""
     alone = {victim.uid for victim in victims.alone}
     replica_of = {task.uid: unit for unit in victims.replicas for task in unit.victims}
     units: list[Unit] = []

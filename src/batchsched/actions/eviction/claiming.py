@@ -1,7 +1,7 @@
-"""Making room by a claim: where taking back what is on loan costs least.
+"""Make room by a claim: evict, where it costs least, from queues that borrow.
 
-In three stages: of what queues have beyond their shares, tasks that no job needs; then whole jobs
-too; then all that is on loan.
+There are three stages. The first evicts only tasks that no job needs, from queues above their
+shares; the second also evicts whole jobs of such queues; the third evicts all that is borrowed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ _Short = Callable[[Sequence[EvictionUnit]], tuple[int, ...]]
 def make_room_by_claim(
     session: Session, statement: Statement, task: TaskState, claim: Claim, *, curable: bool = False
 ) -> bool:
-    """Evict what has to go for a task, and promise the task its place there.
+    """Evict the tasks that are in the way of a task, and pipeline it to the node.
 
-    Nodes are tried in node order: first for surplus alone, where the first node that is enough
-    is taken; then with whole jobs, where of those that are enough the one is taken that costs
-    the fewest tasks.
+    Nodes are tried in node order. When evicting only surplus tasks, the first node with enough of
+    them is taken; when evicting whole jobs too, the node where the fewest tasks are evicted.
 
     Args:
-        session: where this happens.
-        statement: what records it.
+        session: the session.
+        statement: records the evictions and the placement.
         task: the claimant, Pending.
-        claim: what its queue may take back.
-        curable: whether nodes are searched too, after the others, that refuse the task only for
-            what evicting can cure.
+        claim: what its queue may reclaim.
+        curable: whether to search also, after the others, nodes that refuse the task only for
+            reasons that evicting can cure.
 
     Returns:
         Whether room was made. If not, nothing was changed.
@@ -47,7 +46,7 @@ def make_room_by_claim(
     there = {session.nodes[index].slot for index in claim.nodes()}
     curing = curable_nodes(session, task) if curable else []
     for node in curing:
-        # Enough leaves already.
+        # Enough tasks are leaving already.
         if not _shortage(session, task, claim, node, is_refused=True)(()):
             statement.pipeline(task, node)
             return True
@@ -77,7 +76,7 @@ def make_room_by_claim(
 def _victims_on(
     session: Session, claim: Claim, node: NodeState, stage: ClaimStage, short: _Short
 ) -> list[TaskState] | None:
-    """Return whom to evict on a node, or None if that cannot be enough."""
+    """Return the tasks to evict on a node, or None if evicting there is not enough."""
     taken = list(claim.victims(node, stage, short))
     if not taken or short(taken):
         return None
@@ -95,10 +94,10 @@ def _victims_on(
 def _shortage(
     session: Session, task: TaskState, claim: Claim, node: NodeState, *, is_refused: bool
 ) -> _Short:
-    """Return what says in which dimensions a task is short on a node, given who has gone.
+    """Return a function from evicted units to the dimensions that a task still lacks on a node.
 
-    As long as a node refuses the task that would refuse it without them, too, these are all that
-    the task asks for. `is_refused`: whether it does now.
+    While the node would refuse the task even without those units, the task lacks all dimensions
+    that it requests. `is_refused`: whether the node refuses it now.
     """
     asked = [(d, wanted) for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
     future_idle, eventual = node.future_idle, node.eventual
@@ -106,21 +105,21 @@ def _shortage(
 
     def short(taken: Sequence[EvictionUnit]) -> tuple[int, ...]:
         leaving = {victim.uid: victim for unit in taken for victim in unit.victims}
-        now, in_the_end = future_idle, eventual
+        now, finally_free = future_idle, eventual
         for victim in leaving.values():
             if victim.node is node:
                 now = plus(now, victim.resreq)
                 if not victim.is_backfill:
-                    in_the_end = plus(in_the_end, victim.resreq)
-        lacking = [
+                    finally_free = plus(finally_free, victim.resreq)
+        short_here = [
             d
             for d, wanted in asked
-            if wanted - now[d] >= EPSILON or wanted - in_the_end[d] >= EPSILON
+            if wanted - now[d] >= EPSILON or wanted - finally_free[d] >= EPSILON
         ]
         limits = claim.short_of_limits(
             Need(alone.job, alone.tasks, alone.request, alone.dimensions, tuple(leaving.values()))
         )
-        found = tuple(sorted({*lacking, *limits})) if limits else tuple(lacking)
+        found = tuple(sorted({*short_here, *limits})) if limits else tuple(short_here)
         if is_refused and not found and not accepts_without(session, task, node, leaving.values()):
             return tuple([dimension for dimension, _ in asked])
         return found

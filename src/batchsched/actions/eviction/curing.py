@@ -1,7 +1,8 @@
-"""Making room on nodes that refuse a task for what evicting can cure.
+"""Make room on nodes that refuse a task for a reason that evicting can cure.
 
-Such as too many tasks, a host port that is taken, or a task that must not be near. Evicted is
-until the task fits and the node accepts it, both once everything that leaves the node has left.
+Examples are too many tasks on the node, a host port in use, and a task that it must not run
+beside. Tasks are evicted until the claimant fits and the node accepts it, both judged without
+all tasks that are leaving the node.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from batchsched.state.records import NodeState, TaskState
 __all__ = ["CuringSearch", "fewest_units"]
 
 _Found = tuple[NodeState, list[TaskState]]
-"""Where there is room once these are evicted."""
+"""A node, and the tasks to evict to make room there."""
 
 
 class CuringSearch:
-    """A search, for one claimant, of the nodes that refuse it for what evicting can cure.
+    """A search, for one claimant, of the nodes that refuse it for reasons that evicting can cure.
 
-    Nodes are tried the best first, or in node order for `EvictionScope.OTHER_QUEUES`. Only
-    tasks on the node are evicted for themselves. O(units x tasks on the node) for each node.
+    Nodes are tried best first, or in node order for `EvictionScope.OTHER_QUEUES`. Tasks on other
+    nodes are evicted only as part of a replica or job. O(units x tasks on the node) for each node.
     """
 
     def __init__(
@@ -58,19 +59,19 @@ class CuringSearch:
 
     @cached_property
     def _candidates(self) -> list[tuple[NodeState, Victims]]:
-        """The nodes where anybody may be evicted, and who may."""
-        asked = [(node, self._victims_on(node)) for node in self._nodes]
-        return [(node, victims) for node, victims in asked if victims]
+        """The nodes that have possible victims, with those victims."""
+        with_victims = [(node, self._victims_on(node)) for node in self._nodes]
+        return [(node, victims) for node, victims in with_victims if victims]
 
-    def nobody(self) -> _Found | None:
-        """Find the first node where nobody needs to be evicted: enough leaves already."""
+    def without_evicting(self) -> _Found | None:
+        """Find the first node where no eviction is needed, because enough is leaving already."""
         for node in self._nodes:
             if self._choose(node, []) is not None:
                 return node, []
         return None
 
     def alone(self) -> _Found | None:
-        """Find the first node where it is enough to evict tasks that may go on their own."""
+        """Find the first node where evicting single tasks is enough."""
         for node, victims in self._candidates:
             chosen = self._choose(node, [[victim] for victim in victims.alone])
             if chosen is not None:
@@ -78,7 +79,7 @@ class CuringSearch:
         return None
 
     def with_jobs(self) -> Iterator[_Found]:
-        """Yield the nodes where evicting whole jobs too is enough."""
+        """Yield the nodes where evicting single tasks, replicas and whole jobs is enough."""
         for node, victims in self._candidates:
             if victims.is_all_alone:
                 continue
@@ -104,7 +105,7 @@ class CuringSearch:
         return plugins.preemptable(task, in_order, self._whole_jobs, self._recent)
 
     def _choose(self, node: NodeState, units: Sequence[Unit]) -> list[TaskState] | None:
-        """Return whom to evict of units that are taken in order; None: all are not enough."""
+        """Return the tasks to evict, taking units in order; None if all units are not enough."""
         room = Shortfall(self._task.init_resreq, node, may_use_idle=self._may_use_idle)
 
         def is_enough(taken: Sequence[Unit]) -> bool:
@@ -121,9 +122,9 @@ class CuringSearch:
 def fewest_units(
     units: Sequence[Unit], is_enough: Callable[[Sequence[Unit]], bool]
 ) -> list[Unit] | None:
-    """Return the first units that are enough, without any that can be spared; None: too few.
+    """Take units in order until they are enough, then drop those not needed; None if too few.
 
-    Fewer may be enough where more are not, so it goes on until none can be spared.
+    Dropping one unit may make it possible to drop another, so it repeats until none can go.
     """
     taken: list[Unit] = []
     remaining = iter(units)
@@ -132,13 +133,13 @@ def fewest_units(
         if unit is None:
             return None
         taken.append(unit)
-    is_spared = True
-    while is_spared:
-        is_spared = False
+    has_dropped = True
+    while has_dropped:
+        has_dropped = False
         for unit in reversed(taken[:]):
             without = [other for other in taken if other is not unit]
             if is_enough(without):
-                taken, is_spared = without, True
+                taken, has_dropped = without, True
     return taken
 
 

@@ -1,4 +1,4 @@
-"""What an action keeps to when it evicts: how many tasks, how recent ones, and where it looks."""
+"""Limits on an action's evictions: how many tasks, how recently started, and on which nodes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ __all__ = ["DEFAULT_RULES", "EvictionRules"]
 
 @frozen(kw_only=True)
 class EvictionRules:
-    """What an action must keep to when it evicts, whatever plugins say."""
+    """Limits on an action's evictions, which hold whatever plugins say."""
 
     most: float = inf
-    """How many tasks a cycle may evict in all; a turn that would exceed it is undone."""
+    """The most tasks that a cycle may evict in all; a turn that would exceed it is rolled back."""
     min_runtime: float = 0.0
-    """Tasks that started less than so many seconds ago are not evicted; 0: no such rule.
+    """Tasks that started less than this many seconds ago are not evicted; 0: no such rule.
 
-    Nor is what goes only as a whole, if one of its tasks did. When a task started must be known.
+    A job or replica that is evicted only as a whole is spared if any of its tasks is. The start
+    times of tasks must be known.
     """
 
     curable: bool = False
-    """Whether nodes are searched too that refuse the claimant only for what evicting can cure.
+    """Whether to search also nodes that refuse the claimant only for reasons evicting can cure.
 
     See `batchsched.plugin.Predicate.curable`.
     """
@@ -43,14 +44,14 @@ class EvictionRules:
         )
 
     def recent(self, session: Session) -> RecentStarts | None:
-        """Return which tasks have just started; None if that does not matter."""
+        """Return the rule for tasks that started recently; None if there is no such rule."""
         return RecentStarts(session.now, self.min_runtime) if self.min_runtime > 0 else None
 
     def allow(self, session: Session, statement: Statement) -> bool:
-        """Return whether a statement evicts nobody, or no more than a cycle may in all. O(1)."""
+        """Return whether a statement evicts no task, or keeps the cycle within `most`. O(1)."""
         evictions = statement.evictions
         return not evictions or len(session.evictions) + evictions <= self.most
 
 
 DEFAULT_RULES = EvictionRules()
-"""Any number of tasks, whenever they started, on nodes that accept the claimant."""
+"""No limits: any number of tasks, whenever started, but only on nodes that accept the claimant."""

@@ -1,4 +1,4 @@
-"""Which Running tasks an action may evict for a claimant, before any plugin is asked."""
+"""Which Running tasks an action may evict for a claimant, before plugins are consulted."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from batchsched.state.records import NodeState, TaskState
 __all__ = ["EvictionScope", "Point", "candidates_on"]
 
 Point = Literal["preemptable", "reclaimable"]
-"""Which verdicts count: those on tasks of the claimant's queue, or of other queues."""
+"""The plugin point whose verdicts count: for tasks of the claimant's queue, or of other queues."""
 
 
 class EvictionScope(Enum):
-    """Which Running tasks may be evicted for a claimant, before any plugin is asked."""
+    """Which Running tasks may be evicted for a claimant, before plugins are consulted."""
 
     OTHER_JOBS = "other jobs of the same queue"
     SAME_JOB = "the same job"
@@ -24,14 +24,14 @@ class EvictionScope(Enum):
 
     @property
     def point(self) -> Point:
-        """Whose verdicts count."""
+        """The plugin point whose verdicts count."""
         return "reclaimable" if self is EvictionScope.OTHER_QUEUES else "preemptable"
 
 
 def candidates_on(
     session: Session, task: TaskState, scope: EvictionScope, node: NodeState
 ) -> list[TaskState]:
-    """Return the Running tasks on a node that may be considered for a task."""
+    """Return the Running tasks on a node that are within the scope for a claimant."""
     job = task.job
     assert job is not None
     running = session.running_on(node)

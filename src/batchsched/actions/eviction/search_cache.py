@@ -1,14 +1,14 @@
-"""What searches for room have found out, for the next search of the same sort.
+"""What searches for room have learned, kept for the next search of the same kind.
 
-A search asks, of one node after the other, whether evicting tasks there makes room
-for a claimant. Two things are remembered, each until it may have changed: on the node,
-or in the accounts of the jobs and queues that run there.
+A search checks node by node whether evicting tasks there makes room for a claimant.
+Two things are remembered, each until the node or the accounts of the jobs and queues
+that run there change.
 
-- `Bounds`: who could be evicted at most, whatever becomes of the accounts, as plugins
-  with `shielded` among their hints tell. It is the same for many claimants, it holds
-  while accounts become smaller, and it settles most nodes.
-- `Verdicts`: whom plugins would let go. It is the same only for claimants that plugins
-  cannot tell apart (`claimant_key` among their hints), and changes with every account.
+- `Bounds`: an upper bound on the victims, whatever the accounts become, from plugins
+  with the hint `shielded`. Many claimants share it, it holds while accounts become
+  smaller, and it decides most nodes.
+- `Verdicts`: the victims that plugins allow. Only claimants that plugins cannot tell
+  apart (hint `claimant_key`) share them, and they change with every account.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector
 
 __all__ = [
-    "AtMost",
     "Bounds",
-    "Claimed",
-    "InVain",
-    "Searched",
-    "SomeNodes",
+    "FailedSearch",
+    "NodesAsOf",
+    "RelevantChanges",
+    "SearchResults",
     "Verdicts",
+    "VictimBound",
     "running_nodes",
 ]
 
 
 @define
-class Claimed:
-    """From whom claimants claim."""
+class RelevantChanges:
+    """Determines which changes of the ledger can alter what is remembered for some claimants."""
 
     ledger: Ledger
     across_queues: QueueState | None
-    """The claimants' queue, if they claim from other queues; then their accounts matter too."""
+    """The claimants' queue, if they reclaim from other queues, whose accounts then matter too."""
     may_give: Callable[[QueueState], bool]
-    """Whether any task of a queue could be a victim now."""
+    """Returns whether any task of a queue could be a victim now."""
 
     def changed(
         self, position: Position, *, givers: set[QueueState], charged_only: bool
     ) -> set[int] | None:
-        """Return the nodes where an answer may be another than at a position; None: on any.
+        """Return the nodes whose answers may have changed since a position; None: all nodes.
 
         Args:
             position: see `Ledger.position`.
-            givers: queues besides those that may give now whose accounts matter.
+            givers: queues whose accounts matter, besides those that could have victims now.
             charged_only: whether accounts matter only if they have become larger.
         """
         nodes, jobs, charged = self.ledger.log.changed_since(position)
@@ -75,78 +75,78 @@ class Claimed:
 
 
 @frozen
-class InVain:
+class FailedSearch:
     """A search that found no room."""
 
     position: Position
-    """As of when; see `Ledger.position`."""
+    """The position of the log at that time; see `ChangeLog.position`."""
 
-    def is_still_true(self, ledger: Ledger) -> bool:
+    def is_current(self, ledger: Ledger) -> bool:
         """Return whether nothing has changed since. O(1)."""
         return self.position == ledger.log.position()
 
 
 @frozen
-class AtMost:
-    """Who could be evicted on a node at most."""
+class VictimBound:
+    """An upper bound on the victims on a node."""
 
     tasks: Sequence[TaskState]
     total: Vector
-    """What they hold together."""
+    """The resources that they hold together."""
     alone: Vector
-    """What those of them hold together that may be able to go without their whole jobs."""
+    """The resources held together by those that may be evicted without their whole jobs."""
 
 
 @define
-class SomeNodes:
-    """Nodes of which something holds."""
+class NodesAsOf:
+    """A set of nodes, valid at a position of the log."""
 
     position: Position
-    """As of when it holds; see `Ledger.position`."""
+    """The position of the log at which it is valid; see `ChangeLog.position`."""
     indices: set[int]
 
 
 @define
 class Bounds:
-    """Who could be evicted at most."""
+    """Upper bounds on the victims on nodes."""
 
-    claimed: Claimed
+    changes: RelevantChanges
     position: Position
-    """As of when `held` holds; see `Ledger.position`."""
-    held: dict[int, AtMost] = Factory(dict[int, AtMost])
-    """Index of a node to the tasks that no plugin shields there."""
-    nobody: set[int] = Factory(set[int])
-    """The nodes where there is no such task, so that nothing that is asked for will find room."""
-    _open: dict[Hashable, SomeNodes] = Factory(dict[Hashable, SomeNodes])
-    """What claimants ask for to the nodes where the bound may be enough for it."""
-    _open_alone: dict[Hashable, SomeNodes] = Factory(dict[Hashable, SomeNodes])
-    """The same, of tasks that go on their own."""
+    """The position of the log at which `held` is valid; see `ChangeLog.position`."""
+    held: dict[int, VictimBound] = Factory(dict[int, VictimBound])
+    """Slot of a node to the tasks that no plugin shields there."""
+    without_victims: set[int] = Factory(set[int])
+    """The nodes without any such task, where no request will find room."""
+    _open: dict[Hashable, NodesAsOf] = Factory(dict[Hashable, NodesAsOf])
+    """Request to the nodes where the bound may be enough for it."""
+    _open_alone: dict[Hashable, NodesAsOf] = Factory(dict[Hashable, NodesAsOf])
+    """The same, when evicting single tasks only."""
 
     def catch_up(self) -> None:
-        """Forget what may have changed. O(changes since, and the tasks of jobs charged)."""
-        now = self.claimed.ledger.log.position()
+        """Forget what may have changed. O(changes since, plus the tasks of jobs charged)."""
+        now = self.changes.ledger.log.position()
         if self.position != now:
             changed = self._changed(self.position)
             _forget(self.held, changed)
             if changed is None:
-                self.nobody.clear()
+                self.without_victims.clear()
             else:
-                self.nobody -= changed
+                self.without_victims -= changed
             self.position = now
 
     def open_for(
-        self, asked_for: Hashable, large_enough: AbstractSet[int], *, alone: bool
+        self, request_key: Hashable, large_enough: AbstractSet[int], *, alone: bool
     ) -> set[int]:
-        """Return which nodes, of those that are large enough, may have room for what is asked for.
+        """Return the nodes, of those that are large enough, that may have room for a request.
 
-        Discard from it the nodes where the bound is not enough. `alone`: by evicting tasks
-        that go on their own; if not, by evicting whole jobs too.
+        The caller discards from it the nodes where the bound is not enough. `alone`: by
+        evicting single tasks; if not, by evicting whole jobs too.
         """
-        now = self.claimed.ledger.log.position()
+        now = self.changes.ledger.log.position()
         which = self._open_alone if alone else self._open
-        known = which.get(asked_for)
+        known = which.get(request_key)
         if known is None:
-            known = which[asked_for] = SomeNodes(now, set(large_enough - self.nobody))
+            known = which[request_key] = NodesAsOf(now, set(large_enough - self.without_victims))
         elif known.position != now:
             changed = self._changed(known.position)
             known.indices |= large_enough if changed is None else changed & large_enough
@@ -154,59 +154,59 @@ class Bounds:
         return known.indices
 
     def _changed(self, position: Position) -> set[int] | None:
-        return self.claimed.changed(position, givers=set(), charged_only=True)
+        return self.changes.changed(position, givers=set(), charged_only=True)
 
 
 @define
-class Searched:
-    """Where searches for what is asked for have looked."""
+class SearchResults:
+    """What searches for one kind of request have learned about nodes."""
 
     position: Position
-    """As of when it holds; see `Ledger.position`."""
-    in_vain: set[int] = Factory(set[int])
+    """The position of the log at which it is valid; see `ChangeLog.position`."""
+    insufficient: set[int] = Factory(set[int])
     """The nodes where evicting is not enough."""
-    in_vain_alone: set[int] = Factory(set[int])
-    """The nodes where evicting those who go on their own is not enough."""
+    insufficient_alone: set[int] = Factory(set[int])
+    """The nodes where evicting single tasks is not enough."""
     with_jobs: dict[int, int] = Factory(dict[int, int])
-    """Nodes where evicting whole jobs too is enough, to how many tasks are evicted then."""
+    """Slot of a node where evicting whole jobs too is enough to the number of tasks evicted."""
 
     def forget(self, changed: Collection[int] | None) -> None:
         """Forget some nodes; None: all."""
         if changed is None:
-            self.in_vain.clear()
-            self.in_vain_alone.clear()
+            self.insufficient.clear()
+            self.insufficient_alone.clear()
             self.with_jobs.clear()
             return
-        self.in_vain -= set(changed)
-        self.in_vain_alone -= set(changed)
+        self.insufficient -= set(changed)
+        self.insufficient_alone -= set(changed)
         for index in changed:
             self.with_jobs.pop(index, None)
 
 
 @define
 class Verdicts:
-    """Whom plugins would let go."""
+    """The victims that plugins allow on nodes."""
 
-    claimed: Claimed
+    changes: RelevantChanges
     position: Position
-    """As of when `victims` holds; see `Ledger.position`."""
+    """The position of the log at which `victims` is valid; see `ChangeLog.position`."""
     victims: dict[int, Victims] = Factory(dict[int, Victims])
-    """Index of a node to whom plugins would let go there."""
-    _searched: dict[Hashable, Searched] = Factory(dict[Hashable, Searched])
-    """What claimants ask for to where they have looked for it."""
+    """Slot of a node to the victims that plugins allow there."""
+    _searched: dict[Hashable, SearchResults] = Factory(dict[Hashable, SearchResults])
+    """Kind of request to what searches for it have learned."""
     _givers: set[QueueState] = Factory(set[QueueState])
 
     def catch_up(self) -> None:
-        """Forget what may have changed. O(changes since, and the tasks of jobs that changed)."""
-        now = self.claimed.ledger.log.position()
+        """Forget what may have changed. O(changes since, plus the tasks of jobs that changed)."""
+        now = self.changes.ledger.log.position()
         if self.position != now:
             _forget(self.victims, self._changed(self.position))
             self.position = now
 
     def keep(self, node_index: int, victims: Victims) -> None:
-        """Remember whom plugins would let go on a node."""
+        """Remember the victims that plugins allow on a node."""
         self.victims[node_index] = victims
-        if self.claimed.across_queues is not None:
+        if self.changes.across_queues is not None:
             for victim in victims.alone:
                 assert victim.job is not None
                 self._add_giver(victim.job)
@@ -217,22 +217,24 @@ class Verdicts:
         assert job.queue is not None
         self._givers.add(job.queue)
 
-    def searched(self, asked_for: Hashable) -> Searched:
-        """Return where it was looked for what is asked for; add to it what is found out."""
-        now = self.claimed.ledger.log.position()
-        known = self._searched.get(asked_for)
+    def searched(self, request_key: Hashable) -> SearchResults:
+        """Return what earlier searches for a request have learned, for this search to extend."""
+        now = self.changes.ledger.log.position()
+        known = self._searched.get(request_key)
         if known is None:
-            known = self._searched[asked_for] = Searched(now)
+            known = self._searched[request_key] = SearchResults(now)
         elif known.position != now:
             known.forget(self._changed(known.position))
             known.position = now
         return known
 
     def _changed(self, position: Position) -> set[int] | None:
-        return self.claimed.changed(position, givers=self._givers, charged_only=False)
+        return self.changes.changed(position, givers=self._givers, charged_only=False)
 
 
-def _forget(known: dict[int, AtMost] | dict[int, Victims], changed: Collection[int] | None) -> None:
+def _forget(
+    known: dict[int, VictimBound] | dict[int, Victims], changed: Collection[int] | None
+) -> None:
     if changed is None:
         known.clear()
     else:

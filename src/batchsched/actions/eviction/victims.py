@@ -1,4 +1,4 @@
-"""Evicting for a task: no more than is short, and sparing who turns out not to be needed."""
+"""Choose victims on a node: no more than are needed to make room."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = [
 def evict_for(
     task: TaskState, victims: Iterable[TaskState], node: NodeState, statement: Statement
 ) -> None:
-    """Evict `victims` and promise what they leave on `node` to `task`."""
+    """Evict `victims`, and pipeline `task` to `node`."""
     for victim in victims:
         statement.evict(victim, claimant=task)
     statement.pipeline(task, node)
 
 
 class FreedResources:
-    """What some victims hold together, kept up to date as victims come and go."""
+    """The resources that some victims hold together, updated as victims are added and removed."""
 
     __slots__ = ("_all", "_for_good")
 
@@ -49,30 +49,30 @@ class FreedResources:
             self._for_good = plus(self._for_good, amounts) if self._for_good else amounts
 
     def remove(self, victim: TaskState) -> None:
-        """Count a victim no more. O(dimensions)."""
+        """Stop counting a victim. O(dimensions)."""
         self._all = minus(self._all, victim.resreq)
         if not victim.is_backfill:
             self._for_good = minus(self._for_good, victim.resreq)
 
     def covers(self, missing: Vector) -> bool:
-        """Return whether the victims hold what is missing."""
+        """Return whether the victims hold at least `missing`."""
         return fits(missing, self._all) if self._all else is_empty(missing)
 
     def covers_for_good(self, missing: Vector) -> bool:
-        """Return whether those hold it that are not marked as backfill.
+        """Return whether the victims that are not backfill tasks hold at least `missing`.
 
-        What a backfill task holds counts in a node's `accessible` and `eventual` already.
+        A node's `accessible` and `eventual` already include what backfill tasks hold.
         """
         return fits(missing, self._for_good) if self._for_good else is_empty(missing)
 
 
 def _sum_of(victims: Sequence[TaskState]) -> Vector:
-    """Return what victims hold together; an empty tuple if there are none."""
+    """Return the sum of what victims hold; an empty tuple if there are none."""
     return tuple(map(sum, zip(*[victim.resreq for victim in victims], strict=True)))
 
 
 class Shortfall:
-    """What a request needs on a node beyond what is there, and whether victims give it."""
+    """The resources that a request lacks on a node, and whether victims would free them."""
 
     __slots__ = ("_missing", "_missing_for_good", "_request")
 
@@ -82,7 +82,7 @@ class Shortfall:
         self._request = None if may_use_idle else request
 
     def may_be_enough(self, freed: Vector) -> bool:
-        """Return False if there is no room even once tasks are gone that hold `freed`."""
+        """Return False if the request would not fit even with `freed` more resources."""
         return (
             fits(self._missing, freed)
             and (self._request is None or fits(self._request, freed))
@@ -90,9 +90,9 @@ class Shortfall:
         )
 
     def is_enough_with(self, victims: Sequence[TaskState] | FreedResources) -> bool:
-        """Return whether there is room once `victims` are gone.
+        """Return whether there is room without `victims`.
 
-        O(victims x dimensions); O(dimensions) if what they hold is known.
+        O(victims x dimensions); O(dimensions) given their `FreedResources`.
         """
         freed = victims if isinstance(victims, FreedResources) else FreedResources(victims)
         return (
@@ -102,12 +102,12 @@ class Shortfall:
         )
 
     def is_enough_for_now_with(self, freed: FreedResources) -> bool:
-        """Return whether there is room once victims are gone, whatever is promised in the end."""
+        """Return whether there is room without the victims, ignoring conditional promises."""
         return freed.covers(self._missing)
 
 
 def _missing(request: Vector, there: Vector) -> Vector:
-    """Return what a request lacks: nothing of what it does not ask for, whatever there is."""
+    """Return what a request lacks; 0 in dimensions that it does not request."""
     return tuple(
         wanted - amount if wanted >= EPSILON else 0
         for wanted, amount in zip(request, there, strict=True)
@@ -126,9 +126,9 @@ def running_tasks(node: NodeState, is_candidate: Callable[[TaskState], bool]) ->
 def take_until(
     victims: Iterable[TaskState], is_enough: Callable[[FreedResources], bool]
 ) -> list[TaskState] | None:
-    """Return the first victims that are enough, without those that can be spared.
+    """Take victims in order until they are enough, then drop those that are not needed.
 
-    None if all of them are not enough. O(victims x dimensions).
+    Returns None if all of them are not enough. O(victims x dimensions).
     """
     taken: list[TaskState] = []
     freed = FreedResources()
@@ -145,7 +145,7 @@ def take_until(
 def spare(
     taken: Sequence[TaskState], is_enough: Callable[[FreedResources], bool]
 ) -> list[TaskState]:
-    """Drop, from the last taken to the first, every victim without whom it is still enough."""
+    """Drop, from the last taken to the first, each victim without which the rest is enough."""
     freed = FreedResources(taken)
     kept: list[TaskState] = []
     for victim in reversed(taken):
@@ -158,16 +158,16 @@ def spare(
 
 
 Unit = Sequence[TaskState]
-"""Tasks that are evicted together or not at all, on whichever nodes."""
+"""Tasks that are evicted together or not at all, on any nodes."""
 
 
 def choose_units(
     units: Sequence[Unit], node: NodeState, is_enough: Callable[[FreedResources], bool]
 ) -> list[TaskState] | None:
-    """Return whom to evict of units that are taken in order until it is enough, and then spared.
+    """Take units in order until they are enough, then drop those that are not needed.
 
-    A unit is spared as one. A task may be in several units; only what the tasks on the node
-    hold counts. None if all units are not enough. O(tasks of the units x dimensions).
+    Returns the tasks of the units that are left; None if all units are not enough. A task may be
+    in several units. Only what tasks on the node hold counts. O(tasks of the units x dimensions).
     """
     on_node = [[task for task in unit if task.node is node] for unit in units]
     freed = FreedResources()

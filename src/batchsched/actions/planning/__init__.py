@@ -1,1 +1,1 @@
-"""The action plan: starts that are planned by what is expected to end when."""
+"""The action plan: plan the starts of jobs from the expected ends of others."""

@@ -1,4 +1,4 @@
-"""What is free on all nodes, from now on, and what jobs take of it."""
+"""The free resources of all nodes over time, and what planned jobs take of them."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ __all__ = ["ClusterProfile", "Places"]
 
 @frozen
 class Places:
-    """When the tasks of a need start together, and where."""
+    """The time at which the tasks of a need start together, and their nodes."""
 
     start: float
-    """A moment of the profile: `NOW`, the time of the cycle for at once, or a later time."""
+    """A time of the profile: `NOW`, the time of the cycle (meaning "at once"), or a later time."""
     of: tuple[tuple[TaskState, NodeState], ...]
 
 
 class ClusterProfile:
-    """The profiles of all nodes, and the places that are taken from them."""
+    """The profiles of all nodes, reduced by the places that jobs take."""
 
     def __init__(self, nodes: Sequence[NodeState], now: float) -> None:
         self.now = now
         self.of_node: list[NodeProfile] = [profile_of(node, now) for node in nodes]
-        """By the index of the node."""
+        """The profile of each node, by the index of the node."""
         self.limited: set[int] = set()
-        """The indices of the nodes where plans take something."""
+        """The indices of the nodes where plans take resources."""
         self._fitting_now: dict[Vector, list[int]] = {}
         self._free_now: list[int] | None = None
-        """What is free now on all nodes together, by dimension; None: to be added up."""
+        """What is free now on all nodes together, by dimension; None: not computed yet."""
 
     def end_of(self, task: TaskState, start: float) -> float:
-        """Return when a task is expected to end that starts at a moment of the profile."""
+        """Return the expected end of a task that starts at a time of the profile."""
         return end_of_run(start, estimate_of(task), self.now)
 
     def has_room_now(self, request: Vector, count: int) -> bool:
-        """Return False if so many tasks that request this together cannot all fit now.
+        """Return False if `count` tasks that together request this cannot all fit now.
 
-        O(dimensions), and O(nodes) after somebody has taken something.
+        O(dimensions); O(nodes) if anything was taken since the last call.
         """
         free = self._free_now
         if free is None:
@@ -58,14 +58,14 @@ class ClusterProfile:
                 for dimension, amount in enumerate(profile.free[0]):
                     if amount > 0:
                         free[dimension] += amount
-        # Amounts of less than EPSILON do not matter, neither to a task nor to a node.
+        # Amounts below EPSILON are ignored, both for tasks and for nodes.
         spare = count + len(self.of_node)
         return all(wanted - there <= spare for wanted, there in zip(request, free, strict=True))
 
     def fitting_now(self, request: Vector) -> list[int]:
         """Return the indices of the nodes where a request fits now, in node order.
 
-        O(nodes) for a request that is new.
+        O(nodes) for a request that was not seen before.
         """
         known = self._fitting_now.get(request)
         if known is None:
@@ -82,7 +82,7 @@ class ClusterProfile:
         return self.of_node[node.index].fits(task.init_resreq, start, end)
 
     def take(self, task: TaskState, node: NodeState, start: float) -> None:
-        """Let a task hold what it needs on a node from `start` until its expected end."""
+        """Take what a task holds from a node's profile, from `start` until its expected end."""
         profile = self.of_node[node.index]
         profile.take(task.resreq, start, self.end_of(task, start))
         self._changed(profile, node, start)
@@ -94,7 +94,7 @@ class ClusterProfile:
         self._changed(profile, node, start)
 
     def take_all(self, places: Places) -> bool:
-        """Take all places, or none of them if one does not fit; return whether they all do."""
+        """Take all places, or none if one of them does not fit; return whether all were taken."""
         taken: list[tuple[TaskState, NodeState]] = []
         for task, node in places.of:
             if not self.fits(task, node, places.start):
@@ -110,7 +110,7 @@ class ClusterProfile:
             self.put_back(task, node, places.start)
 
     def moments(self, latest: float) -> list[float]:
-        """Return the moments after now, up to a latest, at which something changes, ascending."""
+        """Return the times after now, up to `latest`, at which something changes, ascending."""
         found = {time for profile in self.of_node for time in profile.changes()}
         return sorted(time for time in found if time <= latest)
 

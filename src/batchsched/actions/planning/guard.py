@@ -1,4 +1,4 @@
-"""Keeping planned starts possible while other actions place tasks."""
+"""Keep planned starts possible while other actions place tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PlanGuard"]
 
 
 class PlanGuard:
-    """Closes nodes to tasks with which a plan would not fit."""
+    """Refuses placements that would make a plan impossible."""
 
     def __init__(self, session: Session, plans: Iterable[Places]) -> None:
         self._now = session.now
@@ -23,10 +23,10 @@ class PlanGuard:
                 self._on_node.setdefault(node.index, []).append((task, places.start))
 
     def allows(self, task: TaskState, node: NodeState, /) -> bool:
-        """Return whether all plans fit if a task is placed on a node now, until its expected end.
+        """Return whether all plans still fit if a task runs on a node until its expected end.
 
-        The plan of the task's own job does not stand in its way, nor do those of tasks that
-        have found a place meanwhile. O(tasks and plans on the node).
+        The plan of the task's own job is ignored, and so are plans for tasks that have been
+        placed meanwhile. O(tasks and plans on the node).
         """
         planned = self._on_node.get(node.index)
         if planned is None:

@@ -1,4 +1,4 @@
-"""plan: start what fits now, and plan when the first that do not will start."""
+"""plan: start the jobs that fit now, and plan a start for the first ones that do not."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class PlanAction:
     """
 
     depth: float = 1
-    """For how many jobs a start is planned; infinity: for all."""
+    """The number of jobs for which a start is planned; infinity: all."""
     keep: bool = True
-    """Whether the plans of the last cycle (`JobInfo.plan`) hold as long as they fit."""
+    """Whether the plans of the last cycle (`JobInfo.plan`) are kept as long as they fit."""
     window: float = inf
-    """No start is planned later than this, in seconds from now."""
+    """No start is planned later than this many seconds from now."""
     max_jobs: float = inf
-    """How many jobs are looked at; infinity: all."""
+    """The most jobs that are considered; infinity: all."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> PlanAction:
@@ -55,7 +55,7 @@ class PlanAction:
         )
 
     def execute(self, session: Session, /) -> None:
-        """Start and plan queue by queue, each with its next job, as allocate does."""
+        """Start and plan the next job of the next queue each turn, as allocate does."""
         _Planner(session, self).run()
 
 
@@ -68,12 +68,12 @@ class _Planner:
         self._profile = ClusterProfile(session.nodes, session.now)
         self._search = PlaceSearch(session, self._profile)
         self._held: dict[str, Places] = {}
-        """The old plans that are in the profile, by UID of the job."""
+        """The old plans whose places are taken in the profile, by UID of the job."""
         self._before: dict[str, Places] = {}
-        """Where old plans put the tasks of jobs, whether or not they are in the profile."""
+        """The places of old plans by UID of the job, whether or not the profile has them."""
         self._planned: dict[str, Places] = {}
-        """The plans that were made, by UID of the job."""
-        self._looked_at: set[str] = set()
+        """The plans made in this cycle, by UID of the job."""
+        self._considered: set[str] = set()
 
     def run(self) -> None:
         session = self._session
@@ -107,7 +107,7 @@ class _Planner:
                 if queues:
                     queues.push(queue)
                     break
-        self._tell()
+        self._publish_plans()
 
     # Old plans
 
@@ -122,8 +122,8 @@ class _Planner:
             if places is None:
                 continue
             self._before[job.uid] = places
-            # What was to start by now starts when that fits: now, or at once if what it waits
-            # for has not ended by a hair.
+            # A plan that is due starts when it fits: now, or at once, if the task that it waits
+            # for is just about to end.
             starts = (places.start,) if places.start > session.now else (NOW, session.now)
             for start in starts:
                 moved = Places(start, places.of)
@@ -132,7 +132,7 @@ class _Planner:
                     break
 
     def _old_places(self, job: JobState) -> Places | None:
-        """Return where the old plan puts the job's need; None if it does not say so of all."""
+        """Return the places of the old plan; None if it lacks a node for any needed task."""
         plan = job.info.plan
         need = need_of_job(job, tasks_to_place(self._session, job))
         if plan is None or need is None:
@@ -148,7 +148,7 @@ class _Planner:
             self._profile.put_all_back(held)
 
     def _forget_queue(self, queue: QueueState) -> None:
-        """Let the jobs of a queue that has enough go without a plan."""
+        """Drop the old plans of the jobs of an overused queue."""
         for uid in list(self._held):
             job = self._session.jobs[uid]
             if job.queue is queue:
@@ -157,15 +157,15 @@ class _Planner:
     # Turns
 
     def _take_turn(self, job: JobState, tasks: deque[TaskState] | TasksLeft) -> bool:
-        """Give a job its turn; return whether it is to come back for what it needs next."""
+        """Give a job its turn; return whether it gets another one for what it needs next."""
         session = self._session
         need = need_of_job(job, tasks)
         if need is None:
             return False
-        if job.uid not in self._looked_at:
-            if len(self._looked_at) >= self._action.max_jobs:
+        if job.uid not in self._considered:
+            if len(self._considered) >= self._action.max_jobs:
                 return False
-            self._looked_at.add(job.uid)
+            self._considered.add(job.uid)
         self._forget(job)
         assert job.queue is not None
         refusal = session.allocatable(job.queue, need)
@@ -187,7 +187,7 @@ class _Planner:
         session, search = self._session, self._search
         has_room = self._profile.has_room_now(need.request, len(need.tasks))
         if not (has_room and search.may_fit_now(need.tasks)):
-            # Nor does it fit where it was planned.
+            # Then it does not fit on its planned nodes either.
             return False
         with session.statement(is_trial=True) as statement:
             places = search.start_now(statement, need.tasks)
@@ -201,7 +201,7 @@ class _Planner:
                 self._profile.put_all_back(places)
                 return False
             statement.commit()
-        # A next task of the job is another need, of which the old plan says nothing.
+        # The old plan does not cover what the job needs next.
         self._before.pop(job.uid, None)
         return True
 
@@ -218,9 +218,9 @@ class _Planner:
 
     # Results
 
-    def _tell(self) -> None:
+    def _publish_plans(self) -> None:
         session = self._session
-        # What was not looked at goes on as planned.
+        # Old plans of jobs that were not considered stay.
         plans = {**self._held, **self._planned}
         for uid, places in plans.items():
             start = max(places.start, session.now)

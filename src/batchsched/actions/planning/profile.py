@@ -1,9 +1,9 @@
-"""What is free on each node, as a step function of time from now on.
+"""The free resources of a node, as a step function of time from now on.
 
-Three moments have no place among ordinary times. *Now* comes before all others; *at once* comes
-after now and before every other time: then ends what is expected to have ended already, and what
-is leaving; *never* comes last. They are kept as minus infinity, the time of the cycle itself, and
-infinity, so that all moments compare as numbers.
+Three times are special. *Now* comes before all others. *At once* comes directly after now: tasks
+that are leaving, or whose expected end has passed, end at once. *Never* comes last. They are
+represented as minus infinity, the time of the cycle, and infinity, so that all times compare as
+numbers.
 """
 
 from __future__ import annotations
@@ -28,64 +28,64 @@ __all__ = [
 ]
 
 NOW = -inf
-"""The moment of the cycle."""
+"""The time of the cycle, before anything that is leaving has left."""
 NEVER = inf
-"""The moment at which ends what has no expected end."""
+"""The end of a run that has no expected end."""
 
 _TO_PLACE = (TaskStatus.PENDING, TaskStatus.RESERVED)
 
 
 def estimate_of(task: TaskState) -> float:
-    """Return for how many seconds the task may hold its resources; `NEVER` if it is unknown."""
+    """Return the estimated run time of a task in seconds; `NEVER` if unknown."""
     job = task.job
     estimate = task.info.estimate if job is None else job.info.estimate_of(task.info)
     return NEVER if estimate is None else estimate
 
 
 def expected_end(task: TaskState, now: float) -> float:
-    """Return when a task that holds resources is expected to end, given the time of the cycle.
+    """Return the expected end of a task that holds resources; `now` is the time of the cycle.
 
-    At once if it is leaving or overdue; never if its estimate or its start is unknown.
+    `now` (at once) if it is leaving or overdue; `NEVER` if its estimate or start is unknown.
     """
     return max(now, _end_of_run_until(task, now))
 
 
 def _end_of_run_until(task: TaskState, now: float) -> float:
-    """Return the same, also where that time is over."""
+    """Return the same, even if that time has passed."""
     if task.status is TaskStatus.RELEASING:
         return -inf
-    # What was placed in this cycle starts now.
+    # A task that was placed in this cycle starts now.
     start = now if task.info.status in _TO_PLACE else task.info.start_time
     return NEVER if start is None else start + estimate_of(task)
 
 
 def end_of_run(start: float, estimate: float, now: float) -> float:
-    """Return when a run ends that starts at a moment of the profile; always after its start.
+    """Return the end of a run that starts at a time of the profile; always after its start.
 
-    A run without length would hold nothing, and any number of them would fit at once.
+    A run of length zero would hold nothing, and any number of them would fit together.
     """
     end = max(start, now) + estimate
     return end if end > start else nextafter(start, inf)
 
 
 class NodeProfile:
-    """What is free on one node, step by step."""
+    """The free resources of one node as a list of steps."""
 
     __slots__ = ("free", "takes", "times")
 
     def __init__(
         self, free_now: Vector, ends: Sequence[tuple[float, Vector]], *, at_once: float
     ) -> None:
-        """Begin with what is free now, and what is freed when, in order of time.
+        """Build the steps from what is free now and what is freed when, in order of time.
 
-        What should have been freed before is freed `at_once`.
+        What should have been freed earlier is freed `at_once`.
         """
         self.times: list[float] = [NOW]
-        """When each step begins."""
+        """The start of each step."""
         self.free: list[Vector] = [free_now]
         """What is free during each step."""
         self.takes = 0
-        """How many plans take something; without any, what is free never becomes less."""
+        """How many plans take resources; if none do, what is free never decreases."""
         for time, freed in ends:
             if time == NEVER:
                 break
@@ -114,7 +114,7 @@ class NodeProfile:
         return True
 
     def least_free(self, start: float, end: float) -> Vector:
-        """Return what is free at every time from `start` until `end`. O(steps)."""
+        """Return the minimum that is free from `start` until `end`. O(steps)."""
         position = bisect_right(self.times, start) - 1
         least = self.free[position]
         if self.takes:
@@ -125,7 +125,7 @@ class NodeProfile:
         return least
 
     def take(self, request: Vector, start: float, end: float) -> None:
-        """Let a request hold what it asks for from `start` until `end`. O(steps)."""
+        """Subtract a request from what is free from `start` until `end`. O(steps)."""
         if start > NOW:
             self.takes += 1
         self._change(request, start, end, minus)
@@ -137,7 +137,7 @@ class NodeProfile:
         self._change(request, start, end, plus)
 
     def changes(self) -> Iterator[float]:
-        """Yield the moments after now at which something changes."""
+        """Yield the times after now at which something changes."""
         yield from self.times[1:]
 
     def _change(
@@ -151,13 +151,13 @@ class NodeProfile:
         last = len(self.times) if end == NEVER else self._step_at(end)
         for position in range(first, last):
             self.free[position] = change(self.free[position], request)
-        # A step that differs in nothing from the one before is none: the later one first.
+        # Merge equal neighbouring steps, the later one first.
         for position in (last, first):
             if 0 < position < len(self.times) and self.free[position] == self.free[position - 1]:
                 del self.times[position], self.free[position]
 
     def _step_at(self, time: float) -> int:
-        """Return the step that begins at a time, which is made if there is none."""
+        """Return the position of the step that begins at a time; insert it if there is none."""
         position = bisect_left(self.times, time)
         if position == len(self.times) or self.times[position] != time:
             self.times.insert(position, time)
@@ -166,9 +166,9 @@ class NodeProfile:
 
 
 def profile_of(node: NodeState, now: float) -> NodeProfile:
-    """Return what is free on a node from now on, by what runs and is promised there.
+    """Return the profile of a node, from the tasks that run and are promised resources there.
 
-    O(tasks log tasks), and O(tasks) while they stay as they are, from cycle to cycle.
+    O(tasks log tasks); O(tasks) if they have not changed since the last call, even across cycles.
     """
     free = node.idle
     if node.special:
@@ -183,7 +183,7 @@ def _ends(node: NodeState, now: float) -> Sequence[tuple[float, Vector]]:
     if len(ends) > 1:
         ends.sort(key=_time)
     if not any(task.info.status in _TO_PLACE for task in holding):
-        node.ends = ends  # else they depend on the time of the cycle
+        node.ends = ends  # otherwise they depend on the time of the cycle
     return ends
 
 
@@ -192,20 +192,20 @@ def _time(end: tuple[float, Vector]) -> float:
 
 
 def room_for(request: Vector, held: Vector, free: Vector, most: int) -> int:
-    """Return an upper bound of how many of `most` equal tasks find room in what is free.
+    """Return an upper bound on how many of `most` equal tasks fit into what is free.
 
     O(dimensions).
 
     Args:
-        request: what each needs to start.
-        held: what each holds then; no more than that.
+        request: what each task needs to start.
+        held: what each task holds while it runs; no more than `request`.
         free: what is free.
         most: how many tasks there are.
 
     """
     for wanted, kept, there in zip(request, held, free, strict=True):
         if wanted >= 1:
-            # Amounts that differ by less than EPSILON, which is less than 1, are the same.
+            # Amounts that differ by less than EPSILON (which is less than 1) count as equal.
             left = there + 1 - wanted
             if left <= 0:
                 return 0

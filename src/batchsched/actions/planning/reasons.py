@@ -1,4 +1,4 @@
-"""Why jobs wait that were planned, or cannot be, in words."""
+"""Reasons why jobs wait that have a plan, or for which no plan was found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_NAMED = 3
 
 
 def reason_for_plan(session: Session, need: Need, places: Places) -> PendingReason:
-    """Return why a job waits that is planned: for how much, until when, and for whom."""
+    """Return why a planned job waits: for how much, until when, and for which jobs to end."""
     freed_by = sorted(
         {
             task.info.name if task.job is None else task.job.info.name
@@ -44,7 +44,7 @@ def reason_for_plan(session: Session, need: Need, places: Places) -> PendingReas
 
 
 def reason_for_no_plan(session: Session, need: Need, window: float) -> PendingReason:
-    """Return why a job waits for which no start was found."""
+    """Return why a job waits for which no start could be planned."""
     amount = _amount(session, need)
     if window < inf:
         detail = f"waits for {amount}, which are not free together within {window:g} s from now"
@@ -54,7 +54,7 @@ def reason_for_no_plan(session: Session, need: Need, window: float) -> PendingRe
 
 
 def _amount(session: Session, need: Need) -> str:
-    """Return what the tasks of a need ask for in the dimension of which they ask for most."""
+    """Return what the tasks of a need request in the dimension where their share is largest."""
     ledger = session.ledger
     total = [sum(task.init_resreq[d] for task in need.tasks) for d in range(len(need.request))]
     shares = [

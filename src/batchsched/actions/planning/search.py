@@ -1,7 +1,7 @@
-"""Where all tasks of a need fit at once: now, or at the earliest time.
+"""Find nodes where all tasks of a need fit together: now, or at the earliest time.
 
-Both searches are greedy, one task after the other. What they leave out is what cannot fit for
-want of room alone: each counts first how many tasks could find room at most.
+Both searches are greedy, one task after the other. Each first computes an upper bound on how many
+tasks could fit, and skips the times for which that is too few.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["PlaceSearch"]
 
 @frozen
 class _Group:
-    """Tasks of a need that are alike as far as room goes."""
+    """Tasks of a need that request and hold the same resources."""
 
     request: Vector
     held: Vector
     shortest: float
-    """The shortest of their estimates, in seconds: none of them needs room for less."""
+    """The shortest of their estimates, in seconds."""
     count: int
 
 
 class PlaceSearch:
-    """Looks for places in the profile, and takes them."""
+    """Finds places in the profile, and takes them."""
 
     def __init__(self, session: Session, profile: ClusterProfile) -> None:
         self._session = session
@@ -45,9 +45,9 @@ class PlaceSearch:
     def start_now(self, statement: Statement, tasks: Sequence[TaskState]) -> Places | None:
         """Allocate all tasks from now on and take their places; None if they do not all fit.
 
-        Each on the best of the nodes where it fits until its end and not for ever, so that what
-        may stay long keeps the open nodes; if there is none, on the best of all where it fits.
-        If they do not all fit, what the statement did has to be undone.
+        Each task goes to the best node where it fits until its end but would not fit for ever, so
+        that long tasks can use the nodes without plans; if there is no such node, to the best
+        node where it fits. If they do not all fit, the caller must roll back the statement.
         """
         taken: list[tuple[TaskState, NodeState]] = []
         for alike in self._alike(tasks):
@@ -62,7 +62,7 @@ class PlaceSearch:
         tasks: Sequence[TaskState],
         taken: list[tuple[TaskState, NodeState]],
     ) -> bool:
-        """Start tasks that are alike, of which each changes only the node that it goes to."""
+        """Start equal tasks; after each, only the node that it went to is checked again."""
         profile, session = self._profile, self._session
         first = tasks[0]
         fitting = profile.fitting_now(first.init_resreq)
@@ -78,12 +78,12 @@ class PlaceSearch:
             taken.append((task, node))
             if task is not tasks[-1]:
                 fits = profile.fits(task, node, NOW) and self._accepts(task, node)
-                _let_have(nodes, node, fits)
-                _let_have(preferred, node, fits and self._is_preferred(task, node))
+                _include_if(nodes, node, fits)
+                _include_if(preferred, node, fits and self._is_preferred(task, node))
         return True
 
     def start_as_planned(self, statement: Statement, places: Places) -> Places | None:
-        """Allocate tasks from now on where they were planned, and take their places, or none."""
+        """Allocate all tasks now where they were planned, or none, and take their places."""
         now = Places(NOW, places.of)
         if not self._profile.take_all(now):
             return None
@@ -99,15 +99,15 @@ class PlaceSearch:
     ) -> Places | None:
         """Take the earliest places after now; None if there are none.
 
-        Each task on the first node, in node order, where it fits at that time and does not fit
-        from now on for ever: a plan takes what becomes free, and leaves what is free to others.
-        If there is none, on the first where it fits. Where this finds no places for all of them,
-        those that were planned `before` are tried.
+        Each task goes to the first node, in node order, where it fits at that time but does not
+        fit from now on for ever: a plan takes what becomes free, and leaves what is free now to
+        others. If there is no such node, it goes to the first where it fits. If that does not
+        find places for all tasks, the places of the plan `before` are tried.
 
         Args:
             tasks: the tasks, in task order.
-            before: the places that an earlier cycle planned.
-            latest: no start later than this.
+            before: the places planned in an earlier cycle.
+            latest: the latest start allowed.
 
         """
         profile = self._profile
@@ -142,10 +142,10 @@ class PlaceSearch:
         start: float,
         taken: list[tuple[TaskState, NodeState]],
     ) -> bool:
-        """Take places of tasks that are alike. O(nodes + tasks) tests, for each node is left once.
+        """Take places for equal tasks. O(nodes + tasks) tests, since each node is left only once.
 
-        A node that is of no use to one of them is of none to the next; of those that are open the
-        first is used until it is full, for once it is not open any more it comes before the others.
+        A node that does not fit one of them does not fit the next. Of the open nodes the first is
+        used until it is full, because once it is no longer open it goes before the others.
         """
         profile = self._profile
         first = tasks[0]
@@ -173,18 +173,18 @@ class PlaceSearch:
         return True
 
     def _is_open(self, task: TaskState, node: NodeState) -> bool:
-        """Return whether a task fits on a node from now on for ever."""
+        """Return whether a task fits on a node from now on, for ever."""
         return self._profile.of_node[node.index].fits(task.init_resreq, NOW, NEVER)
 
     def _is_preferred(self, task: TaskState, node: NodeState) -> bool:
-        """Return whether a node where a task fits now is not open to it for ever."""
+        """Return whether a node where a task fits now would not fit it for ever."""
         return node.index in self._profile.limited and not self._is_open(task, node)
 
     def _accepts(self, task: TaskState, node: NodeState) -> bool:
         return any(True for _ in self._session.placement.feasible(task, frozenset((node.slot,))))
 
     def _feasible_for(self, task: TaskState) -> list[NodeState]:
-        """Return the nodes that predicates accept as they are now; remembered while all stays."""
+        """Return the nodes that predicates accept now; remembered until any node changes."""
         session = self._session
         kind = session.placement.kind(task)
         if kind is None:
@@ -196,7 +196,7 @@ class PlaceSearch:
         return known[1]
 
     def _alike(self, tasks: Sequence[TaskState]) -> list[list[TaskState]]:
-        """Part tasks, in their order, where one needs other room, time or nodes than the last."""
+        """Group consecutive tasks that need the same resources, time and nodes."""
         found: list[list[TaskState]] = []
         last: object = None
         for task in tasks:
@@ -208,7 +208,7 @@ class PlaceSearch:
             last = key
         return found
 
-    # Upper bounds of what finds room
+    # Upper bounds on what fits
 
     def _groups(self, tasks: Iterable[TaskState]) -> list[_Group]:
         groups: dict[tuple[Vector, Vector], _Group] = {}
@@ -224,7 +224,7 @@ class PlaceSearch:
         return list(groups.values())
 
     def may_fit_now(self, tasks: Iterable[TaskState]) -> bool:
-        """Return False if there is too little room for all tasks now, wherever they went."""
+        """Return False if there is too little room for all tasks now, on whichever nodes."""
         profile = self._profile
         for group in self._groups(tasks):
             left = group.count
@@ -244,7 +244,7 @@ class PlaceSearch:
         nodes: Collection[NodeState],
         latest: float,
     ) -> Iterator[float]:
-        """Yield the moments at which each kind of request finds room for all that ask for it."""
+        """Yield the times at which, for each group, there may be room for all its tasks."""
         profile = self._profile
         moments = profile.moments(latest)
         groups = self._groups(tasks)
@@ -270,8 +270,8 @@ class PlaceSearch:
                 yield moment
 
 
-def _let_have(nodes: list[NodeState], node: NodeState, has: bool) -> None:
-    """Let a list, in node order, have a node or not."""
+def _include_if(nodes: list[NodeState], node: NodeState, has: bool) -> None:
+    """Insert a node into a list in node order, or remove it, as `has` says."""
     place = bisect_left(nodes, node.index, key=_index)
     if (place < len(nodes) and nodes[place] is node) != has:
         if has:

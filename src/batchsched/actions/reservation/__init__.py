@@ -1,1 +1,1 @@
-"""The action reserve: nodes kept for jobs that starve."""
+"""The action reserve: reserve nodes for starving jobs."""

@@ -1,4 +1,4 @@
-"""What allocate does with reservations."""
+"""Starting jobs that have reservations, and which nodes may be reserved for a task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def start_reserved_jobs(session: Session) -> None:
-    """Give each job with Reserved tasks one turn to start on its nodes, or elsewhere."""
+    """Give each job with Reserved tasks a turn to start, on its reserved nodes or elsewhere."""
     waiting = session.live_jobs(session.jobs_having(TaskStatus.RESERVED))
     while waiting:
         job = waiting.pop()
@@ -28,7 +28,7 @@ def start_reserved_jobs(session: Session) -> None:
             (task, task.node) for task in session.in_task_order(job.having(TaskStatus.RESERVED))
         ]
         with session.statement() as statement:
-            # The job's own reservations do not stand in its way.
+            # The job's own reservations must not block it.
             for task, _ in reserved:
                 statement.unallocate(task)
             _start(session, statement, job, reserved)
@@ -58,18 +58,18 @@ def _start(
 
 
 def can_hold_reservation(session: Session, task: TaskState, node: NodeState) -> bool:
-    """Return whether the node is large enough for the task besides what is reserved there.
+    """Return whether the node is large enough for the task in addition to what is reserved there.
 
-    What daemons and other tasks of no job hold does not count, for they may never leave.
+    What daemons and other tasks without a job hold is subtracted, for they may never leave.
     """
     return fits(plus(node.reserved, task.init_resreq), session.node_room.for_jobs(node))
 
 
 def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> bool:
-    """Return whether the node can be kept for the task's job alone, with all that it has there.
+    """Return whether the node can be reserved for the task's job alone, large enough for all of it.
 
-    What counts is what is reserved for the job and what it has been allocated in this session,
-    for both are to be reserved in the next.
+    Both what is reserved for the job and what it has been allocated in this session count,
+    because both will be reserved in the next cycle.
     """
     wanted = task.init_resreq
     for other in node.reserved_tasks.values():
@@ -86,10 +86,10 @@ def can_keep_for_one_job(session: Session, task: TaskState, node: NodeState) -> 
 
 
 def _can_hold_beside_its_job(session: Session, task: TaskState, node: NodeState) -> bool:
-    """Return whether the node is large enough also beside what the task's job has there.
+    """Return whether the node is large enough in addition to what the task's job has there.
 
-    Without that a gang which can never fit would be reserved the room of its own tasks, and close
-    nodes for ever.
+    Without this rule a gang that can never fit would have the room of its own tasks reserved,
+    and close nodes for ever.
     """
     wanted = plus(node.reserved, task.init_resreq)
     for other in node.tasks.values():
@@ -103,7 +103,7 @@ def first_node_to_reserve(
 ) -> NodeState | None:
     """Return the first node that may be reserved for a starving task, in node order.
 
-    `beside_its_job`: whether the task needs room besides what its job is Allocated there.
+    `beside_its_job`: whether the room must not include what its job is Allocated there.
     """
     can_hold = _can_hold_beside_its_job if beside_its_job else can_hold_reservation
     for node in session.nodes:

@@ -1,7 +1,7 @@
-"""Which nodes reserve may take for a task, the one with most room first, as nodes change.
+"""An index of the nodes that may be reserved for a task, the one with most room first.
 
-It answers what a loop over all nodes would; see
-`reserve`, which has that loop for tasks that the engine cannot compare.
+It gives the same answers as a loop over all nodes, which `reserve` uses for tasks that cannot be
+compared with others.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from batchsched.state.records import NodeState, TaskState
 __all__ = ["ReservableNodes"]
 
 MOST_KINDS = 64
-"""Nodes are kept in order for so many kinds of tasks at most, those that were asked for last."""
+"""Nodes are kept sorted for at most this many kinds of tasks, the most recently used."""
 
 Entry = tuple[float, int]
-"""Minus a node's score, and its index: the smallest goes first."""
+"""Minus a node's score, and its slot: the smallest goes first."""
 
 
 class _Group(Enum):
@@ -42,12 +42,12 @@ class _Ranked:
     """The nodes that may hold a reservation for one kind of task, by group and score."""
 
     cursor: NodeCursor
-    """Which changes of nodes it knows of."""
+    """Position in the log of changed nodes."""
     is_new: bool = True
-    """Whether nothing was looked at yet."""
+    """Whether no node was ranked yet."""
     entries: dict[_Group, SortedList[Entry]] = Factory(_no_entries)
     special: dict[_Group, dict[int, Entry]] = Factory(lambda: {group: {} for group in _Group})
-    """Those where something may be promised to others, which is another answer for each job."""
+    """Nodes where something may be promised to others, for which jobs get different answers."""
     group_of: dict[int, tuple[_Group, Entry]] = Factory(dict[int, tuple[_Group, Entry]])
 
     def take_out(self, index: int) -> None:
@@ -67,7 +67,7 @@ class _Ranked:
 
 
 class ReservableNodes:
-    """Follows what changes while reserve goes through the jobs."""
+    """The nodes that may be reserved, kept up to date while reserve goes through the jobs."""
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class ReservableNodes:
     ) -> None:
         self._session = session
         self._can_hold = can_hold
-        """Whether a node may be reserved for a task; follows from the node and the kind of task."""
+        """Whether a node may hold a reservation; depends on the node and the kind of task only."""
         self._ranked = RecentlyUsed[int, _Ranked](most=MOST_KINDS)
         """By kind of task."""
         self._cursor = NodeCursor(session.ledger.log.nodes)
         self._reserved = {node.slot for node in session.nodes if node.reserved_tasks}
 
     def count_reserved(self) -> int:
-        """Return how many nodes have reservations. O(changes since the last time)."""
+        """Return how many nodes have reservations. O(changes since the last call)."""
         for index in set(self._cursor.unread()):
             if self._session.ledger.slots[index].reserved_tasks:
                 self._reserved.add(index)
@@ -92,10 +92,10 @@ class ReservableNodes:
         return len(self._reserved)
 
     def knows(self, task: TaskState) -> bool:
-        """Return whether it is worth while to keep nodes in order for tasks like this one.
+        """Return whether nodes are kept sorted for this kind of task.
 
-        Not for the first of its kind, which may be the only one, and not for tasks of which the
-        engine cannot tell when an answer changes.
+        They are not for the first task of a kind, which may be the only one, nor for tasks whose
+        kind is unknown.
         """
         kind = self._session.placement.kind(task)
         if kind is None:
@@ -110,7 +110,7 @@ class ReservableNodes:
         return self._first(task, [_Group.OPEN])
 
     def most_room(self, task: TaskState, *, only_reserved: bool) -> NodeState | None:
-        """Return the best node; of those that have reservations, if `only_reserved`."""
+        """Return the best node; if `only_reserved`, of the nodes that have reservations."""
         return self._first(task, [_Group.RESERVED] if only_reserved else list(_Group))
 
     def _first(self, task: TaskState, groups: Iterable[_Group]) -> NodeState | None:

@@ -1,4 +1,4 @@
-"""reserve: close nodes for jobs that would starve otherwise.
+"""reserve: reserve nodes for jobs that would otherwise starve.
 
 Follows the design document "Reserve Action".
 """
@@ -35,21 +35,21 @@ TWO_DAYS = 172_800
 
 @frozen(kw_only=True)
 class ReserveAction:
-    """Reserves nodes for starving jobs, unless a job that goes first could be scheduled now.
+    """Reserves nodes for starving jobs, unless a job that goes before them could be scheduled now.
 
-    A gang with best-effort tasks gets reservations only when these have a place, so that
-    backfill should run before. So should everything that places tasks: a job that was tried in
-    vain in this cycle is known not to go first.
+    A gang with best-effort tasks gets reservations only once those have a place, so backfill
+    should run before this action. So should all actions that place tasks: a job that they failed
+    to place in this cycle does not keep the jobs after it from getting reservations.
     """
 
     starving_job_time_threshold: float = TWO_DAYS
-    """Seconds after which a job that waits is starving."""
+    """Seconds of waiting after which a job is starving."""
     reserved_node_percent: float = 50
-    """How many of all nodes, in percent and rounded up, may be reserved at once."""
+    """The percentage of all nodes, rounded up to whole nodes, that may be reserved at once."""
     in_order: bool = False
-    """Whether starving jobs are served strictly in job order, each with nodes of its own.
+    """Whether starving jobs get reservations strictly in job order, each on nodes of its own.
 
-    If not, starving jobs share nodes, and one that finds too little left is passed over. That
+    If not, starving jobs share nodes, and a job that finds too little left is passed over. That
     uses nodes better, but many small starving jobs can then keep a large one waiting for ever.
     """
 
@@ -67,7 +67,7 @@ class ReserveAction:
         )
 
     def execute(self, session: Session, /) -> None:
-        """Go through all jobs that wait, in job order; reserve for those that starve."""
+        """Go through all waiting jobs in job order, and reserve nodes for the starving ones."""
         limit = ceil(self.reserved_node_percent * len(session.nodes) / 100)
         waiting = session.live_jobs(
             job
@@ -99,8 +99,8 @@ class ReserveAction:
     def _choose_anew(self, session: Session, job: JobState, reservable: ReservableNodes) -> None:
         """Move reservations from nodes where tasks do not fit now to nodes where they do.
 
-        Only where no more nodes are closed for it. What fits no better elsewhere stays: the longer
-        a node has been closed, the sooner it is free.
+        Only if that does not increase the number of reserved nodes. Other reservations stay: the
+        longer a node has been reserved, the sooner it is free.
         """
         better = self._better_nodes(session, job, reservable)
         if not better:
@@ -122,7 +122,7 @@ class ReserveAction:
     def _better_nodes(
         self, session: Session, job: JobState, reservable: ReservableNodes
     ) -> dict[TaskState, NodeState]:
-        """Return where Reserved tasks fit now that do not fit where they are, in task order."""
+        """Map Reserved tasks that do not fit now on their nodes to nodes where they do."""
         better: dict[TaskState, NodeState] = {}
         reservable = self._of_turn(session, reservable)
         with session.statement(is_trial=True) as statement:
@@ -132,25 +132,25 @@ class ReserveAction:
                 if not _starts_on_its_node(session, statement, task)
             ]
             statement.rollback(0)
-            in_vain: set[int] = set()
+            failed_kinds: set[int] = set()
             for task in short:
                 kind = session.placement.kind(task)
-                if kind in in_vain:
+                if kind in failed_kinds:
                     continue
                 node = self._most_room_now(session, task, reservable)
                 if node is not None:
                     statement.unallocate(task)
                     statement.allocate(task, node)
                     better[task] = node
-                    in_vain.clear()  # the node that it leaves may be open now
+                    failed_kinds.clear()  # the node that it leaves may have room now
                 elif kind is not None:
-                    in_vain.add(kind)
+                    failed_kinds.add(kind)
         return better
 
     def _try_to_reserve(
         self, session: Session, job: JobState, limit: int, reservable: ReservableNodes
     ) -> bool:
-        """Reserve for a starving job all that it needs to start, or nothing."""
+        """Reserve all that a starving job needs to start, or nothing."""
         with session.statement() as statement:
             if self._reserve(session, statement, job, limit, reservable):
                 statement.commit()
@@ -160,7 +160,7 @@ class ReserveAction:
     def _waits_for_other_reservations(
         self, session: Session, job: JobState, limit: int, reservable: ReservableNodes
     ) -> bool:
-        """Return whether the job could be reserved for if no other job had reservations."""
+        """Return whether the job could get its reservations if no other job had any."""
         with session.statement(is_trial=True) as statement:
             for other in session.jobs_having(TaskStatus.RESERVED):
                 if other is not job:
@@ -179,10 +179,10 @@ class ReserveAction:
         if self.in_order:
             for task in job.having(TaskStatus.ALLOCATED):
                 if task.node is not None and task.node.reserved_tasks:
-                    # Reserved for another job since: the task will not find its place again.
+                    # The node has been reserved for another job, so the task will lose this place.
                     statement.unallocate(task)
         reservable = self._of_turn(session, reservable)
-        tried = _TriedInVain()
+        failed = _FailedKinds()
         is_enough = session.job_ready(job) or session.job_condition_ready(job)
         if not is_enough and _is_limited(session, job):
             return False
@@ -190,32 +190,32 @@ class ReserveAction:
             if is_enough:
                 break
             kind = session.placement.kind(task)
-            if kind in tried.to_reserve:
+            if kind in failed.to_reserve:
                 session.record_failure(task)
                 continue
-            if kind not in tried.to_allocate:
+            if kind not in failed.to_allocate:
                 node = self._most_room_now(session, task, reservable)
                 if node is not None:
                     statement.allocate(task, node)
-                    tried = _TriedInVain()
+                    failed = _FailedKinds()
                     is_enough = session.job_ready(job) or session.job_condition_ready(job)
                     continue
-                tried.to_allocate.add(kind)
+                failed.to_allocate.add(kind)
             node = self._most_room(session, task, limit, reservable)
             if node is not None:
                 statement.reserve(task, node)
                 is_enough = session.job_ready(job) or session.job_condition_ready(job)
             else:
-                tried.to_reserve.add(kind)
+                failed.to_reserve.add(kind)
                 session.record_failure(task)
-            tried.forget_none()
+            failed.forget_unknown_kind()
         return is_enough
 
     def _of_turn(self, session: Session, reservable: ReservableNodes) -> ReservableNodes:
-        """Return the nodes in order for the turn of one job."""
+        """Return the index of nodes to use for the turn of one job."""
         if not self.in_order:
             return reservable
-        # What nodes can be kept for one job alone is another answer for each job.
+        # Which nodes can be kept for one job alone differs from job to job.
         return ReservableNodes(session, can_keep_for_one_job)
 
     def _most_room_now(
@@ -244,7 +244,7 @@ class ReserveAction:
     def _best_possible(
         self, session: Session, task: TaskState, is_eligible: Callable[[NodeState], bool]
     ) -> NodeState | None:
-        """Return the eligible node with the most room of those that may be kept for a task."""
+        """Return the eligible node with the most room that may hold a reservation for the task."""
         can_hold = can_keep_for_one_job if self.in_order else can_hold_reservation
         best: NodeState | None = None
         highest = 0.0
@@ -262,26 +262,26 @@ class ReserveAction:
 
 
 @define
-class _TriedInVain:
-    """What was tried in vain for a job, by kind of task, so that its other tasks need not try.
+class _FailedKinds:
+    """The kinds of a job's tasks that found no node, so that later tasks of them are skipped.
 
-    A reservation leaves less room for all that follows. What is allocated may attract others to
-    its node; then all has to be tried again.
+    A reservation only leaves less room for later tasks. An allocated task may attract others to
+    its node by affinity; after an allocation everything is tried again.
     """
 
     to_allocate: set[int | None] = Factory(set["int | None"])
-    """Such a task found no node where it fits now."""
+    """Kinds of tasks that found no node where they fit now."""
     to_reserve: set[int | None] = Factory(set["int | None"])
-    """And none that may be reserved for it."""
+    """Kinds of tasks that found no node to reserve either."""
 
-    def forget_none(self) -> None:
-        """Forget the tasks that the engine cannot compare."""
+    def forget_unknown_kind(self) -> None:
+        """Forget None, the kind of tasks that cannot be compared with others."""
         self.to_allocate.discard(None)
         self.to_reserve.discard(None)
 
 
 def _starts_on_its_node(session: Session, statement: Statement, task: TaskState) -> bool:
-    """Start a Reserved task where it is Reserved, if that is possible now; return whether it is."""
+    """Start a Reserved task on its reserved node if possible now; return whether it started."""
     node = task.node
     assert node is not None
     if session.placement.refusal(task, node) is None and node.fits_now(task.init_resreq):
@@ -291,7 +291,7 @@ def _starts_on_its_node(session: Session, statement: Statement, task: TaskState)
 
 
 def _is_limited(session: Session, job: JobState) -> bool:
-    """Return whether the job's queue may not take what it needs, whoever leaves."""
+    """Return whether the limits of the job's queue forbid what it needs, whichever tasks leave."""
     need = need_of_job(job, tasks_to_place(session, job))
     if need is None:
         return False
@@ -300,11 +300,11 @@ def _is_limited(session: Session, job: JobState) -> bool:
 
 
 def _could_be_scheduled(session: Session, job: JobState) -> bool:
-    """Return whether the job would become ready now, or one more task of a ready job fits.
+    """Return whether the job could become ready now, or one more task of a ready job fits.
 
-    A job with a task that an action tried to place in vain in this very cycle could not: what
-    room it finds now, it finds because others gave it back since, and in the next cycle they
-    will have it again. If such a job stopped the action, it could do so for ever.
+    A job with a task that an action already failed to place in this cycle could not: any room
+    that it finds now was given back by others since, and they will hold it again in the next
+    cycle. If such a job stopped the action, it could do so for ever.
     """
     tasks = tasks_to_place(session, job)
     if any(session.was_tried_in_vain(task) for task in tasks):
