@@ -258,3 +258,46 @@ def test_a_node_may_go_that_has_just_been_reserved() -> None:
     cluster.apply(TaskSucceeded("r"), NodeRemoved("n1"))
     assert cluster.snapshot().task("w").status is TaskStatus.RESERVED
     assert live.schedule() == scheduler.schedule(cluster.snapshot())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": ""},
+        {"queue": 5},
+        {"min_available": -1},
+        {"min_available": True},
+        {"priority": 10**301},
+        {"creation_time": float("nan")},
+        {"labels": {"a": 5}},
+        {"user": None},
+        {"estimate": -1.0},
+        {"max_available": 0},
+        {"min_groups": 1},
+        {"depends_on": ["other"]},
+        {"groups": ["left"]},
+        {"tasks": [evolve(task("u"), group="left")]},
+        {"tasks": [evolve(task("u"), priority="high")]},
+        {"tasks": [task("u", TaskStatus.RUNNING, "n1")]},
+        {"tasks": [task("u", TaskStatus.RUNNING, "elsewhere")]},
+        {"tasks": [task("u"), task("u")]},
+        {"tasks": [evolve(task("u"), resreq=Resource(milli_cpu=-1))]},
+        {"tasks": [evolve(task("u"), resreq=Resource(memory=1.5e301))]},
+    ],
+)
+def test_a_job_that_comes_is_checked_as_a_snapshot_checks_it(given: dict[str, Any]) -> None:
+    node = NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))
+    job = evolve(JobInfo(name="j", queue="q"), **given)
+    if job.name:
+        cluster = Cluster(nodes=[node])
+        expected: list[str] = []
+        try:
+            Snapshot(nodes=[node], jobs=[job])
+        except SnapshotError as error:
+            expected = [f"events[0]: {fault}" for fault in error.faults]
+        found: list[str] = []
+        try:
+            cluster.apply(JobArrived(job))
+        except EventError as error:
+            found = [str(fault) for fault in error.faults]
+        assert found == expected

@@ -356,6 +356,20 @@ def test_what_a_turn_was_tried_on_may_be_undone_at_the_end_of_the_cycle() -> Non
     live_through(72 * 7919 + 13, CONFIGS[2], 20)
 
 
+def test_a_gang_that_came_closer_to_its_minimum_within_the_cycle_is_tried_again() -> None:
+    # Its task that asks for nothing is placed between two turns, where none of the others fits.
+    config = {
+        "actions": "allocate, backfill, allocate",
+        "tiers": [{"plugins": ["gang", "predicates"]}],
+    }
+    *others, last = gang("g", (3, 3, 3)).tasks
+    tasks = [*others, evolve(last, resreq=Resource())]
+    cluster, scheduler, live = living(evolve(gang("g", (3, 3, 3)), tasks=tasks), config=config)
+    cluster.apply(NodeAdded(node_of("a", 1)))
+    assert questions(cluster, scheduler, live)
+    assert len(live.schedule().binds) == 3
+
+
 def test_what_is_on_loan_is_found_on_nodes_whose_positions_have_changed() -> None:
     live_through(444 * 7919 + 13, CONFIGS[3], 20)
 

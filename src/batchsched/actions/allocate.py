@@ -17,6 +17,7 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.group_needs import TasksLeft
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import dominant_share
 
@@ -73,14 +74,19 @@ class AllocateAction:
                 left[job.uid] = tasks_left(session, job)
             return left[job.uid]
 
+        turns = session.failed_turns
+
+        def known_need(job: JobState) -> Need | None:
+            return None if turns is None else turns.need_of(job)
+
         jobs = {
-            queue: session.job_turns(jobs, tasks_of)
+            queue: session.job_turns(jobs, tasks_of, known_need=known_need)
             for queue, jobs in jobs_by_queue(
                 session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
             ).items()
         }
         ranks_by_need = session.plugin_set.orders_by_need
-        queues = session.queue_turns(jobs, tasks_of)
+        queues = session.queue_turns(jobs, tasks_of, known_need=known_need)
         while queues:
             queue = queues.pop()
             waiting = jobs[queue]
@@ -115,7 +121,7 @@ class AllocateAction:
         turn = session.failed_turns.find(job, session.placement)
         if turn is None:
             return False
-        if not session.may_take(job, turn.tasks):
+        if not session.may_take(job, turn.tasks, need=turn.need):
             return True
         for task in turn.failed:
             if session.may_take_task(task):

@@ -10,6 +10,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_mapping, is_of, shown
+from batchsched.transition.binds import tasks_started
 from batchsched.transition.content import Content
 from batchsched.transition.event_rules import apply_events
 from batchsched.transition.events import Event
@@ -157,15 +158,24 @@ class Cluster:
         not_started, still_releasing = _listed(not_started), _listed(still_releasing)
         if (
             type(cycle) is CycleResult
-            and decides_nothing(cycle)
             and not (content.unsettled or not_started or still_releasing)
             and callable(replacement)
             and type(keep_reservations) is bool
         ):
-            # Nothing can be wrong with it, and only plans may differ.
-            keep_plans(content, cycle.planned)
-            content.commit()
-            return
+            if decides_nothing(cycle):
+                # Nothing can be wrong with it, and only plans may differ.
+                keep_plans(content, cycle.planned)
+                content.commit()
+                return
+            started = tasks_started(cycle, content)
+            if started is not None:
+                unmet_before = content.unmet()
+                for uid, task in started.items():
+                    content.put("tasks", uid, task)
+                keep_plans(content, cycle.planned)
+                set_eligible_times(content, unmet_before)
+                content.commit()
+                return
         named: dict[str, None] = dict(content.unsettled)
         nodes: dict[str, None] = {}
         part: object = cycle

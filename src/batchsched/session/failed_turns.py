@@ -17,6 +17,7 @@ from attrs import define, frozen
 
 from batchsched.placement import Placement
 from batchsched.state.live_ledger import LiveLedger
+from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState
 
 __all__ = ["FailedTurn", "FailedTurns"]
@@ -38,6 +39,8 @@ class FailedTurn:
     """The slots of the nodes where some had a place for the time being."""
     at: int
     """How much was on the record of changed slots."""
+    need: Need | None
+    """What the job asked for."""
 
 
 @define
@@ -116,7 +119,16 @@ class FailedTurns:
         at = len(self._changed)
         for kind in kinds:
             self._openings.setdefault(kind, _Openings(at))
-        self._turns[job] = FailedTurn(tasks, failed, undone, kinds, slots, at)
+        need = need_of_job(job, tasks)
+        self._turns[job] = FailedTurn(tasks, failed, undone, kinds, slots, at, need)
+
+    def need_of(self, job: JobState) -> Need | None:
+        """Return what a job asks for whose last turn is remembered; None: none is. O(1)."""
+        if job not in self._turns:
+            return None
+        self._catch_up()
+        turn = self._turns.get(job)
+        return None if turn is None else turn.need
 
     def find(self, job: JobState, placement: Placement) -> FailedTurn | None:
         """Return the turn that a job would have again, or None if it is to be found out.
@@ -138,9 +150,9 @@ class FailedTurns:
         at, last = turn.at, self._changed_last
         if at == len(self._changed):
             return False
-        return any(last.get(slot, 0) > at for slot in turn.slots) or any(
-            self._opened(kind, turn, placement) > at for kind in turn.kinds
-        )
+        if turn.slots and any(last.get(slot, 0) > at for slot in turn.slots):
+            return True
+        return any(self._opened(kind, turn, placement) > at for kind in turn.kinds)
 
     def _opened(self, kind: int, turn: FailedTurn, placement: Placement) -> int:
         """Return how long the record was when a node was last found that takes a kind."""

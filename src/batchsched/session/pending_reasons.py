@@ -51,7 +51,8 @@ class PendingReasons:
         self._session = session
         self._gangs = GangNeeds(session)
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
-        self._tallies: dict[int | str, NodeTally] = {}
+        self._tallies: dict[int | str, tuple[NodeTally, str]] = {}
+        """With their texts."""
         self._changed = set(session.ledger.log.jobs)
         reports = session.reports
         self._unplaced_of = _pending_by_job(reports.unplaced.values())
@@ -88,16 +89,18 @@ class PendingReasons:
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return refusal.text
         kind = self._kind_of(task)
-        tally = self._tallies.get(kind)
-        if tally is None:
-            tally = self._tallies[kind] = self._session.tally(task)
+        known = self._tallies.get(kind)
+        if known is None:
+            tally = self._session.tally(task)
+            known = self._tallies[kind] = tally, tally.text
+        tally, text = known
         assert task.job is not None
         if refusal is not None and (tally.available or self._lacks_company(task.job, task)):
             return f"there is not enough {refusal.detail} for all that it lacks at once"
         if tally.available:
             # There is room now that the others have given up theirs; there was none then.
             return f"no node had room for task {task.info.display_name!r} {when}"
-        return tally.text
+        return text
 
     def _kind_of(self, task: TaskState) -> int | str:
         """Return what tells tasks apart that may get different tallies."""

@@ -22,6 +22,10 @@ QueueTurns = LiveQueue[QueueState] | QueueWalk
 """Queues waiting for their turn."""
 
 
+def _unknown(_job: JobState) -> None:
+    """Know the need of no job."""
+
+
 class PluginQuestions:
     """Questions that all plugins together answer on the tasks, jobs and queues of a ledger."""
 
@@ -98,7 +102,11 @@ class PluginQuestions:
         return LiveQueue(self.plugin_set.job_key, jobs)
 
     def job_turns(
-        self, jobs: Iterable[JobState], tasks_of: Callable[[JobState], Collection[TaskState]]
+        self,
+        jobs: Iterable[JobState],
+        tasks_of: Callable[[JobState], Collection[TaskState]],
+        *,
+        known_need: Callable[[JobState], Need | None] = _unknown,
     ) -> LiveQueue[JobState]:
         """Return the jobs of one queue waiting for their turn.
 
@@ -107,13 +115,14 @@ class PluginQuestions:
         Args:
             jobs: jobs of one queue.
             tasks_of: what a job that waits has left to place, in task order.
+            known_need: what it needs, if that is known without asking for these; None: it is not.
 
         """
         if not self.plugin_set.orders_jobs_by_need:
             return self.live_jobs(jobs)
 
         def need_of(job: JobState) -> Need | None:
-            return need_of_job(job, tasks_of(job))
+            return known_need(job) or need_of_job(job, tasks_of(job))
 
         plugins = self.plugin_set
         return JobsByNeed(plugins.job_key, plugins.need_key, need_of, jobs)
@@ -126,6 +135,8 @@ class PluginQuestions:
         self,
         jobs: Mapping[QueueState, LiveQueue[JobState]],
         tasks_of: Callable[[JobState], Collection[TaskState]],
+        *,
+        known_need: Callable[[JobState], Need | None] = _unknown,
     ) -> QueueTurns:
         """Return queues waiting for their turn, with the jobs that wait in each.
 
@@ -134,6 +145,7 @@ class PluginQuestions:
         Args:
             jobs: the jobs that wait in each queue.
             tasks_of: what a job that waits has left to place, in task order.
+            known_need: what it needs, if that is known without asking for these; None: it is not.
 
         """
         if not self.plugin_set.orders_by_need:
@@ -141,7 +153,9 @@ class PluginQuestions:
 
         def offer(queue: QueueState) -> Need | None:
             job = jobs[queue].first()
-            return None if job is None else need_of_job(job, tasks_of(job))
+            if job is None:
+                return None
+            return known_need(job) or need_of_job(job, tasks_of(job))
 
         plugins = self.plugin_set
         return QueueWalk(

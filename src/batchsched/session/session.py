@@ -231,7 +231,9 @@ class Session(PluginQuestions):
 
     # What queues may take, and what is recorded for the reasons
 
-    def may_take(self, job: JobState, tasks: Collection[TaskState]) -> bool:
+    def may_take(
+        self, job: JobState, tasks: Collection[TaskState], *, need: Need | None = None
+    ) -> bool:
         """Return whether the queue of a job that is not ready may take all that it lacks.
 
         If not, it is recorded for the reasons. So a gang does not hold what its queue will not
@@ -240,11 +242,13 @@ class Session(PluginQuestions):
         Args:
             job: the job.
             tasks: its tasks to place, in task order.
+            need: what it asks for of these; None: that is not known yet.
 
         """
         if not self.plugin_set.limits_queues or self.job_ready(job):
             return True
-        need = need_of_job(job, tasks)
+        if need is None:
+            need = need_of_job(job, tasks)
         assert job.queue is not None
         refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
         if need is None or refusal is None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, cast
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.copying import copier
 from batchsched.model.eligibility import Unmet, unmet_dependencies
 from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
 from batchsched.model.status import TaskStatus
@@ -28,6 +29,7 @@ _SETTLED = (
     TaskStatus.UNKNOWN,
 )
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_with_tasks = copier(JobInfo, "tasks")
 
 Table = Literal["tasks", "owner", "jobs", "members", "nodes", "queues", "now"]
 ItemT = TypeVar("ItemT")
@@ -114,7 +116,7 @@ class Content:
     def enter(self, job: JobInfo) -> None:
         """Enter a job that is not there, with its tasks. O(tasks of the job)."""
         # Without its tasks, which would be out of date as soon as one of them changes.
-        self.put("jobs", job.uid, evolve(job, tasks=()))
+        self.put("jobs", job.uid, _with_tasks(job, ()))
         self.put("members", job.uid, tuple(task.uid for task in job.tasks))
         for task in job.tasks:
             self.put("owner", task.uid, job.uid)
@@ -260,8 +262,8 @@ class Content:
         """Return a job with its tasks as they are now. O(tasks), and O(1) while they stay so."""
         made = self._made.get(uid)
         if made is None:
-            tasks = [self.tasks[member] for member in self.members[uid]]
-            made = self._made[uid] = evolve(self.jobs[uid], tasks=tasks)
+            tasks = tuple([self.tasks[member] for member in self.members[uid]])
+            made = self._made[uid] = _with_tasks(self.jobs[uid], tasks)
         return made
 
     def snapshot(self) -> Snapshot:

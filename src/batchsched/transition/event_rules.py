@@ -15,6 +15,7 @@ from attrs import evolve
 from batchsched.errors import EventError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.snapshot import is_sound_job
 from batchsched.model.validation.values import (
     is_mapping,
     is_of,
@@ -320,7 +321,10 @@ class _Applied:
         for path, part, item in self._to_check:
             tasks: Iterable[TaskInfo] = ()
             if part == "jobs":
-                tasks = cast("JobInfo", item).tasks
+                job = cast("JobInfo", item)
+                if is_sound_job(job, content.nodes):
+                    continue
+                tasks = job.tasks
             elif part == "other_tasks":
                 tasks = (cast("TaskInfo", item),)
             nodes: dict[str, NodeInfo] = {}

@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from batchsched.model.cluster import TaskInfo
+from batchsched.model.copying import copier
 from batchsched.model.status import TaskStatus
 
-__all__ = ["RULES", "TO_START", "TaskRule", "as_new", "bound", "placed", "with_run_added"]
+__all__ = [
+    "RULES",
+    "TO_START",
+    "TaskRule",
+    "as_new",
+    "bound",
+    "placed",
+    "running",
+    "with_run_added",
+]
 
 TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 """The statuses of tasks that are on their nodes and have yet to start."""
+
+_in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time")
+_with_service = copier(TaskInfo, "attained_service", "start_time")
 
 
 def as_new(task: TaskInfo) -> TaskInfo | None:
@@ -39,18 +52,17 @@ def placed(
     if task.status is status and task.node_name == node_name and task.is_backfill is mark:
         return task
     start_time = task.start_time if status.holds else None
-    return evolve(task, status=status, node_name=node_name, is_backfill=mark, start_time=start_time)
+    return _in_place(task, status, node_name, mark, start_time)
 
 
 def bound(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
     """Return the task as one that was bound at the time `now` and holds its resources since."""
-    return evolve(
-        task,
-        status=TaskStatus.BINDING,
-        node_name=node_name,
-        is_backfill=is_backfill,
-        start_time=now,
-    )
+    return _in_place(task, TaskStatus.BINDING, node_name, is_backfill, now)
+
+
+def running(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
+    """Return the task as one that was bound at the time `now` and has started since."""
+    return _in_place(task, TaskStatus.RUNNING, node_name, is_backfill, now)
 
 
 def with_run_added(task: TaskInfo, now: float) -> TaskInfo:
@@ -61,7 +73,7 @@ def with_run_added(task: TaskInfo, now: float) -> TaskInfo:
     attained = task.seconds_held(now)
     if attained == task.attained_service:
         return task
-    return evolve(task, attained_service=attained, start_time=None)
+    return _with_service(task, attained, None)
 
 
 @frozen

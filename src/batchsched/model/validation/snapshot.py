@@ -1,14 +1,14 @@
 """What makes a snapshot invalid: every fault is found, each with its path.
 
 A snapshot is checked every cycle, and its tasks are many and mostly alike. So each
-task is first looked at by `_Check._is_sound`, which asks for the usual types and knows
+task is first looked at by `_Check.is_sound`, which asks for the usual types and knows
 again the values that tasks share (resources, constraints). Only what does not pass is
 looked at by `task_problems`, which knows all that can be wrong, and what to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from batchsched.errors import Fault
@@ -51,7 +51,7 @@ from batchsched.model.validation.values import (
     under,
 )
 
-__all__ = ["snapshot_faults", "task_problems"]
+__all__ = ["is_sound_job", "snapshot_faults", "task_problems"]
 
 T = TypeVar("T")
 
@@ -113,6 +113,43 @@ def snapshot_faults(
     return check.faults
 
 
+def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
+    """Return True only if nothing is wrong with a job and its tasks, and not always then; fast.
+
+    Args:
+        job: a job that comes into a cluster.
+        node_names: the names of the nodes that there are.
+
+    """
+    check = _Check()
+    check.nodes = node_names
+    return (
+        type(job.name) is type(job.namespace) is type(job.queue) is type(job.user) is str
+        and bool(job.name and job.namespace and job.queue)
+        and type(job.min_available) is type(job.priority) is int
+        and 0 <= job.min_available <= LARGEST
+        and -LARGEST <= job.priority <= LARGEST
+        and type(job.creation_time) in _NUMBERS
+        and -LARGEST <= job.creation_time <= LARGEST
+        and _are_sound_labels(job.labels)
+        and job.estimate is job.deadline is job.max_wait is job.eligible_time is None
+        and job.plan is None
+        and job.max_available is job.min_groups is None
+        and _is_empty(job.depends_on)
+        and _is_empty(job.groups)
+        and type(job.tasks) is tuple
+        and all(
+            type(task) is TaskInfo and task.group is None and check.is_sound(task)
+            for task in job.tasks
+        )
+        and len({task.uid for task in job.tasks}) == len(job.tasks)
+    )
+
+
+def _is_empty(items: object) -> bool:
+    return type(items) is tuple and not items
+
+
 class _Check:
     """Collects faults; remembers values that tasks share, once they were found sound.
 
@@ -122,7 +159,7 @@ class _Check:
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
-        self.nodes: frozenset[str] = frozenset()
+        self.nodes: Container[str] = frozenset()
         self.may_be_too_much = False
         """Whether amounts are so large, or so strange, that their sums have to be looked at."""
         self.found_groups = False
@@ -188,7 +225,7 @@ class _Check:
                     self.faults.append(
                         Fault(f"{path}[{shown(uid)}].group", f"{shown(task.group)} {message}")
                     )
-            if not self._is_sound(task):
+            if not self.is_sound(task):
                 self.report(f"{path}[{shown(uid)}]", task_problems(task, self.nodes))
                 if path == "other_tasks":
                     self.report(f"{path}[{shown(uid)}]", _other_task_problems(task))
@@ -202,7 +239,7 @@ class _Check:
                 place_of[uid] = path
         return kept
 
-    def _is_sound(self, task: TaskInfo) -> bool:
+    def is_sound(self, task: TaskInfo) -> bool:
         """Return True only if nothing is wrong with a task, and not always then; fast.
 
         It is the one loop of validation that matters: ``python -m benchmarks.validation``.
@@ -346,7 +383,7 @@ def _priority_problems(priority: object) -> Problems:
     return integer_problems("priority", priority, what, least=None)
 
 
-def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
+def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
     """Yield all that is wrong with a task, given the names of the snapshot's nodes."""
     yield from text_problems("uid", task.uid)
     yield from text_problems("name", task.name)
@@ -363,7 +400,7 @@ def task_problems(task: TaskInfo, nodes: Collection[str], /) -> Problems:
     yield from constraint_problems(task)
 
 
-def _place_problems(status: object, node_name: object, nodes: Collection[str]) -> Problems:
+def _place_problems(status: object, node_name: object, nodes: Container[str]) -> Problems:
     if not isinstance(status, TaskStatus):
         yield from member_problems("status", status, TaskStatus)
     elif not status.in_snapshot:

@@ -141,13 +141,16 @@ class TracedSession(Session):
         return cast("LiveQueue[JobState]", traced)
 
     def job_turns(
-        self, jobs: Iterable[JobState], tasks_of: Callable[[JobState], Collection[TaskState]]
+        self,
+        jobs: Iterable[JobState],
+        tasks_of: Callable[[JobState], Collection[TaskState]],
+        **known: Callable[[JobState], Need | None],
     ) -> LiveQueue[JobState]:
         """Return the jobs of one queue waiting for their turn."""
         if not self.plugin_set.orders_jobs_by_need:
             return self.live_jobs(jobs)
         items = list(jobs)
-        traced = TracedQueue(super().job_turns(items, tasks_of), items, self._job_taken)
+        traced = TracedQueue(super().job_turns(items, tasks_of, **known), items, self._job_taken)
         return cast("LiveQueue[JobState]", traced)
 
     def live_queues(self, queues: Iterable[QueueState]) -> LiveQueue[QueueState]:
@@ -160,6 +163,7 @@ class TracedSession(Session):
         self,
         jobs: Mapping[QueueState, LiveQueue[JobState]],
         tasks_of: Callable[[JobState], Collection[TaskState]],
+        **known: Callable[[JobState], Need | None],
     ) -> QueueTurns:
         """Return queues waiting for their turn, with the jobs that wait in each."""
 
@@ -170,7 +174,7 @@ class TracedSession(Session):
         def tell(queue: QueueState, others: Collection[QueueState]) -> None:
             self._queue_taken(queue, others, need_of)
 
-        turns = cast("AnyQueue[QueueState]", super().queue_turns(jobs, tasks_of))
+        turns = cast("AnyQueue[QueueState]", super().queue_turns(jobs, tasks_of, **known))
         return cast("QueueTurns", TracedQueue(turns, jobs, tell))
 
     def overused(self, queue: QueueState) -> bool:

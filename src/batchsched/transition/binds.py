@@ -1,0 +1,78 @@
+"""What most cycles decide is to bind tasks, and nothing else: carried out task by task.
+
+Whatever is not plain, or at fault, is left to `batchsched.transition.next_snapshot`, which has the
+last word on it: so both answer alike, and this one may give up at any time.
+"""
+
+from __future__ import annotations
+
+from batchsched.model.cluster import TaskInfo
+from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
+from batchsched.model.result import Bind, CycleResult, TaskOutcome
+from batchsched.model.status import TaskStatus
+from batchsched.transition.content import Content
+from batchsched.transition.task_rules import running
+
+__all__ = ["tasks_started"]
+
+_UNKNOWN = TaskOutcome(status=TaskStatus.PENDING)
+"""Stands for what a result does not say."""
+_NOTHING_ELSE: tuple[tuple[()], ...] = ((), (), (), (), (), (), ())
+
+
+def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] | None:
+    """Return the tasks by UID that a cycle has bound, as they run; None: it is to be looked at.
+
+    O(tasks of the jobs concerned).
+    """
+    decided = (cycle.evictions, cycle.pipelined, cycle.conditional, cycle.reserved)
+    kept = (cycle.dropped_reservations, cycle.kept_promises, cycle.dropped_promises)
+    if (
+        content.unsettled
+        or type(cycle.binds) is not tuple
+        or (*decided, *kept) != _NOTHING_ELSE
+        or not is_frozen_map(cycle.planned)
+        or len(cycle.planned)
+        or type(cycle.tasks) not in (LazyMap, FrozenMap)
+    ):
+        return None
+    tasks, owner, now = content.tasks, content.owner, content.now
+    started: dict[str, TaskInfo] = {}
+    jobs: dict[str, None] = {}
+    for bind in cycle.binds:
+        if not _is_plain(bind, content) or bind.task_uid in started:
+            return None
+        uid = bind.task_uid
+        started[uid] = running(tasks[uid], bind.node_name, is_backfill=bind.is_backfill, now=now)
+        jobs[owner[uid]] = None
+    outcomes = cycle.tasks
+    for job in jobs:
+        for uid in content.members[job]:
+            outcome = outcomes.get(uid, _UNKNOWN)
+            if outcome is not _UNKNOWN and not _is_as_decided(
+                outcome, tasks[uid], started.get(uid)
+            ):
+                return None
+    return started
+
+
+def _is_plain(bind: Bind, content: Content) -> bool:
+    if type(bind) is not Bind or type(bind.is_backfill) is not bool:
+        return False
+    uid, node_name = bind.task_uid, bind.node_name
+    if not (type(uid) is type(node_name) is str and node_name in content.nodes):
+        return False
+    task = content.tasks.get(uid)
+    return task is not None and task.status is TaskStatus.PENDING and uid in content.owner
+
+
+def _is_as_decided(outcome: TaskOutcome, task: TaskInfo, started: TaskInfo | None) -> bool:
+    """Return whether a task ended the cycle as it began it, or was bound where it runs."""
+    if type(outcome) is not TaskOutcome:
+        return False
+    node_name = outcome.node_name
+    if node_name is not None and type(node_name) is not str:
+        return False
+    if started is None:
+        return outcome.status is task.status and node_name == task.node_name
+    return outcome.status is TaskStatus.BINDING and node_name == started.node_name
