@@ -55,7 +55,7 @@ def lines_of(path: Path) -> Iterator[str]:
 def read(path: Path, nodes: int | None) -> Workload:
     """Read a log, say what is odd about it, and leave out what does not fit."""
     workload, problems = read_swf(lines_of(path))
-    print(f"{path.name}: {len(workload):,} jobs, {len(problems):,} oddities")
+    print(f"{path.name}: {len(workload):,} jobs, {len(problems):,} problems")
     for problem in problems[:SHOWN]:
         print(f"  {problem}")
     if len(problems) > SHOWN:

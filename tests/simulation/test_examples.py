@@ -50,8 +50,8 @@ def test_a_log_is_read_and_its_users_drawn_anew(
     file.write_text("\n".join(lines), encoding="utf-8")
     assert example.main(["--swf", str(file), "--seeds", "2"]) == 0
     printed = capsys.readouterr().out
-    assert "log.swf: 2,000 jobs, 2 oddities" in printed
-    assert "expected 18 numbers, got 3 of them (left out)" in printed
+    assert "log.swf: 2,000 jobs, 2 problems" in printed
+    assert "expected 18 numbers, got 3 (left out)" in printed
     assert "means over 2 workloads" in printed
 
 

@@ -132,7 +132,7 @@ def test_a_run_ends_in_which_nothing_can_ever_start_again() -> None:
     found = run([job(1, size=2), job(2, 10, after=1)], NodeDown(at=40, node=1))
     assert found.jobs["outcome"] == ["never ended", "never started"]
     assert "1 of 2 tasks" in found.unfinished[1] or "cpu" in found.unfinished[1]
-    assert found.unfinished[2] == "it follows job 1, which has not ended"
+    assert found.unfinished[2] == "it depends on job 1, which has not ended"
     assert found.metrics()["unfinished"] == 2
 
 
@@ -155,8 +155,11 @@ def test_all_faults_of_incidents_are_told_at_once() -> None:
         "incidents[0].node: expected the number of a node, 0 to 1, got 2",
         "incidents[1].at: expected a time in seconds, 0 or later, got nan",
         "incidents[1].node: expected the number of a node, 0 to 1, got True",
-        "incidents[2]: nobody heeds it; add the plugin predicates to the configuration",
-        "incidents[3].job: there is no job 'x' in this workload",
+        (
+            "incidents[2]: expected the plugin predicates in the configuration; "
+            "without it this has no effect"
+        ),
+        "incidents[3].job: expected the id of a job in this workload, got 'x'",
         "incidents[4].queue: expected a Queue, got 'q'",
         "incidents[5]: expected an incident such as NodeDown(at=60, node=0), got 'sunshine'",
     ]

@@ -178,7 +178,7 @@ def test_what_can_never_be_placed_ends_the_run_and_is_named() -> None:
     for policy in (Srtf(placement=Nowhere()), SrtfInRounds(placement=Nowhere())):
         run = simulate(workload, policy)
         assert run.unfinished == {
-            1: "its 2 processors cannot be had on 2 processors, even when nothing else runs"
+            1: "its 2 processors cannot be placed on 2 processors, even if nothing else runs"
         }
         assert run.jobs["outcome"] == ["never started"]
 

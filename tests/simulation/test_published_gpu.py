@@ -124,7 +124,9 @@ def test_philly_is_read() -> None:
 def test_openb_is_read() -> None:
     workload, problems = read_openb(rows("openb/openb_pod_list_default.csv.gz"))
     assert len(workload) + len(problems) == 8_152
-    without = [problem for problem in problems if "needs 0 GPUs" in problem.message]
+    without = [
+        problem for problem in problems if "expected 1 GPU or more, got 0" in problem.message
+    ]
     assert len(without) == 1_088
     assert max(workload.processors) == 8
 
@@ -154,9 +156,9 @@ def test_helios_rows_are_read_and_faults_listed() -> None:
     assert workload.submits == (0, 6)
     assert workload.labels[0] == {"state": "COMPLETED"}
     assert [str(problem) for problem in problems] == [
-        "line 3: job 18: it needs 0 GPUs (left out)",
+        "line 3: job 18: expected 1 GPU or more, got 0 (left out)",
         "line 5: could not convert string to float: 'x' (left out)",
-        "line 6: job 21: it ends before it starts: it runs for -1 s (left out)",
+        "line 6: job 21: expected a run time of 0 s or more, got -1 s (left out)",
         "line 7: job 17: another job had this id before (left out)",
         "line 8: there is no column 'submit_time' (left out)",
     ]

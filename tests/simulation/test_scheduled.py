@@ -208,7 +208,7 @@ def test_larger_nodes_take_whole_tasks() -> None:
 
 def test_queues_that_are_not_given_are_named() -> None:
     workload = Workload([Job(id=1, submit=0, run=1, processors=1, queue="x")]).on(nodes=1)
-    with pytest.raises(SimulationError, match="jobs name a queue that is not given: 'x'"):
+    with pytest.raises(SimulationError, match="expected the queue 'x', which jobs name, got none"):
         simulate(workload, Scheduled(queues=(Queue(name="y"),)))
     with pytest.raises(SimulationError, match="checkpoint: expected seconds, 0 or more, got -1"):
         simulate(workload, Scheduled(checkpoint=-1))
@@ -314,5 +314,5 @@ def test_the_tree_is_that_of_the_end() -> None:
 
 @pytest.mark.parametrize("ask", [Run.metrics, Run.series])
 def test_a_queue_of_which_nobody_is_has_no_figures(ask: Callable[..., object]) -> None:
-    with pytest.raises(SimulationError, match=r"queue: no job is of queue 'speach'; there are all"):
+    with pytest.raises(SimulationError, match=r"queue: expected a queue of some job"):
         ask(of_a_tree(), queue="speach")

@@ -62,9 +62,9 @@ def started(workload: Workload, **given: object) -> list[object]:
         ({"processors": 1.0}, r"jobs\[1\].processors: .*got 1.0"),
         ({"processors": True}, r"jobs\[1\].processors: .*got True"),
         ({"requested": 0}, r"jobs\[1\].requested: .*above 0, or None, got 0"),
-        ({"after": 7}, r"jobs\[1\].after: there is no job 7 in this workload"),
-        ({"after": 1}, r"jobs\[1\].after: jobs wait for each other: 1 after 1"),
-        ({"after": 2}, r"jobs wait for each other: 1 after 2 after 1"),
+        ({"after": 7}, r"jobs\[1\].after: expected the id of a job in this workload, got 7"),
+        ({"after": 1}, r"jobs\[1\].after: jobs depend on each other: 1 after 1"),
+        ({"after": 2}, r"jobs depend on each other: 1 after 2 after 1"),
     ],
 )
 def test_jobs_that_cannot_be_are_refused(changed: dict[str, object], said: str) -> None:
@@ -79,7 +79,7 @@ def test_all_faults_are_said_at_once() -> None:
 
 
 def test_ids_are_of_one_kind_and_each_its_own() -> None:
-    with pytest.raises(WorkloadError, match="two jobs have this id"):
+    with pytest.raises(WorkloadError, match="expected unique ids"):
         Workload([job(1), job(1)])
     with pytest.raises(WorkloadError, match="all whole numbers or all text, got int, str"):
         Workload([job(1), Job(id="a", submit=0, run=1, processors=1)])
@@ -88,9 +88,9 @@ def test_ids_are_of_one_kind_and_each_its_own() -> None:
 def test_columns_must_fit_together() -> None:
     with pytest.raises(WorkloadError, match="processors: is missing"):
         Workload.from_columns({"id": [1], "submit": [0], "run": [1]})
-    with pytest.raises(WorkloadError, match="runtime: no column has this name"):
+    with pytest.raises(WorkloadError, match="runtime: unknown column"):
         Workload.from_columns({"id": [], "submit": [], "run": [], "processors": [], "runtime": []})
-    with pytest.raises(WorkloadError, match="columns of one length"):
+    with pytest.raises(WorkloadError, match="columns of equal length"):
         Workload.from_columns({"id": [1], "submit": [], "run": [], "processors": []})
 
 
@@ -119,7 +119,9 @@ def test_jobs_left_without_the_one_they_follow_follow_none() -> None:
 
 
 def test_a_workload_without_a_machine_is_refused() -> None:
-    with pytest.raises(SimulationError, match=r"it has no machine; give it one: workload.on"):
+    with pytest.raises(
+        SimulationError, match=r"expected a workload with a machine, got none; use workload.on"
+    ):
         simulate(Workload([job(1)]), Easy())
 
 
@@ -128,7 +130,9 @@ def test_jobs_larger_than_the_machine_are_refused_all_at_once() -> None:
     with pytest.raises(SimulationError) as caught:
         simulate(workload, Easy())
     assert len(caught.value.faults) == 21
-    assert "jobs[0].processors: 5 is more than the machine has, which is 4" in str(caught.value)
+    assert "jobs[0].processors: expected at most the machine's 4 processors, got 5" in str(
+        caught.value
+    )
     assert "10 more are larger than the machine" in str(caught.value)
 
 
@@ -137,10 +141,19 @@ def test_jobs_larger_than_the_machine_are_refused_all_at_once() -> None:
     [
         ({"workload": "jobs"}, "workload: expected a Workload, got 'jobs'"),
         ({"policy": "easy"}, r"policy: expected a policy such as Easy\(\), got 'easy'"),
-        ({"policy": Easy(predictor="x")}, "predictor: expected what has begin.*, got 'x'"),  # type: ignore[arg-type]
-        ({"policy": Easy(corrector=3)}, "corrector: expected what has correct.*, got 3"),  # type: ignore[arg-type]
+        (
+            {"policy": Easy(predictor="x")},
+            "predictor: expected an object with the method begin.*, got 'x'",
+        ),  # type: ignore[arg-type]
+        (
+            {"policy": Easy(corrector=3)},
+            "corrector: expected an object with the method correct.*, got 3",
+        ),  # type: ignore[arg-type]
         ({"policy": Scheduled(config="x")}, "config: expected a SchedulerConfig, got 'x'"),  # type: ignore[arg-type]
-        ({"policy": Scheduled(restart_cost=5)}, "restart_cost: expected what has seconds"),  # type: ignore[arg-type]
+        (
+            {"policy": Scheduled(restart_cost=5)},
+            "restart_cost: expected an object with the method seconds",
+        ),  # type: ignore[arg-type]
         ({"policy": Scheduled(queues=("q",))}, r"queues\[0\]: expected a Queue, got 'q'"),  # type: ignore[arg-type]
         ({"ties": Ties(seed=1), "passes": "twice"}, "passes: expected 'event' or 'instant'"),
     ],
@@ -210,7 +223,7 @@ def test_what_makes_no_workload_is_refused(make: Any, said: str) -> None:
         ),
         (lambda: nothing().series("a day"), "step: expected seconds above 0, got 'a day'"),
         (lambda: nothing().shares("job"), "by: expected 'user' or 'queue', got 'job'"),
-        (lambda: nothing().compare("log"), "starts: expected another run, or starts by the id"),
+        (lambda: nothing().compare("log"), "starts: expected a Run, or a mapping from job ids"),
         (lambda: simulate(Workload(), "easy"), "policy: expected a policy such as Easy()"),
         (
             lambda: simulate(Workload().on(nodes=1), Easy(), passes="second"),
@@ -248,12 +261,12 @@ def test_a_run_in_which_nothing_can_start_any_more_ends_and_says_why() -> None:
     assert run.jobs["start"] == [0, None, None]
     assert run.unfinished == {
         2: "Lazy did not start it, with 2 processors free for its 2, and nothing else will happen",
-        3: "it follows job 2, which has not ended",
+        3: "it depends on job 2, which has not ended",
     }
     assert run.jobs["outcome"] == ["ended", "never started", "never started"]
     assert "2 jobs never ended" in str(run)
     assert run.metrics()["jobs"] == 1
-    assert "never started: it follows" in run.why(3)
+    assert "never started: it depends on" in run.why(3)
     assert "0 -1 -1 -1 -1 -1 2 10 -1 5" in list(run.to_swf())[-2]
 
 
@@ -279,7 +292,7 @@ class Wrong(DecidingPolicy):
     [
         ([9], "Wrong started 9 at 0 s; expected the id of a job that waits"),
         ([1, 1], "Wrong started 1 at 0 s; expected the id of a job that waits"),
-        ([1, 2], "job 2 was started at 0 s and does not fit"),
+        ([1, 2], "got job 2, which at 0 s does not fit"),
     ],
 )
 def test_policies_that_decide_what_cannot_be_are_named(decided: list[JobId], said: str) -> None:
@@ -295,7 +308,9 @@ def test_correctors_must_say_more_than_what_has_passed() -> None:
 
     workload = Workload([job(1, requested=20)]).on(nodes=1)
     policy = Easy(predictor=Scaled(0.1), corrector=Stubborn())
-    with pytest.raises(PolicyError, match=r"said 2\.0 s of a job that has run for 2\.0 s"):
+    with pytest.raises(
+        PolicyError, match=r"to return more than the 2\.0 s that the job has run, got 2\.0 s"
+    ):
         simulate(workload, policy)
 
 
@@ -316,13 +331,13 @@ def test_the_queue_of_an_example() -> None:
     assert run.jobs["start"] == [0, 100, 2, 200]
     assert run.why(2) == (
         "job 2 (4 processors, submitted at 1 s) waited for 99 s, until 100 s.\n"
-        "As it was submitted, 1 of 4 processors were free, and 0 jobs were ahead of it.\n"
+        "When it was submitted, 1 of 4 processors were free, and 0 jobs were ahead of it.\n"
         "While it waited, jobs that were ahead started on 0 processors in all, and 1 later jobs "
         "started before it (job 3).\n"
-        "As it started, job 1 had just ended."
+        "When it started, job 1 had just ended."
     )
-    assert run.why(3).endswith("started as it was submitted.")
-    with pytest.raises(KeyError, match="there is no job 9"):
+    assert run.why(3).endswith("started when it was submitted.")
+    with pytest.raises(KeyError, match="expected the id of a job of this run, got 9"):
         run.why(9)
     comparison = run.compare({1: 0, 2: 100, 3: 200, 4: 3, 5: 0})
     assert (comparison.equal, comparison.compared) == (2, 4)
@@ -369,7 +384,7 @@ def test_ties_decide_and_are_named() -> None:
     assert str(sensitivity).startswith("8 random orders of ties")
     with pytest.raises(SimulationError, match="orders: expected 1 or more, got 0"):
         simulate(workload, Easy()).tie_sensitivity(orders=0)
-    with pytest.raises(SimulationError, match="no figure 'waits'"):
+    with pytest.raises(SimulationError, match="got 'waits'"):
         simulate(workload, Easy()).tie_sensitivity(metrics=["waits"])
 
 

@@ -123,10 +123,12 @@ def test_sweeps_that_cannot_be_are_refused(seeds: dict[str, Workload]) -> None:
         sweep(policies=POLICIES)
     with pytest.raises(SimulationError, match="either a workload or variants"):
         sweep(seeds["seed 0"], policies=POLICIES, variants=seeds)
-    with pytest.raises(SimulationError, match="two of them have one name"):
+    with pytest.raises(SimulationError, match="policies with different names"):
         sweep(seeds["seed 0"], policies=[Easy(), Easy()])
     table = sweep(seeds["seed 0"], policies=POLICIES)
-    with pytest.raises(SimulationError, match="no policy 'sjf'; there are fcfs, easy"):
+    with pytest.raises(
+        SimulationError, match="expected one of fcfs, easy, conservative; got 'sjf'"
+    ):
         table.paired("wait", baseline="sjf")
     with pytest.raises(SimulationError, match="no figure 'waits'; there are jobs, bsld"):
         table.values("waits", "easy")
@@ -190,7 +192,7 @@ def test_weeks_are_drawn_whole() -> None:
             if number * week <= submit < (number + 1) * week
         )
         assert here in [sorted(each) for each in by_week.values()]
-    with pytest.raises(WorkloadError, match="shorter than a week"):
+    with pytest.raises(WorkloadError, match="expected a log of a week or more"):
         resampled_by_weeks(log.first(3), weeks=1, seed=1)
     with pytest.raises(WorkloadError, match="weeks: expected 1 or more"):
         resampled_by_weeks(log, weeks=0, seed=1)

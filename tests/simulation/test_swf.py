@@ -45,34 +45,34 @@ def test_what_is_not_known_is_none() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("1 10 5", "expected 18 numbers, got 3 of them (left out)"),
-        (row(f4="x"), "field 4 is not a number: 'x' (left out)"),
-        (row(f4="nan"), "field 4 is not a number: 'nan' (left out)"),
-        (row(f4="1e999"), "field 4 is not a number: '1e999' (left out)"),
-        (row(f5="1.5"), "field 5 is not a whole number: '1.5' (left out)"),
-        (row(f1=-3), "job -3: its number is negative (left out)"),
-        (row(f2=-1), "job 1: it is submitted at -1, before the log begins (left out)"),
-        (row(f4=-1), "job 1: its run time is not known: -1 (left out)"),
+        ("1 10 5", "expected 18 numbers, got 3 (left out)"),
+        (row(f4="x"), "field 4: expected a number, got 'x' (left out)"),
+        (row(f4="nan"), "field 4: expected a number, got 'nan' (left out)"),
+        (row(f4="1e999"), "field 4: expected a number, got '1e999' (left out)"),
+        (row(f5="1.5"), "field 5: expected a whole number, got '1.5' (left out)"),
+        (row(f1=-3), "job -3: expected a number of 0 or more (left out)"),
+        (row(f2=-1), "job 1: expected a submission at 0 or later, got -1 (left out)"),
+        (row(f4=-1), "job 1: its run time is unknown: -1 (left out)"),
         (
             row(f4=-20),
-            "job 1: its run time is negative: it ends before it starts: -20 (left out)",
+            "job 1: its run time is negative: -20 (left out)",
         ),
         (
             row(f5=-1, f8=0),
-            "job 1: its processors are not known: 0 requested, -1 allocated (left out)",
+            "job 1: its number of processors is unknown: 0 requested, -1 allocated (left out)",
         ),
-        (row(f9=0), "job 1: it requests 0 s; read as not known"),
+        (row(f9=0), "job 1: its requested time is 0 s; read as unknown"),
         (row(f9=50), "job 1: it runs for 100 s, longer than the 50 s requested"),
-        (row(f8=17), "job 1: it needs 17 processors, and MaxProcs is 16"),
+        (row(f8=17), "job 1: it needs 17 processors, but MaxProcs is 16"),
         (
             row(f17=9),
-            "job 1: the job that it is to follow, 9, is not in the log; it follows none",
+            "job 1: its preceding job, 9, is not in the log; ignored the dependency",
         ),
         (
             row(f17=1),
-            "job 1: the job that it is to follow, 1, comes no earlier; it follows none",
+            "job 1: its preceding job, 1, is not an earlier job; ignored the dependency",
         ),
-        (f"{GOOD} 5", "expected 18 numbers, got 19: the rest is not read"),
+        (f"{GOOD} 5", "expected 18 numbers, got 19; ignored the rest"),
     ],
 )
 def test_every_deviation_is_listed_with_its_line(line: str, said: str) -> None:
@@ -85,7 +85,7 @@ def test_every_deviation_is_listed_with_its_line(line: str, said: str) -> None:
     ("header", "said"),
     [
         ("; MaxProcs: many", "MaxProcs: expected a whole number above 0, got 'many'"),
-        ("; MaxRecords: 7", "MaxRecords says 7, and there are 1 jobs"),
+        ("; MaxRecords: 7", "MaxRecords: expected 7 jobs, got 1"),
         ("; Version: 1.0", "expected version 2 of the format, got '1.0'"),
     ],
 )
@@ -104,7 +104,7 @@ def test_lines_out_of_order_are_listed_and_sorted() -> None:
     workload, problems = read_swf([row(f1=1, f2=20), row(f1=2, f2=10)])
     assert workload.ids == (2, 1)
     assert [str(problem) for problem in problems] == [
-        "line 2: job 2: it is submitted at 10, the job before at 20"
+        "line 2: job 2: it is submitted at 10, before the previous job (20)"
     ]
 
 

@@ -1,6 +1,6 @@
-"""A simulator of batch scheduling that gives the published results.
+"""A simulator of batch scheduling that reproduces published results.
 
-Run a log of jobs under a policy, and read off what came of it:
+Run a log of jobs under a policy, and read off the results:
 
 >>> from batchsched.simulation import Easy, read_swf, simulate
 >>> lines = [

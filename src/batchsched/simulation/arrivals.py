@@ -1,4 +1,4 @@
-"""When jobs arrive: as the log says, and some not before others have ended."""
+"""Arrivals of jobs: at the times of the log, or after the jobs that they depend on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals:
-    """Tells of arrivals little by little, so that only those of the next instant are known.
+    """Passes arrivals on one instant at a time, so that the queue of events stays short.
 
     Args:
-        workload: The jobs; they are named by their index.
-        push: Called with the time of an arrival, and the job. Arrivals of the log come in order.
+        workload: The jobs; they are identified by their index.
+        push: Called with the time of each arrival and the job. Arrivals of the log come in order.
     """
 
     def __init__(self, workload: Workload, push: Callable[[float, int], object]) -> None:
@@ -26,7 +26,7 @@ class Arrivals:
         self._followers = dict[int, list[int]]()
         self._after = workload.after if workload.has_dependencies else None
         self.eligible: list[float | None] | None = None
-        """When each job counted as submitted, if jobs wait for others."""
+        """When each job counted as submitted, if any job depends on another."""
         if self._after is not None:
             self._think = workload.think
             self.eligible = list(workload.submits)
@@ -37,7 +37,7 @@ class Arrivals:
                     self.eligible[job] = None
 
     def push_next(self) -> None:
-        """Tell of all arrivals of the next instant; the last of them brings the next."""
+        """Push all arrivals of the next instant. Call this again once the last is processed."""
         submit, after = self._submit, self._after
         place = self._next
         count = len(submit)
@@ -51,11 +51,11 @@ class Arrivals:
         self._next = place
 
     def is_last_known(self, job: int) -> bool:
-        """Return whether the arrival of this job is the last of the log that was told of."""
+        """Return whether this job is the last of the log whose arrival was pushed."""
         return job == self._last
 
     def push_followers(self, job: int, now: float) -> None:
-        """Tell of the arrivals of the jobs that have waited for this one to end."""
+        """Push the arrivals of the jobs that depend on this one, which has ended."""
         if self.eligible is not None:
             for follower in self._followers.get(job, ()):
                 time = max(self._submit[follower], now + self._think[follower])
@@ -63,7 +63,7 @@ class Arrivals:
                 self._push(time, follower)
 
     def why_never(self, job: int) -> str | None:
-        """Say why a job has never arrived, if it has not."""
+        """Return why a job has never arrived; None if it has."""
         if self.eligible is None or self.eligible[job] is not None:
             return None
-        return f"it follows job {self._workload.after[job]!r}, which has not ended"
+        return f"it depends on job {self._workload.after[job]!r}, which has not ended"

@@ -1,4 +1,4 @@
-"""What columns of jobs must be like."""
+"""Checks of the columns of a workload."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ def faults_of(
     known = (*required, *optional)
     shapes = [Fault(name, "is missing") for name in required if name not in columns]
     shapes += [
-        Fault(str(name), f"no column has this name; there are {', '.join(known)}")
+        Fault(str(name), f"unknown column; expected one of {', '.join(known)}")
         for name in columns
         if name not in known
     ]
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         shapes.append(
-            Fault("columns", f"expected columns of one length, got the lengths {lengths}")
+            Fault("columns", f"expected columns of equal length, got the lengths {lengths}")
         )
     if shapes:
         yield from shapes
         return
     ids = columns["id"]
-    of_ids = list(_faults_of_ids(ids))
-    if of_ids:
-        yield from of_ids
+    id_faults = list(_faults_id_faults(ids))
+    if id_faults:
+        yield from id_faults
         return
-    for name, says in _OF_NUMBERS.items():
+    for name, rule in _NUMBER_COLUMNS.items():
         for index, value in enumerate(columns.get(name, ())):
-            if not says.allows(value):
-                yield Fault(f"jobs[{ids[index]!r}].{name}", f"expected {says.what}, got {value!r}")
+            if not rule.allows(value):
+                yield Fault(f"jobs[{ids[index]!r}].{name}", f"expected {rule.what}, got {value!r}")
     if "after" in columns:
         yield from _faults_of_dependencies(ids, columns["after"])
 
 
 class _Number:
-    """Which values a column may have."""
+    """The range of values that a column may have."""
 
     def __init__(
         self, what: str, *, least: float, whole: bool = False, above: bool = False, known: bool
@@ -58,13 +58,13 @@ class _Number:
         if type(value) in self._types:
             assert isinstance(value, int | float)
             if value > self._least:
-                # No whole number is infinite, and large ones do not fit in a float.
+                # Integers are always finite, and large ones do not fit into a float.
                 return type(value) is int or isfinite(value)
             return value == self._least and not self._above
         return value is None and not self._known
 
 
-_OF_NUMBERS = {
+_NUMBER_COLUMNS = {
     "submit": _Number("a time in seconds, 0 or later", least=0, known=True),
     "run": _Number("a time in seconds, 0 or more", least=0, known=True),
     "processors": _Number("a whole number, 1 or more", least=1, whole=True, known=True),
@@ -73,7 +73,7 @@ _OF_NUMBERS = {
 }
 
 
-def _faults_of_ids(ids: Sequence[object]) -> Iterator[Fault]:
+def _faults_id_faults(ids: Sequence[object]) -> Iterator[Fault]:
     types = {type(each) for each in ids}
     if not (types <= {int} or types <= {str}):
         names = sorted(each.__name__ for each in types)
@@ -85,7 +85,7 @@ def _faults_of_ids(ids: Sequence[object]) -> Iterator[Fault]:
         seen = set[object]()
         for each in ids:
             if each in seen:
-                yield Fault(f"jobs[{each!r}]", "two jobs have this id; each needs its own")
+                yield Fault(f"jobs[{each!r}]", "expected unique ids, got this one more than once")
             seen.add(each)
 
 
@@ -94,8 +94,10 @@ def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> I
     known = set(ids)
     for each, other in before.items():
         if other not in known:
-            yield Fault(f"jobs[{each!r}].after", f"there is no job {other!r} in this workload")
-    # Each job is after one other at most, so what does not lead out leads around.
+            yield Fault(
+                f"jobs[{each!r}].after", f"expected the id of a job in this workload, got {other!r}"
+            )
+    # Each job depends on at most one other, so a path that never ends is a cycle.
     safe = known - before.keys()
     for each in before:
         path = dict[object, None]()
@@ -108,6 +110,6 @@ def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> I
             around = [*passed[passed.index(step) :], step]
             yield Fault(
                 f"jobs[{step!r}].after",
-                f"jobs wait for each other: {' after '.join(map(repr, around))}",
+                f"jobs depend on each other: {' after '.join(map(repr, around))}",
             )
         safe.update(path)

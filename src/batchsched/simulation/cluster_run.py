@@ -1,4 +1,4 @@
-"""One simulation of a scheduler on a living cluster: events, cycles, and what comes of them."""
+"""One simulation of a scheduler on a live cluster: its events and cycles, and the outcome."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from batchsched.simulation.workload import Machine, Workload
 __all__ = ["ClusterTerms", "queue_of", "simulate_cluster"]
 
 CPU: Final = 1000
-"""A processor of the workload, in thousandths of a cpu."""
+"""A processor of the workload, in thousandths of a CPU."""
 QUEUE: Final = "default"
-"""The queue of jobs that have none."""
+"""The queue of jobs that name none."""
 MOST_CYCLES: Final = 100
-"""How many cycles may follow one another at one instant because of evictions."""
+"""The most cycles that evictions or promises may cause at one instant."""
 
 
 @frozen(kw_only=True)
@@ -63,18 +63,18 @@ class ClusterTerms:
     incidents: Sequence[Incident]
     resubmit_failed: bool
     half_life: float | None
-    """In how many seconds the use of queues halves; None: nobody asks for it."""
+    """The half-life of the usage of queues, in seconds; None: usage is not tracked."""
 
 
 def simulate_cluster(
     workload: Workload, runs: Sequence[float], settings: Settings, terms: ClusterTerms
 ) -> Outcome:
-    """Run a workload, whose jobs run for the given times, and return what came of it."""
+    """Simulate a workload whose jobs run for the given times."""
     return _Simulation(workload, runs, settings, terms).run()
 
 
 def queue_of(queue: object) -> str:
-    """Return the name of the queue in which jobs are that name this one."""
+    """Return the queue of a job; `QUEUE` if it names none."""
     return QUEUE if queue is None else str(queue)
 
 
@@ -92,7 +92,7 @@ class _Simulation:
     ) -> None:
         assert workload.machine is not None
         self._workload = workload
-        # Columns are made anew whenever a workload is asked for them.
+        # A workload builds its columns anew at each access.
         self._requested = workload.requested
         self._users = workload.users
         self._job_queues = workload.queues
@@ -107,7 +107,7 @@ class _Simulation:
         )
         self._terms = terms
         self._nodes = _nodes(workload.machine)
-        self._cluster = Cluster(nodes=self._nodes, queues=[self._with_past(q) for q in queues])
+        self._cluster = Cluster(nodes=self._nodes, queues=[self._tracking_usage(q) for q in queues])
         self._live = Scheduler(terms.config).attach(self._cluster)
         count = len(workload)
         self._tasks: list[tuple[str, ...]] = [()] * count
@@ -115,10 +115,10 @@ class _Simulation:
         self._bound = [0] * count
         self._remaining = list(runs)
         self._since = dict[int, float]()
-        # How often each job was stopped; ends that were expected before are void.
+        # How often each job was stopped; earlier events for its end are void.
         self._stopped = [0] * count
         self._restarting = dict[int, float]()
-        """What jobs that run do first, in seconds, for they were stopped before."""
+        """Restart cost, in seconds, of running jobs that were stopped before."""
         self._names = [f"{job:0{len(str(count))}}" for job in range(count)]
         self._job_with = {each: job for job, each in enumerate(workload.ids)}
         self._endings = dict[int, str]()
@@ -150,7 +150,7 @@ class _Simulation:
         while self._events:
             now, _, _, kind, job, stopped = heappop(self._events)
             if kind == _INCIDENT:
-                self._happen(self._terms.incidents[job], now)
+                self._apply_incident(self._terms.incidents[job], now)
                 pending = True
             elif kind == _ARRIVAL:
                 if self._arrivals.is_last_known(job):
@@ -219,7 +219,7 @@ class _Simulation:
         self._arrivals.push_followers(job, now)
 
     def _release(self, job: int, now: float) -> None:
-        """Let a job give back what it holds, before it is told to have ended."""
+        """Release what a job holds; its end may be processed later at the same instant."""
         events = [TaskSucceeded(uid) for uid in self._tasks[job]]
         self._cluster.apply(TimePassed(now), *events, JobRemoved(self._uid(job)))
         for uid in self._tasks[job]:
@@ -231,7 +231,7 @@ class _Simulation:
 
     # Incidents
 
-    def _happen(self, incident: Incident, now: float) -> None:
+    def _apply_incident(self, incident: Incident, now: float) -> None:
         self._cluster.apply(TimePassed(now))
         match incident:
             case JobCancelled():
@@ -245,7 +245,7 @@ class _Simulation:
             case NodeDown() | NodeDrained() | NodeUp():
                 self._set_node(incident, now)
             case _:
-                queue = self._with_past(incident.queue)
+                queue = self._tracking_usage(incident.queue)
                 before = self._cluster.content.queues.get(queue.name)
                 if before is None:
                     self._cluster.apply(QueueAdded(queue))
@@ -253,8 +253,8 @@ class _Simulation:
                     queue = evolve(queue, usage=before.usage, usage_by_user=before.usage_by_user)
                     self._cluster.apply(QueueChanged(queue))
 
-    def _with_past(self, queue: Queue) -> Queue:
-        """Let the use of a queue be kept, where a plugin reads it."""
+    def _tracking_usage(self, queue: Queue) -> Queue:
+        """Return the queue, set to track its usage if a plugin reads that."""
         half_life = self._terms.half_life
         if half_life is None or queue.usage_half_life is not None:
             return queue
@@ -265,15 +265,15 @@ class _Simulation:
             if self._tasks[job]:
                 self._leave(job, now, "cancelled")
             else:
-                # It is left out when it arrives.
+                # Its arrival will be ignored.
                 self._endings[job] = "cancelled"
                 self._stopped[job] += 1
                 self._arrivals.push_followers(job, now)
 
     def _leave(self, job: int, now: float, ending: str) -> None:
-        """Let a job be gone that has arrived and not ended."""
+        """Remove a job that has arrived and not ended."""
         self._endings[job] = ending
-        self._stopped[job] += 1  # Its end does not come any more.
+        self._stopped[job] += 1  # Its event for its end is void.
         for uid in self._tasks[job]:
             self._job_of.pop(uid, None)
         if self._uid(job) in self._cluster.content.jobs:
@@ -300,7 +300,7 @@ class _Simulation:
             self._cluster.apply(NodeChanged(evolve(node, unschedulable=True)))
 
     def _interrupt(self, job: int, now: float) -> None:
-        """Stop a job as a whole; it waits again."""
+        """Stop all tasks of a job; it waits again."""
         if job in self._since:
             self._stop(job, now)
         tasks = self._cluster.content.tasks
@@ -318,8 +318,8 @@ class _Simulation:
                 break
         else:
             raise PolicyError(
-                f"at {now} s, {MOST_CYCLES} cycles one after the other evicted or promised "
-                "something: this configuration does not come to rest"
+                f"at {now} s: expected the scheduler to settle, but {MOST_CYCLES} cycles in a row "
+                "evicted or promised something; this configuration never settles"
             )
         planned = cycle.next_start
         if planned is not None and planned > now and planned != self._wakes_at:
@@ -348,7 +348,7 @@ class _Simulation:
                     self._push(now + left, _DUE, job, self._stopped[job])
 
     def _restarts(self, job: int) -> float:
-        """Let a job begin again; return for how long it is busy with that."""
+        """Record that a job restarts; return the cost in seconds."""
         per_node, size = self._machine.per_node, self._workload.processors[job]
         cost = self._terms.restart_cost.seconds(size, per_node, self._labels[job])
         self._restarting[job] = cost
@@ -363,7 +363,7 @@ class _Simulation:
         worked = max(0, now - since - self._restarting.get(job, 0))
         done = self._runs[job] - self._remaining[job] + worked
         saved = done if not self._checkpoint else done // self._checkpoint * self._checkpoint
-        # What was saved earlier stays saved.
+        # Earlier checkpoints remain valid.
         self._remaining[job] = min(self._remaining[job], self._runs[job] - saved)
 
     def _outcome(self) -> Outcome:
@@ -402,7 +402,7 @@ class _Simulation:
             elif left_out is not None:
                 yield job, str(left_out)
             else:
-                yield job, self._arrivals.why_never(job) or "the scheduler does not say why"
+                yield job, self._arrivals.why_never(job) or "the scheduler gives no reason"
 
 
 def _nodes(machine: Machine) -> list[NodeInfo]:

@@ -1,4 +1,4 @@
-"""Two schedules of the same jobs, side by side."""
+"""Compare two schedules of the same jobs."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ __all__ = ["Comparison", "Difference", "compared"]
 
 @frozen
 class Difference:
-    """The first moment at which two schedules part."""
+    """The first time at which two schedules differ."""
 
     job: JobId
-    """The job that one of them starts then."""
+    """The job that one of them starts at that time."""
     start: float | None
-    """When this run starts it; None for never."""
+    """When this run starts it; None: never."""
     other: float | None
-    """When the other schedule does."""
+    """When the other schedule starts it; None: never."""
     state: State
-    """What waits and runs just before, in this run."""
+    """The waiting and running jobs just before, in this run."""
     other_state: State
-    """The same in the other schedule; the lengths of jobs are those of this run."""
+    """The same in the other schedule, with the run times of this run."""
 
 
 @frozen
 class Comparison:
-    """How many starts are equal, and where the first difference is."""
+    """The number of equal starts, and the first difference."""
 
     equal: int
     compared: int
     """How many jobs are in both schedules."""
     only_here: int
-    """How many jobs of this run the other schedule does not know."""
+    """How many jobs of this run are not in the other schedule."""
     only_there: int
-    """How many jobs the other schedule starts that this run does not know."""
+    """How many jobs of the other schedule are not in this run."""
     first: Difference | None
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def _time(time: float | None) -> str:
 def compared(run: Record, others: Mapping[JobId, float]) -> Comparison:
     """Compare the starts of a run with others."""
     if not isinstance(others, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        message = f"expected another run, or starts by the id of the job, got {others!r}"
+        message = f"expected a Run, or a mapping from job ids to starts, got {others!r}"
         raise SimulationError([Fault("starts", message)])
     ours = run.starts_by_id()
     known = set(run.workload.ids)

@@ -20,26 +20,26 @@ __all__ = ["Conservative"]
 
 @frozen(kw_only=True)
 class Conservative(Policy):
-    """Conservative backfilling: every job is promised a start as it arrives.
+    """Conservative backfilling: every job is promised a start when it arrives.
 
-    The promise is the first time at which it will fit for as long as it is expected to run, beside
-    all that runs and all that was promised before. When a job ends earlier than expected, the
-    promises are looked at one after the other, in order of arrival, and each is moved to the
-    earliest time that is now possible; none moves later. (That is called compression.)
+    The promise is the first time at which the job fits for its whole expected run time, given the
+    running jobs and all earlier promises. When a job ends earlier than expected, the promises are
+    checked in order of arrival, and each is moved to the earliest time that is now possible; none
+    moves later. (This is called compression.)
 
-    Where predictions are too short, promises cannot be kept: jobs that run for longer than expected
-    count as ending at once, or when the corrector says, and all promises are made anew.
+    If predictions are too short, promises cannot be kept: jobs that run longer than expected are
+    assumed to end at once, or at the time of the corrector, and all promises are computed anew.
 
     Source: Mu'alem and Feitelson, IEEE TPDS 12(6), 2001.
 
-    Cost: an arrival is linear in the number of promises and running jobs; an end quadratic at
-    worst, linear for each promise.
+    Cost: an arrival is linear in the number of promises and running jobs; an end is linear for each
+    promise, so quadratic in the worst case.
     """
 
     predictor: Predictor = field(factory=Requested)
-    """What is believed of run times."""
+    """Predicts run times."""
     corrector: Corrector | None = None
-    """What is believed of jobs that run for longer."""
+    """Corrects the predictions of jobs that run longer; None: they are assumed to end at once."""
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate conservative backfilling on the workload's processors."""
@@ -63,13 +63,13 @@ class _ConservativeScheduler:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._profile = Profile(0, pool.processors)
-        # The jobs that wait, in order of arrival, and when each is to start.
+        # The promised start of each waiting job, in order of arrival.
         self._promises = dict[int, float]()
-        # Whether a job has gone that was to run for longer.
+        # Whether a job has ended earlier than expected since the last pass.
         self._left_early = False
-        # Whether the profile is wrong, because jobs run or ran for longer than expected.
+        # Whether the profile is wrong because jobs run or ran longer than expected.
         self._wrong = False
-        # Whether the profile has jobs that end at once, whenever that will be.
+        # Whether the profile assumes of some jobs that they end at once.
         self._guessed = False
 
     def arrived(self, job: int) -> bool:
@@ -100,24 +100,24 @@ class _ConservativeScheduler:
 
     def decide(self) -> None:
         if self._is_wrong():
-            self._promise_anew()
+            self._renew_promises()
         elif self._left_early:
             self._compress()
         self._left_early = False
         pool = self._pool
         for job in [job for job, start in self._promises.items() if start <= pool.now]:
             if pool.size[job] > pool.free:
-                # What is expected to take no time, and so is not planned for, runs just now.
+                # A job with an expected run time of 0, which the profile omits, is running.
                 self._wrong = True
                 continue
             del self._promises[job]
             pool.start(job)
-        # What waits for something to end at once cannot know when that will be.
+        # Jobs that wait for a job which "ends at once" have no definite start time.
         at_once = nextafter(pool.now, inf)
         pool.wake(min((time for time in self._promises.values() if time > at_once), default=inf))
 
     def why_waiting(self, job: int) -> str:
-        return f"it was promised to start at {self._promises.get(job)} s"
+        return f"its promised start is {self._promises.get(job)} s"
 
     def _compress(self) -> None:
         pool, profile = self._pool, self._profile
@@ -135,12 +135,12 @@ class _ConservativeScheduler:
         running = self._pool.running
         return self._wrong or (bool(running) and running[0][0] <= self._pool.now)
 
-    def _promise_anew(self) -> None:
+    def _renew_promises(self) -> None:
         pool = self._pool
         self._wrong = False
         self._guessed = bool(pool.running) and pool.running[0][0] <= pool.now
         self._profile = profile = Profile(pool.now, pool.processors)
-        # What runs for too long ends at once: not now, and before every other time.
+        # Overdue jobs end at once: after now, and before every other time.
         at_once = nextafter(pool.now, inf)
         for expected, job in pool.running:
             profile.add(pool.now, max(expected, at_once), -pool.size[job])

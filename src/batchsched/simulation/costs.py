@@ -1,4 +1,4 @@
-"""What it costs to start a job again, or to stop it."""
+"""The cost of restarting or stopping a job."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["ByDistance", "ByModel", "Cost", "NoCost"]
 
 
 class Cost(Protocol):
-    """Seconds of work that a job loses."""
+    """The seconds of work that a job loses."""
 
     def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:
-        """Return what a job loses, given its size, that of a node, and its labels."""
+        """Return the seconds lost by a job, given its size, the size of a node, and its labels."""
         ...
 
 
@@ -29,9 +29,9 @@ class NoCost:
 
 @frozen
 class ByDistance:
-    """As much as there is to save and load again: for one processor, one node, several nodes.
+    """A cost that depends on the extent of the job: one processor, one node, or several nodes.
 
-    The default is that of the simulator of Helios (SC 2021).
+    The defaults are those of the simulator of Helios (SC 2021).
     """
 
     processor: float = 7
@@ -39,7 +39,7 @@ class ByDistance:
     nodes: float = 60
 
     def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return what a job of this size loses."""
+        """Return the seconds lost by a job of this size."""
         if processors == 1:
             return self.processor
         return self.node if processors <= per_node else self.nodes
@@ -47,7 +47,7 @@ class ByDistance:
 
 @frozen
 class ByModel:
-    """As was measured for the model that the job trains (label `model`), by number of processors.
+    """The cost measured for the model that the job trains (label `model`), by processors.
 
     >>> ByModel({"bert": {1: 10, 2: 12}}).seconds(2, 8, {"model": "bert"})
     12
@@ -55,8 +55,8 @@ class ByModel:
 
     table: Mapping[str, Mapping[int, float]] = field(repr=False)
     otherwise: float = 10
-    """For models and sizes that are not in the table."""
+    """The cost for models and sizes that are not in the table."""
 
     def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return what this job loses."""
+        """Return the seconds lost by this job."""
         return self.table.get(labels.get("model", ""), {}).get(processors, self.otherwise)

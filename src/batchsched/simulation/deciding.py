@@ -1,4 +1,4 @@
-"""Policies of one's own: a function of what waits and what runs."""
+"""Custom policies: a function of the waiting and the running jobs."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ __all__ = ["DecidingPolicy", "RunningJob", "View", "WaitingJob"]
 
 @frozen
 class WaitingJob:
-    """A job in the queue, as a policy may know it."""
+    """A waiting job, with what a policy may know of it."""
 
     id: JobId
     submit: float
     processors: int
     requested: float | None
-    """The time limit that its user gave."""
+    """The time limit that its user requested."""
     estimate: float | None
-    """What is believed of its run time; None if the policy has no predictor."""
+    """Its predicted run time; None if the policy has no predictor."""
     user: JobId | None
     queue: JobId | None
 
 
 @frozen
 class RunningJob:
-    """A job that runs, as a policy may know it."""
+    """A running job, with what a policy may know of it."""
 
     id: JobId
     processors: int
     start: float
     expected_end: float | None
-    """When it should end; this may be over. None if the policy has no predictor."""
+    """Its predicted end, which may have passed; None if the policy has no predictor."""
 
 
 class View:
-    """What a policy sees as it decides: what waits, what runs, and what is free."""
+    """The state that a policy decides on: waiting jobs, running jobs, and free processors."""
 
     __slots__ = ("_pool", "_running", "_waiting", "now")
 
@@ -58,35 +58,35 @@ class View:
 
     @property
     def processors(self) -> int:
-        """How many processors there are."""
+        """The number of processors of the machine."""
         return self._pool.processors
 
     @property
     def free(self) -> int:
-        """How many of them are free."""
+        """The number of free processors."""
         return self._pool.free
 
     @property
     def waiting(self) -> tuple[WaitingJob, ...]:
-        """The queue, in order of arrival."""
+        """The waiting jobs, in order of arrival."""
         return self._waiting
 
     @property
     def running(self) -> tuple[RunningJob, ...]:
-        """What runs, the one that is expected to end first before the others.
+        """The running jobs, in order of their expected ends.
 
-        Cost: the number of jobs that run.
+        Cost: linear in the number of running jobs.
         """
         return self._running.jobs()
 
     def free_at(self, processors: int) -> tuple[float, int]:
-        """Return when so many will be free if nothing else starts, and how many more then.
+        """Return when `processors` will be free if nothing else starts, and how many more then.
 
-        For EASY, the shadow time and what is extra. Jobs that have run for longer than expected
-        count as ending now.
+        In terms of EASY: the shadow time and the extra processors. Jobs that run longer than
+        expected are assumed to end now.
 
         Raises:
-            PolicyError: The machine is smaller, or the policy has no predictor.
+            PolicyError: The machine has fewer processors, or the policy has no predictor.
         """
         free = self.free
         if processors <= free:
@@ -94,7 +94,7 @@ class View:
         when: float | None = None
         for job in self.running:
             if job.expected_end is None:
-                raise PolicyError("nobody knows when jobs end: give the policy a predictor")
+                raise PolicyError("free_at needs expected ends: give the policy a predictor")
             at = max(job.expected_end, self.now)
             if when is not None and at > when:
                 break
@@ -102,14 +102,16 @@ class View:
             if when is None and free >= processors:
                 when = at
         if when is None:
-            raise PolicyError(f"there are {self.processors} processors, and never {processors}")
+            raise PolicyError(
+                f"expected at most {self.processors} processors, the machine's, got {processors}"
+            )
         return when, free - processors
 
 
 class DecidingPolicy(Policy):
-    """A policy of one's own: say what starts, given what waits and what runs.
+    """A custom policy: choose the jobs to start, given the waiting and the running ones.
 
-    Cost of a pass: the length of the queue, and what `decide` does.
+    Cost of a pass: linear in the length of the queue, plus what `decide` does.
 
     >>> from batchsched.simulation import Job, Workload, simulate
     >>> class WidestFirst(DecidingPolicy):
@@ -125,24 +127,24 @@ class DecidingPolicy(Policy):
     """
 
     predictor: Predictor | None = None
-    """What is believed of run times, if the policy asks."""
+    """Predicts run times, if the policy uses predictions."""
     corrector: Corrector | None = None
     """What is believed of jobs that run for longer."""
 
     @abstractmethod
     def decide(self, view: View) -> Iterable[JobId]:
-        """Return the ids of jobs that are to start now; together they must fit.
+        """Return the ids of the jobs to start now; together they must fit.
 
-        It is asked after each event. If it starts nothing although nothing runs and nobody else
-        will come, the simulation ends, and says who is left.
+        Called after each event. If it starts no job while nothing runs and no job will arrive, the
+        simulation ends and lists the jobs that are left.
         """
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
-        """Simulate what the policy decides, on the workload's processors."""
+        """Simulate the policy on the workload's processors."""
         return run_on_pool(
             workload,
             runs,
-            lambda pool: _Asking(pool, workload, self),
+            lambda pool: _DecidingScheduler(pool, workload, self),
             settings,
             predictor=self.predictor,
             corrector=self.corrector,
@@ -167,7 +169,7 @@ class _Running:
         )
 
 
-class _Asking:
+class _DecidingScheduler:
     def __init__(self, pool: Pool, workload: Workload, policy: DecidingPolicy) -> None:
         self._pool = pool
         self._policy = policy
@@ -204,7 +206,7 @@ class _Asking:
         if not self._waiting:
             return
         view = View(self._pool, tuple(self._waiting.values()), self._running)
-        # All of it before anything starts: the view is of this moment.
+        # Take all decisions before any job starts, since the view shows the state before.
         for each in list(self._policy.decide(view)):
             if self._waiting.pop(each, None) is None:
                 raise PolicyError(

@@ -21,31 +21,31 @@ __all__ = ["Easy"]
 
 @frozen(kw_only=True)
 class Easy(Policy):
-    """EASY: first come, first served; later jobs go ahead if they do not delay the first.
+    """EASY backfilling: first come, first served; later jobs may start if the first is not delayed.
 
-    The first job that does not fit gets a reservation: the shadow time, at which enough processors
-    will be free if everything ends when it is expected to. What will be free then besides is extra.
+    The first job that does not fit gets a reservation: at the shadow time enough processors will be
+    free if all jobs end when expected. The processors beyond those that it needs then are extra.
     A later job starts now if it fits, and is expected to end by the shadow time or needs no more
-    than what is extra. Jobs that have run for longer than expected count as just leaving.
+    than the extra processors. Jobs that run longer than expected are assumed to end now.
 
     Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS
     12(6), 2001. With `backfill="shortest"`, `predictor=LastTwo()` and a corrector it is EASY++ of
     Tsafrir, Etsion and Feitelson, IEEE TPDS 18(6), 2007.
 
-    Cost of a pass: the jobs that run (to find the shadow time) and that wait; of an arrival that
-    cannot be first: a constant.
+    Cost of a pass: linear in the running jobs (to find the shadow time) and the waiting ones; of an
+    arrival that cannot be first: constant.
     """
 
     predictor: Predictor = field(factory=Requested)
     """What is believed of run times."""
     corrector: Corrector | None = None
-    """What is believed of jobs that run for longer. (A correction is not followed by a pass.)"""
+    """Corrects the predictions of jobs that run longer. (No pass follows a correction.)"""
     backfill: Literal["arrival", "shortest"] = "arrival"
-    """Which job is tried first to go ahead: the first that arrived, or the one that is expected
-    to be the shortest (SJBF; the first that arrived among equals)."""
+    """The order in which jobs are tried for backfilling: by arrival, or by expected run time, the
+    shortest first (SJBF; equal ones by arrival)."""
     on_arrival: Literal["always", "if-it-fits"] = "always"
-    """Whether an arrival is followed by a pass always, or only if the new job fits. That is the
-    same unless predictions were corrected since the last pass."""
+    """Whether a pass follows every arrival, or only if the new job fits. Both give the same result
+    unless predictions were corrected since the last pass."""
 
     def __attrs_post_init__(self) -> None:
         faults = [
@@ -89,8 +89,8 @@ class _EasyScheduler:
         self._shortest_first = shortest_first
         self._only_if_it_fits = only_if_it_fits
         self._new: list[int] = []
-        # Whether something has changed since the last pass but for arrivals and time; if not, the
-        # shadow time and what is extra then are still those of that pass.
+        # Whether anything but arrivals and time has changed since the last pass; if not, the
+        # shadow time and the extra processors of that pass are still valid.
         self._changed = True
         self._shadow: float = 0
         self._extra = 0
@@ -115,7 +115,7 @@ class _EasyScheduler:
                 self._reserve(queue[0])
             candidates = queue[1:]
         else:
-            # All others were tried with no fewer processors and no less time.
+            # All others failed before with at least as many processors and as much time.
             candidates = self._new
         self._new = []
         pool = self._pool
@@ -126,7 +126,7 @@ class _EasyScheduler:
         size = pool.size
         gone = set[int]()
         for job in candidates:
-            if size[job] <= pool.free and self._may_go_ahead(job):
+            if size[job] <= pool.free and self._may_backfill(job):
                 if pool.now + pool.estimate[job] > self._shadow:
                     self._extra -= size[job]
                 pool.start(job)
@@ -145,10 +145,10 @@ class _EasyScheduler:
         del queue[:first]
 
     def why_waiting(self, job: int) -> str:
-        return f"it waits behind job number {self._queue.index(job)} of the queue"
+        return f"it waits behind {self._queue.index(job)} jobs of the queue"
 
     def _is_late(self) -> bool:
-        # Jobs that run longer than expected count as ending now, whenever now is.
+        # Jobs that run longer than expected are assumed to end now, so the shadow time moves.
         running = self._pool.running
         return bool(running) and running[0][0] <= self._pool.now
 
@@ -168,6 +168,6 @@ class _EasyScheduler:
         self._shadow = shadow
         self._extra = free - needed
 
-    def _may_go_ahead(self, job: int) -> bool:
+    def _may_backfill(self, job: int) -> bool:
         pool = self._pool
         return pool.now + pool.estimate[job] <= self._shadow or pool.size[job] <= self._extra

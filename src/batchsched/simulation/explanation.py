@@ -1,4 +1,4 @@
-"""Why a job waited."""
+"""Explain why a job waited."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SHOWN = 5
 
 
 def explained(run: Record, job: JobId) -> str:
-    """Say why a job of a run waited for as long as it did."""
+    """Explain why a job of a run waited as long as it did."""
     ids = run.workload.ids
     if job not in ids:
-        raise KeyError(f"there is no job {job!r} in this run")
+        raise KeyError(f"expected the id of a job of this run, got {job!r}")
     index = ids.index(job)
     start, submit = run.outcome.starts[index], run.submitted[index]
     size = run.workload.processors[index]
@@ -23,16 +23,17 @@ def explained(run: Record, job: JobId) -> str:
         what += f", submitted at {submit:,} s"
     what += ")"
     if start is None:
-        return f"{what} never started: {run.outcome.unfinished.get(index, 'nobody says why')}"
+        why = run.outcome.unfinished.get(index, "the policy gives no reason")
+        return f"{what} never started: {why}"
     assert submit is not None
     if start == submit:
-        return f"{what} started as it was submitted."
+        return f"{what} started when it was submitted."
     lines = [f"{what} waited for {start - submit:,} s, until {start:,} s."]
     lines += _at_submission(run, index, submit)
     lines += _meanwhile(run, index, submit, start)
     ended = [ids[other] for other, _, end in run.intervals if end == start and other != index]
     if ended:
-        lines.append(f"As it started, {_jobs(ended)} had just ended.")
+        lines.append(f"When it started, {_jobs(ended)} had just ended.")
     return "\n".join(lines)
 
 
@@ -49,7 +50,7 @@ def _at_submission(run: Record, index: int, submit: float) -> list[str]:
         and ((start := run.outcome.starts[other]) is None or start > submit)
     ]
     return [
-        f"As it was submitted, {free:,} of {run.machine.processors:,} processors were free, "
+        f"When it was submitted, {free:,} of {run.machine.processors:,} processors were free, "
         f"and {len(ahead):,} jobs were ahead of it"
         + (f" ({_jobs([ids[other] for other in ahead])})." if ahead else ".")
     ]

@@ -1,4 +1,4 @@
-"""Workloads made up, for examples, tests and sweeps."""
+"""Synthetic workloads for examples, tests and sweeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["generate"]
 DAY = 86400
 LONGEST = 60 * 3600
 LIMITS = tuple(60 * m for m in (5, 10, 15, 30, 60, 120, 240, 360, 720, 1080, 1440, 2880, 3600))
-"""The time limits that users choose from, in seconds; the longest is that of the longest job."""
+"""The time limits that users choose from, in seconds; the largest equals the longest run time."""
 
 
 def generate(
@@ -31,29 +31,29 @@ def generate(
     power_of_two: float = 0.6,
     daily_cycle: float = 0.8,
 ) -> Workload:
-    """Make up a workload for a machine of equal processors.
+    """Generate a synthetic workload for a machine of equal processors.
 
     It has the shapes that Lublin and Feitelson found in logs ("The Workload on Parallel
-    Supercomputers: Modeling the Characteristics of Rigid Jobs", JPDC 63(11), 2003): sizes of which
-    many are 1 or powers of two, their logarithm uniform in two stages; run times whose logarithm is
-    of one of two gamma distributions, the longer one the likelier the larger the job; arrivals that
-    follow the hours of the day. The parameters are this library's own, and it is no substitute for
-    theirs. Users ask for the next of some usual time limits above a multiple of the run time.
+    Supercomputers: Modeling the Characteristics of Rigid Jobs", JPDC 63(11), 2003): many sizes are
+    1 or powers of two, and their logarithm is uniform in two stages; the logarithm of run times
+    follows one of two gamma distributions, for larger jobs more often the longer one; arrivals
+    follow the hours of the day. The parameters are this library's own, so the result does not
+    replace their model. Users request the next common time limit above a multiple of the run time.
 
     Equal arguments give equal workloads, everywhere.
 
     Args:
-        jobs: How many jobs.
-        nodes: How many processors.
-        seed: Decides everything random.
-        load: The share of the machine that the jobs would keep busy; see `Workload.load`.
-        users: How many users, of whom the first submits the most (Zipf's law).
-        serial: The share of jobs of one processor.
-        power_of_two: The share of the others whose size is a power of two.
-        daily_cycle: How much quieter than at 14:00 it is at 2:00: 0 as busy, 1 without arrivals.
+        jobs: The number of jobs.
+        nodes: The number of processors.
+        seed: The seed of all random choices.
+        load: The share of the machine that the jobs keep busy; see `Workload.load`.
+        users: The number of users; the first submits the most jobs (Zipf's law).
+        serial: The share of jobs with one processor.
+        power_of_two: The share of the other jobs whose size is a power of two.
+        daily_cycle: How much the arrival rate falls from 14:00 to 2:00: 0 not at all, 1 to zero.
 
     Raises:
-        WorkloadError: Arguments that cannot be.
+        WorkloadError: Invalid arguments. All faults at once.
 
     >>> workload = generate(jobs=1000, nodes=64, seed=1)
     >>> workload == generate(jobs=1000, nodes=64, seed=1)
@@ -128,7 +128,7 @@ def _request(numbers: RandomNumbers, run: int) -> int:
 
 
 def _submits(numbers: RandomNumbers, jobs: int, time: float, cycle: float) -> list[int]:
-    """Return arrivals of a Poisson process that follows the day, from 0 to about this time."""
+    """Return arrivals of a Poisson process with a daily cycle, from 0 to about `time`."""
     if jobs < 2:  # noqa: PLR2004
         return [0] * jobs
     times: list[float] = []
@@ -140,7 +140,7 @@ def _submits(numbers: RandomNumbers, jobs: int, time: float, cycle: float) -> li
                 times.append(moment)
                 break
     times.sort()
-    # From the first submission to the last it is the whole time, so that the load is as asked.
+    # Stretch the times from the first to the last submission, so that the load is as requested.
     first, scale = times[0], time / (times[-1] - times[0])
     return [round((moment - first) * scale) for moment in times]
 

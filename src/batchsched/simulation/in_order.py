@@ -1,4 +1,4 @@
-"""Policies that start jobs strictly in an order: the first that does not fit holds up the rest."""
+"""Policies that start jobs strictly in order: the first that does not fit blocks the rest."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["Fcfs", "ShortestFirst"]
 
 @frozen(kw_only=True)
 class Fcfs(Policy):
-    """First come, first served, and nobody goes ahead.
+    """First come, first served, without backfilling.
 
-    Cost of a pass: the jobs that start.
+    Cost of a pass: linear in the number of jobs that start.
     """
 
     placement: Placement | None = None
-    """Which nodes a job gets. None: any processors will do, wherever they are."""
+    """How nodes are chosen. None: processors are counted only, wherever they are."""
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate first come, first served."""
@@ -44,15 +44,16 @@ class Fcfs(Policy):
 
 @frozen(kw_only=True)
 class ShortestFirst(Policy):
-    """Shortest job first, and nobody goes ahead (SJF). Among equals: first come, first served.
+    """Shortest job first (SJF), without backfilling. Among equals: first come, first served.
 
-    Cost of a pass: the jobs that start; of an arrival: the logarithm of the queue.
+    Cost of a pass: linear in the number of jobs that start; of an arrival: logarithmic in the
+    queue.
     """
 
     predictor: Predictor = field(factory=Requested)
-    """What is believed of run times."""
+    """Predicts run times."""
     placement: Placement | None = None
-    """Which nodes a job gets. None: any processors will do, wherever they are."""
+    """How nodes are chosen. None: processors are counted only, wherever they are."""
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate shortest job first."""
@@ -77,7 +78,7 @@ class _InOrder:
         self._by_estimate = by_estimate
         self._queue: list[tuple[float, int, int]] = []
         self._arrivals = 0
-        # Whether processors have been given back since the last pass.
+        # Whether processors have been released since the last pass.
         self._changed = False
         assert workload.machine is not None
         self._nodes = None if placement is None else placement.begin(workload.machine)
@@ -116,4 +117,4 @@ class _InOrder:
         first = self._queue[0][-1]
         if first != job:
             return f"it waits behind job {self._pool.ids[first]!r}, which can never start"
-        return f"its {self._pool.size[job]} processors cannot be had, even when nothing runs"
+        return f"its {self._pool.size[job]} processors cannot be placed even on an empty machine"

@@ -1,4 +1,4 @@
-"""What happens in a simulation besides what jobs do by themselves."""
+"""Incidents of a simulation: failing nodes, cancelled jobs, changed queues."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = [
 
 @frozen(kw_only=True)
 class NodeDown:
-    """A node fails: every job that has a task there is stopped as a whole, and waits again."""
+    """A node fails: every job with a task there is stopped entirely, and waits again."""
 
     at: float
-    """In seconds, on the clock of the workload."""
+    """The time in seconds, on the clock of the workload."""
     node: int
-    """The number of the node, from 0 on."""
+    """The number of the node, counted from 0."""
 
 
 @frozen(kw_only=True)
 class NodeDrained:
-    """Nothing new starts on a node; what runs there goes on. The plugin `predicates` sees to it."""
+    """No task starts on a node any more; running tasks continue. Needs the plugin `predicates`."""
 
     at: float
     node: int
@@ -43,7 +43,7 @@ class NodeDrained:
 
 @frozen(kw_only=True)
 class NodeUp:
-    """A node that was down or drained is as before."""
+    """A node that was down or drained is available again."""
 
     at: float
     node: int
@@ -51,7 +51,7 @@ class NodeUp:
 
 @frozen(kw_only=True)
 class JobCancelled:
-    """A job is cancelled, whether it has arrived, waits or runs. Nothing if it has ended."""
+    """A job is cancelled, before or after its arrival. No effect if it has ended."""
 
     at: float
     job: JobId
@@ -59,7 +59,7 @@ class JobCancelled:
 
 @frozen(kw_only=True)
 class JobFailed:
-    """A job that runs ends badly; see `Scheduled.resubmit_failed`. Nothing if it does not run."""
+    """A running job fails; see `Scheduled.resubmit_failed`. No effect if it does not run."""
 
     at: float
     job: JobId
@@ -67,7 +67,7 @@ class JobFailed:
 
 @frozen(kw_only=True)
 class QueueSet:
-    """A queue is from now on as described; it is added if there was none of this name."""
+    """A queue is replaced by the given one, or added if there is none of this name."""
 
     at: float
     queue: Queue
@@ -82,9 +82,9 @@ def faults_of_incidents(
     """Yield what is wrong with incidents.
 
     Args:
-        incidents: What is to happen.
-        workload: The jobs and nodes to which it happens.
-        knows_drained: Whether the scheduler heeds nodes that are drained.
+        incidents: The incidents.
+        workload: The jobs and nodes that they refer to.
+        knows_drained: Whether the scheduler respects drained nodes.
     """
     ids = set(workload.ids)
     nodes = 0 if workload.machine is None else workload.machine.nodes
@@ -104,11 +104,16 @@ def faults_of_incidents(
                 message = f"expected the number of a node, 0 to {nodes - 1}, got {node!r}"
                 yield Fault(f"{where}.node", message)
             if isinstance(each, NodeDrained) and not knows_drained:
-                message = "nobody heeds it; add the plugin predicates to the configuration"
+                message = (
+                    "expected the plugin predicates in the configuration; without it this has no "
+                    "effect"
+                )
                 yield Fault(where, message)
         elif isinstance(each, QueueSet):
             queue: object = each.queue
             if not isinstance(queue, Queue):  # pyright: ignore[reportUnnecessaryIsInstance]
                 yield Fault(f"{where}.queue", f"expected a Queue, got {queue!r}")
         elif each.job not in ids:
-            yield Fault(f"{where}.job", f"there is no job {each.job!r} in this workload")
+            yield Fault(
+                f"{where}.job", f"expected the id of a job in this workload, got {each.job!r}"
+            )

@@ -1,4 +1,4 @@
-"""Figures of a run, with the conventions that decide them."""
+"""Metrics of a run, and the conventions that define them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Jobs", "Metrics", "Part", "Percent", "Seconds", "metrics_of"]
 
 @frozen
 class Jobs:
-    """So many jobs, of those that end first or last."""
+    """This many jobs, those that end first (or last)."""
 
     count: int
 
@@ -28,7 +28,7 @@ class Jobs:
 
 @frozen
 class Percent:
-    """So many per cent of the jobs, of those that end first or last; rounded down."""
+    """This percentage of the jobs, those that end first (or last); rounded down."""
 
     share: float
 
@@ -40,7 +40,10 @@ class Percent:
 
 @frozen
 class Seconds:
-    """Jobs that end in the first so many seconds, from the first submission, or the last."""
+    """The jobs that end in the first (or last) seconds of the run.
+
+    The first are counted from the first submission, the last back from the last end.
+    """
 
     time: float
 
@@ -49,7 +52,7 @@ class Seconds:
 
 
 Part = Jobs | Percent | Seconds
-"""A part of a run: its beginning or its end."""
+"""A part of a run at its beginning or end."""
 
 
 def _check(value: float, name: str) -> None:
@@ -73,30 +76,30 @@ ABOUT: Mapping[str, str] = {
     "response_median": "median of the response time",
     "response_p99": "99th percentile of the response time",
     "response_max": "longest response time",
-    "pending": "mean seconds from submission to end in which a job held nothing",
-    "utilisation": "processor seconds held by all jobs, by processors x makespan",
+    "pending": "mean seconds from submission to end in which a job held no processors",
+    "utilisation": "processor seconds held by all jobs, divided by processors x makespan",
     "makespan": "seconds from the first submission to the last end, of all jobs",
     "jain_user": "Jain's index of the users' mean bounded slowdowns",
     "jain_queue": "Jain's index of the queues' mean bounded slowdowns",
-    "ended_at_request": "jobs that were ended because their requested time was over",
-    "unfinished": "jobs that never ended, which no other figure counts",
-    "cancelled": "jobs that were cancelled, which no figure but those of all jobs counts",
-    "failed": "jobs that ended badly, which no figure but those of all jobs counts",
-    "preemptions": "how often jobs were stopped to start again",
-    "lost": "processor seconds that jobs which ended held beyond their run times",
+    "ended_at_request": "jobs that were stopped at their requested time",
+    "unfinished": "jobs that never ended; no other metric counts them",
+    "cancelled": "jobs that were cancelled; only metrics of all jobs count them",
+    "failed": "jobs that failed; only metrics of all jobs count them",
+    "preemptions": "how often jobs were stopped and started again",
+    "lost": "processor seconds that ended jobs held beyond their run times",
 }
-"""What each figure is. Percentiles are interpolated between neighbours. A job that follows another
-counts as submitted when that one has ended, and been thought about."""
+"""What each metric means. Percentiles are interpolated between neighbours. A job that depends on
+another counts as submitted when that one has ended and the think time has passed."""
 
 
 @final
 class Metrics(Mapping[str, float]):
-    """The figures of a run by name; `about` says what each is. Printed, they are a table."""
+    """The metrics of a run by name; `about` explains each. `print` shows a table."""
 
     def __init__(self, figures: Mapping[str, float], tau: float) -> None:
         self._figures = dict(figures)
         self.tau = tau
-        """The run time in seconds below which slowdowns do not grow any more."""
+        """The lower bound of run times in slowdowns, in seconds."""
 
     def __getitem__(self, name: str) -> float:
         return self._figures[name]
@@ -109,7 +112,7 @@ class Metrics(Mapping[str, float]):
 
     @property
     def about(self) -> Mapping[str, str]:
-        """What each figure is."""
+        """What each metric means."""
         return {name: ABOUT[name] for name in self._figures}
 
     def __repr__(self) -> str:
@@ -130,7 +133,7 @@ def metrics_of(
     cool_down: Part | None = None,
     queue: str | None = None,
 ) -> Metrics:
-    """Return the figures of a run, or of the jobs of a queue and those below it."""
+    """Return the metrics of a run, or of the jobs of a queue and of the queues below it."""
     faults: list[Fault] = []
     if not is_number(tau, least=0, above=True):
         faults.append(Fault("tau", f"expected a number of seconds above 0, got {tau!r}"))
@@ -203,7 +206,7 @@ def _of_all(run: Record, jobs: Collection[int]) -> dict[str, float]:
     ends = [end for end in run.outcome.ends if end is not None]
     makespan = max(ends) - run.workload.submits[0] if ends else 0
     sizes = run.workload.processors
-    # In order of the jobs: sums of floats depend on it.
+    # In the order of the jobs, because sums of floats depend on the order.
     work = sum(held * sizes[job] for job, held in enumerate(run.held) if job in jobs)
     time = run.machine.processors * makespan
     return {"utilisation": work / time if time else 0.0, "makespan": makespan}
@@ -221,7 +224,7 @@ def _grouped(
 
 
 def _counted(run: Record, warm_up: Part | None, cool_down: Part | None) -> list[int]:
-    """Return the jobs that have ended, without the beginning and the end; in order."""
+    """Return the jobs that have ended, without the warm-up and the cool-down, in order."""
     by_end = sorted(
         (end, job)
         for job, end in enumerate(run.outcome.ends)

@@ -1,4 +1,4 @@
-"""Which nodes a job gets, where that matters: GPUs of one job should be near each other."""
+"""How the nodes of a job are chosen, where locality matters, as for the GPUs of one job."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from batchsched.simulation.workload import Machine
 __all__ = ["Consolidated", "FirstFit", "Nodes", "Placement"]
 
 Places = Sequence[tuple[int, int]]
-"""Nodes, and how many processors are taken on each."""
+"""Pairs of a node and the number of processors taken there."""
 
 
 class Nodes(Protocol):
     """The nodes of one simulation."""
 
     def take(self, processors: int) -> Places | None:
-        """Take processors for a job, and return where; None if it cannot be placed now."""
+        """Take processors for a job; return their places, or None if it cannot be placed now."""
 
     def give_back(self, places: Places) -> None:
-        """Take back what a job had."""
+        """Release the places of a job."""
 
 
 class Placement(Protocol):
-    """A way to choose nodes."""
+    """A strategy to choose nodes."""
 
     def begin(self, machine: Machine) -> Nodes:
         """Return the nodes of a machine, all free."""
@@ -35,11 +35,11 @@ class Placement(Protocol):
 
 @frozen
 class Consolidated:
-    """As few nodes as possible, and those that are fullest.
+    """Use as few nodes as possible, and the fullest of them.
 
-    A job of at most one node's processors goes on the node with the fewest free ones that are
-    enough. A larger job takes whole nodes, which must be all free, in their order; the rest of it
-    goes on the node that then has the most free. Of equals the first.
+    A job that fits on one node goes to the node with the fewest free processors that are enough. A
+    larger job takes whole nodes, which must be entirely free, in order; its remainder goes to the
+    node that then has the most free processors. Among equals the first.
 
     Source: the simulator of Hu, Sun, Yan, Wen, Zhang, "Characterization and Prediction of Deep
     Learning Workloads in Large-Scale GPU Datacenters" (Helios), SC 2021.
@@ -55,9 +55,10 @@ class Consolidated:
 
 @frozen
 class FirstFit:
-    """A job of at most one node's processors goes on the first node that has them free.
+    """Use the first nodes with enough free processors.
 
-    A larger one takes whole nodes, the first that are all free, and needs them whole.
+    A job that fits on one node goes to the first node where it fits. A larger job takes whole
+    nodes, the first that are entirely free, rounded up.
     """
 
     def begin(self, machine: Machine) -> Nodes:

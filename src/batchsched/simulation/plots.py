@@ -1,7 +1,7 @@
-"""Pictures of runs and sweeps (extra ``plots``, which brings matplotlib).
+"""Plots of runs and sweeps (extra ``plots``, which installs matplotlib).
 
-Each function returns a figure, and draws nothing on the screen and nothing into files:
-`figure.savefig("queue.svg")` does that.
+Each function returns a figure, and neither shows it nor writes files: use
+`figure.savefig("queue.svg")`.
 
 >>> from batchsched.simulation import Easy, generate, simulate
 >>> from batchsched.simulation.plots import queue_and_utilisation
@@ -11,7 +11,7 @@ Each function returns a figure, and draws nothing on the screen and nothing into
 ['jobs waiting', 'utilisation']
 """
 
-# Matplotlib says nothing of the types of its many options.
+# Matplotlib does not declare the types of its many options.
 # pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ try:
     from matplotlib.figure import Figure
 except ImportError as error:
     raise ImportError(
-        "batchsched.simulation.plots needs matplotlib, which comes with the extra: "
+        "batchsched.simulation.plots requires matplotlib; install the extra: "
         "pip install 'batchsched[plots]'"
     ) from error
 
@@ -36,15 +36,15 @@ __all__ = ["comparison", "gantt", "queue_and_utilisation", "shares", "waits"]
 
 DAY = 86400
 SHOWN = 8
-"""How many users or queues have a colour of their own."""
+"""The number of users or queues that get a colour of their own."""
 
 
 def queue_and_utilisation(run: Run, *, step: float | None = None) -> Figure:
-    """Draw how many jobs wait, and how busy the machine is, over time.
+    """Plot the number of waiting jobs and the utilisation of the machine over time.
 
     Args:
         run: The run.
-        step: The seconds between points; None: a three hundredth of the whole time.
+        step: The seconds between points; None: 1/300 of the whole time.
     """
     series = run.series(step or _step(run))
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -62,22 +62,22 @@ def queue_and_utilisation(run: Run, *, step: float | None = None) -> Figure:
 
 
 def gantt(run: Run, *, start: float | None = None, end: float | None = None) -> Figure:
-    """Draw which processors each job had, over time.
+    """Plot the processors of each job over time.
 
-    The simulator counts processors, so which ones a job has is made up here: the lowest that are
-    free. A job may be in several pieces.
+    The simulator only counts processors, so this function assigns them: each job gets the lowest
+    free ones. A job may appear in several pieces.
 
     Args:
         run: The run.
-        start: From when on, in seconds on the clock of the workload; None: from the beginning.
-        end: Until when; None: until everything has ended.
+        start: The first time shown, in seconds on the clock of the workload; None: the beginning.
+        end: The last time shown; None: the last end.
     """
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     free = list(range(run.machine.processors))
     events: list[tuple[float, int, int]] = []
     for number, (_, begin, finish) in enumerate(run.intervals):
-        # Who ends makes room for who begins at the same time.
+        # At equal times, ends are processed before starts, to free their processors.
         events += [(finish, 0, number), (begin, 1, number)] if finish > begin else []
     places: dict[int, list[int]] = {}
     for _, begins, number in sorted(events):
@@ -106,11 +106,11 @@ def gantt(run: Run, *, start: float | None = None, end: float | None = None) -> 
 
 
 def waits(runs: Run | Sequence[Run], *, classes: Sequence[int] = (1, 4, 16, 64)) -> Figure:
-    """Draw how long jobs wait, by their size: the median, the quartiles, and nine in ten.
+    """Plot the waiting times of jobs by size: median, quartiles, and the middle 90 %.
 
     Args:
-        runs: One run or several, side by side.
-        classes: The largest sizes of all classes but the last.
+        runs: One run, or several to show side by side.
+        classes: The largest size of each class except the last.
     """
     listed = [runs] if isinstance(runs, Run) else list(runs)
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -135,14 +135,14 @@ def waits(runs: Run | Sequence[Run], *, classes: Sequence[int] = (1, 4, 16, 64))
 
 
 def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DAY) -> Figure:
-    """Draw the share of the machine that each user or queue held over time.
+    """Plot the share of the machine that each user or queue held over time.
 
-    The largest have colours; the others are drawn together.
+    The largest get a colour each; the others are summed up.
     """
     columns = run.shares(by, step)
     days = _days(columns.pop("time"))
     if by == "queue":
-        for above in run.outcome.parents.values():  # they hold what those below them hold
+        for above in run.outcome.parents.values():  # they include the queues below them
             columns.pop(above, None)
     largest = sorted(columns, key=lambda name: (-sum(columns[name]), name))
     stacked = {name: columns[name] for name in largest[:SHOWN]}
@@ -152,7 +152,7 @@ def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DA
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     if stacked:
-        # Each value holds for a whole step, the last one too.
+        # Each value applies to a whole step, including the last one.
         until = [*days, days[-1] + step / DAY]
         held = [[*values, values[-1]] for values in stacked.values()]
         axes.stackplot(until, *held, labels=list(stacked), step="post")
@@ -165,7 +165,7 @@ def shares(run: Run, *, by: Literal["user", "queue"] = "queue", step: float = DA
 
 
 def comparison(table: SweepTable, metric: str = "bsld") -> Figure:
-    """Draw a metric for each policy of a sweep: all values, their mean, and a 95 % interval."""
+    """Plot a metric for each policy of a sweep: all values, the mean, and its 95 % interval."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for place, policy in enumerate(table.policies):
@@ -198,7 +198,7 @@ def _days(times: Sequence[float]) -> list[float]:
 
 
 def _pieces(processors: Sequence[int]) -> list[tuple[int, int]]:
-    """Return runs of neighbours: the first, and how many."""
+    """Group neighbouring processors; return the first of each group and its size."""
     pieces: list[tuple[int, int]] = []
     for processor in processors:
         if pieces and sum(pieces[-1]) == processor:

@@ -1,4 +1,4 @@
-"""What a policy is."""
+"""The base class of policies."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["Policy"]
 
 
 class Policy(ABC):
-    """Decides which jobs start when. See `DecidingPolicy` to write one's own.
+    """Decides which jobs start when. To write your own, see `DecidingPolicy`.
 
-    Policies hold what they were told, and nothing of a simulation: one policy may be used in many
-    simulations, also in other processes.
+    Policies hold their parameters, and no state of a simulation: one policy may be used in many
+    simulations, and in other processes.
     """
 
     @abstractmethod
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
-        """Simulate a workload, of which each job runs for the given time."""
+        """Simulate a workload whose jobs run for the given times."""
 
     def __str__(self) -> str:
         return type(self).__name__

@@ -1,6 +1,6 @@
-"""The loop of events on a pool of equal processors.
+"""The event loop on a pool of equal processors.
 
-A policy's scheduler keeps the queue; the pool keeps what runs, and the clock.
+A policy's scheduler keeps the queue; the pool keeps the running jobs and the clock.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ _KINDS: Final = {
     "promise": _PROMISE,
 }
 _REPORT_EVERY: Final = 1000
-"""How many jobs end between two calls of `progress`."""
+"""The number of jobs that end between two calls of `progress`."""
 
 
 class PoolScheduler(Protocol):
-    """The part of a policy that lives during one simulation on a pool."""
+    """The state of a policy during one simulation on a pool."""
 
     def arrived(self, job: int) -> bool:
-        """Put a job into the queue; return whether to look for jobs to start."""
+        """Put a job into the queue; return whether `decide` should run."""
         ...
 
     def released(self, job: int) -> None:
-        """Hear that a job has given its processors back, before it is told to have ended."""
+        """Called when a job has released its processors, which may be before its end event."""
 
     def corrected(self, job: int) -> None:
-        """Hear that a running job is now expected to end later."""
+        """Called when a running job is now expected to end later."""
 
     def decide(self) -> None:
-        """Start what should start now, with `Pool.start`."""
+        """Start the jobs that should start now, with `Pool.start`."""
 
     def why_waiting(self, job: int) -> str:
-        """Say why this job has not started, when nothing will ever happen again."""
+        """Return why this job has not started, when no event is left."""
         ...
 
 
 class Pool:
-    """Processors, and the jobs that run on them. Jobs are indexes in the workload."""
+    """Processors, and the jobs that run on them. Jobs are identified by index in the workload."""
 
     __slots__ = (
         "_corrections", "_corrector", "_due_first", "_order", "_rank", "_requested", "_sequence",
@@ -87,14 +87,14 @@ class Pool:
         self.estimate: list[float] = [
             inf if limit is None else limit for limit in workload.requested
         ]
-        """The prediction of each job's run time, from its arrival on; without a predictor, for how
-        long it requested, which then decides only who leaves first (`Ties`). Infinity: unknown."""
+        """The predicted run time of each job, from its arrival on. Without a predictor it is the
+        requested time, which then only affects the order of ends (`Ties`). Infinity: unknown."""
         self.expected: list[float] = [0] * count
-        """When each job that runs is expected to end."""
+        """The expected end of each running job."""
         self.started_at: list[float | None] = [None] * count
         self.ended_at: list[float | None] = [None] * count
         self.running: list[tuple[float, int]] = []
-        """When jobs are expected to end, and which; in this order."""
+        """The expected ends of running jobs, with the jobs, sorted."""
         self.events: list[tuple[float, int, int, int, int]] = []
         self._sequence = count
         self._corrector = corrector
@@ -109,14 +109,14 @@ class Pool:
             self._rank = RandomNumbers(settings.ties.seed).bits
 
     def push(self, time: float, kind: int, job: int, sequence: int | None = None) -> None:
-        """See that something happens to a job at this time."""
+        """Schedule an event of a job at this time."""
         if sequence is None:
             self._sequence = sequence = self._sequence + 1
         rank = self._order[kind] if self._rank is None else self._rank()
         heappush(self.events, (time, rank, sequence, kind, job))
 
     def wake(self, time: float) -> None:
-        """See that `decide` is called at this time, instead of the one that was named before."""
+        """Schedule a call of `decide` at this time, replacing the time set before."""
         if time != self.wakes_at:
             self.wakes_at = time
             if time < inf:
@@ -127,8 +127,8 @@ class Pool:
         size = self.size[job]
         if size > self.free or self.started_at[job] is not None:
             raise PolicyError(
-                f"job {self.ids[job]!r} was started at {self.now} s and "
-                f"{'does not fit' if size > self.free else 'had been started before'}"
+                f"expected a waiting job that fits, got job {self.ids[job]!r}, which at "
+                f"{self.now} s {'does not fit' if size > self.free else 'was started before'}"
             )
         now = self.now
         estimate, run = self.estimate[job], self.runs[job]
@@ -144,7 +144,7 @@ class Pool:
             self.push(expected, _DUE, job, sequence)
 
     def release(self, job: int) -> bool:
-        """Take a job's processors back; return whether it still had them."""
+        """Release a job's processors; return whether it still held them."""
         key = (self.expected[job], job)
         place = bisect_left(self.running, key)
         if place == len(self.running) or self.running[place] != key:
@@ -154,7 +154,7 @@ class Pool:
         return True
 
     def correct(self, job: int) -> None:
-        """Believe that a job runs for longer than was predicted."""
+        """Correct the prediction of a job that runs longer than predicted."""
         assert self._corrector is not None
         started = self.started_at[job]
         assert started is not None
@@ -165,8 +165,8 @@ class Pool:
         estimate = self._corrector.correct(first, last, count, self._requested[job] or 0)
         if not estimate > last:
             raise PolicyError(
-                f"the corrector {self._corrector} said {estimate!r} s of a job that has run for "
-                f"{last!r} s and goes on; expected a longer time"
+                f"expected the corrector {self._corrector} to return more than the {last!r} s that "
+                f"the job has run, got {estimate!r} s"
             )
         del self.running[bisect_left(self.running, (self.expected[job], job))]
         self.estimate[job] = estimate
@@ -190,17 +190,18 @@ def run_on_pool(
 ) -> Outcome:
     """Simulate a workload on a pool of equal processors.
 
-    Cost: a constant number of operations on heaps and sorted lists for each event, and what the
-    scheduler does.
+    Cost: a constant number of operations on heaps and sorted lists for each event, plus the cost
+    of the scheduler.
 
     Args:
-        workload: The jobs, and the machine.
-        runs: For how long each job will run.
-        make_scheduler: Makes what decides.
-        settings: The order of ties, and when to decide.
-        predictor: What is believed of run times; None if nobody asks, and jobs are expected to run
-            for as long as they requested.
-        corrector: What is believed of jobs that run for longer. None: that they end at once.
+        workload: The jobs and the machine.
+        runs: The run time of each job.
+        make_scheduler: Creates the scheduler that decides.
+        settings: The order of ties, and when decisions are made.
+        predictor: Predicts run times; None if the policy uses no predictions, and jobs are expected
+            to run for their requested times.
+        corrector: Corrects the predictions of jobs that run longer. None: they are assumed to end
+            at once.
     """
     pool = Pool(workload, runs, settings, corrector)
     scheduler = make_scheduler(pool)

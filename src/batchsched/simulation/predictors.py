@@ -1,4 +1,4 @@
-"""What policies believe of the time that jobs will run, and how they correct it.
+"""Predictions of run times, and their corrections.
 
 Sources: Mu'alem and Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates
 in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001 (requested times, doubled ones);
@@ -36,41 +36,41 @@ __all__ = [
 class Prediction(Protocol):
     """The predictions of one simulation, which may learn from jobs that have ended.
 
-    Jobs are given by their index in the workload, which is in order of submission.
+    Jobs are identified by their index in the workload, in order of submission.
     """
 
     def predict(self, job: int) -> float:
-        """Return for how many seconds the job will run, as it is submitted; 0 or more."""
+        """Return the predicted run time of a job when it is submitted, in seconds; 0 or more."""
         ...
 
     def ended(self, job: int, run: float) -> None:
-        """Learn that a job has ended after this many seconds."""
+        """Called when a job has ended after running for this many seconds."""
 
 
 class Predictor(Protocol):
-    """A way to predict run times."""
+    """A method to predict run times."""
 
     def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:
-        """Return the predictions of a simulation that begins.
+        """Return the predictions for a new simulation.
 
         Args:
             workload: The jobs.
-            runs: For how long each of them will run; who looks at them predicts too well.
+            runs: The true run times, which a realistic predictor must not use.
         """
         ...
 
 
 class Corrector(Protocol):
-    """What to believe of a job that has run for as long as was predicted, and has not ended."""
+    """A method to correct the prediction of a job that has run for that long and not ended."""
 
     def correct(self, first: float, last: float, count: int, requested: float) -> float:
-        """Return for how many seconds it will run in all; more than `last`.
+        """Return the new prediction of its whole run time in seconds; more than `last`.
 
         Args:
-            first: The prediction as the job was submitted.
-            last: The prediction that has just turned out to be too short.
-            count: How often it was corrected before.
-            requested: The time that the job requested.
+            first: The prediction when the job was submitted.
+            last: The prediction that has just proved too short.
+            count: The number of corrections before this one.
+            requested: The requested time of the job.
         """
         ...
 
@@ -83,7 +83,7 @@ class Requested:
         """Return the requested times.
 
         Raises:
-            SimulationError: Some jobs have none.
+            SimulationError: Some jobs have no requested time.
         """
         return _Fixed(_requests(workload, "Requested()"))
 
@@ -93,7 +93,7 @@ class Requested:
 
 @frozen
 class Perfect:
-    """The time for which the job will really run, which nobody knows outside of simulations."""
+    """The true run time of the job, which is known only in simulations."""
 
     def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:  # noqa: ARG002
         """Return the true times."""
@@ -105,9 +105,10 @@ class Perfect:
 
 @frozen
 class Scaled:
-    """Another prediction, times a factor.
+    """Another prediction, multiplied by a factor.
 
-    Twice the requested time is better than once, for most logs: what ends early leaves holes.
+    Doubling the requested times gives better results on most logs, because jobs that end early
+    then leave gaps for backfilling.
     """
 
     factor: float = 2
@@ -133,17 +134,17 @@ class Scaled:
 
 @frozen
 class LastTwo:
-    """The mean run time of the user's last two jobs that ended, at most what was requested.
+    """The mean run time of the user's last two ended jobs, at most the requested time.
 
-    In whole seconds, rounded down, and at least 1. The requested time for users of whom fewer
-    than two jobs have ended, and for jobs without a user. (EASY++ of Tsafrir, Etsion, Feitelson.)
+    Rounded down (`//`), and at least 1 s. The requested time for users of whom fewer than two jobs
+    have ended, and for jobs without a user. (EASY++ of Tsafrir, Etsion, Feitelson.)
     """
 
     def begin(self, workload: Workload, runs: Sequence[float]) -> Prediction:  # noqa: ARG002
-        """Return predictions that learn.
+        """Return predictions that learn from jobs that have ended.
 
         Raises:
-            SimulationError: Some jobs requested no time.
+            SimulationError: Some jobs have no requested time.
         """
         return _OfUsers(_requests(workload, "LastTwo()"), workload.users)
 
@@ -153,7 +154,7 @@ class LastTwo:
 
 @frozen
 class Doubling:
-    """Twice what was believed, whatever was requested."""
+    """Twice the last prediction, even beyond the requested time."""
 
     def correct(self, first: float, last: float, count: int, requested: float) -> float:  # noqa: ARG002
         """Return twice the last prediction."""
@@ -177,7 +178,7 @@ class ToRequest:
 
 @frozen
 class Increments:
-    """The first prediction and some more, at most the requested time.
+    """The first prediction plus an increment, at most the requested time.
 
     The default is the list of Tsafrir, Etsion and Feitelson: a minute more, then 5, 15, 30, then
     1 hour, 2, 5, 10, 20, 50 and 100, each counted from the first prediction.
@@ -264,7 +265,7 @@ def _requests(workload: Workload, who: str) -> Sequence[float]:
             [
                 Fault(
                     "workload",
-                    f"{who} needs the requested time of each job; {len(without):,} of "
+                    f"{who} needs a requested time for every job; {len(without):,} of "
                     f"{len(workload):,} jobs have none, the first is job {without[0]!r}. Use "
                     "Perfect(), or workload.with_requests(...)",
                 )

@@ -1,4 +1,4 @@
-"""Policies that preempt: at each event everything that runs may be stopped, and is placed anew."""
+"""Policies that preempt: at each event running jobs may be stopped, and all are placed anew."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = ["LeastAttainedService", "Srsf", "Srtf"]
 
 @frozen(kw_only=True)
 class _Preemptive(Policy):
-    """Starts as many jobs as can be placed, in an order made at each event.
+    """Runs as many jobs as can be placed, in an order that is computed at each event.
 
-    An event is an arrival, an end, or what the order needs. Whoever ran may be stopped without
-    having asked for it, and keeps its progress; but at each event every job that runs loses its
-    start cost, whether it goes on where it was or not (as in the simulator of Muri, SIGCOMM 2022).
-    All events of an instant are taken at once, whatever `passes` says, and `Ties` has no say.
+    An event is an arrival, an end, or a time that the order requests. Any running job may be
+    stopped, and keeps its progress; but at each event every running job loses its start cost,
+    whether or not it stays where it was (as in the simulator of Muri, SIGCOMM 2022). All events of
+    an instant are processed together; `passes` and `Ties` have no effect.
 
-    Cost of an event: sorting the jobs that have not ended.
+    Cost of an event: that of sorting the jobs that have not ended.
     """
 
     start_cost: Cost = field(factory=NoCost)
     placement: Placement | None = field(factory=FirstFit)
-    """Which nodes a job gets. None: any processors will do, wherever they are."""
+    """How nodes are chosen. None: processors are counted only, wherever they are."""
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate the policy on the workload's nodes."""
@@ -76,19 +76,19 @@ class Srsf(_Preemptive):
 
 @frozen(kw_only=True)
 class LeastAttainedService(_Preemptive):
-    """Least attained service first, in levels: Tiresias, which knows nothing of run times.
+    """Least attained service first, in levels, as in Tiresias; it does not use run times.
 
-    A job begins in the first level, and sinks to the next when its processor seconds reach that
-    level's limit. Within a level, jobs that run come before those that wait, else each in the order
-    in which it came to be there. It counts processors, wherever they are.
+    A job begins in the first level, and moves to the next when its processor seconds reach that
+    level's limit. Within a level, running jobs come before waiting ones, and otherwise jobs keep
+    the order in which they entered. Processors are counted only, wherever they are.
 
     Source: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019.
     """
 
     placement: Placement | None = None
     limits: tuple[float, ...] = field(default=(3250, 7200), converter=tuple[float, ...])
-    """Processor seconds that end each level but the last. (The default is that of Muri's
-    simulator.)"""
+    """The processor seconds that end each level except the last. (The defaults are those of
+    Muri's simulator.)"""
 
     def __attrs_post_init__(self) -> None:
         steps = pairwise((0, *self.limits))
@@ -105,7 +105,7 @@ class LeastAttainedService(_Preemptive):
 
 
 class _Progress:
-    """What jobs have done, and have left to do."""
+    """The progress of jobs: their remaining and attained service."""
 
     def __init__(self, runs: Sequence[float]) -> None:
         self.remaining = list(runs)
@@ -117,22 +117,22 @@ class _Order:
     """The order in which jobs are placed."""
 
     def arrived(self, job: int) -> None:
-        """Take in a job that waits."""
+        """Add a job that has arrived."""
         raise NotImplementedError
 
     def ended(self, job: int) -> None:
-        """Forget a job."""
+        """Remove a job that has ended."""
         raise NotImplementedError
 
     def served(self, job: int) -> None:
-        """Look at a job that has run."""
+        """Update the order for a job that has run."""
 
     def jobs(self) -> Iterable[int]:
         """Yield the jobs in the order in which they are placed."""
         raise NotImplementedError
 
     def placed(self, running: dict[int, None], now: float) -> float:  # noqa: ARG002
-        """Hear who runs; return when to look again."""
+        """Take note of the running jobs; return the next time at which the order may change."""
         return inf
 
 
@@ -150,7 +150,7 @@ class _ByKey(_Order):
 
     def jobs(self) -> Iterable[int]:
         remaining, sizes = self._remaining, self._sizes
-        # Equals stay in the order that they have, so it is the same list that is sorted.
+        # Sort the list in place, so that equal jobs keep their previous order.
         if sizes is None:
             self._jobs.sort(key=remaining.__getitem__)
         else:
@@ -218,13 +218,13 @@ class _Simulation:
         ]
         count = len(workload)
         self._coming: list[tuple[float, int]] = []
-        """When which jobs arrive, as far as that is known; a heap."""
+        """A heap of the known arrivals: time and job."""
         self._arrivals = Arrivals(workload, lambda time, job: heappush(self._coming, (time, job)))
         self._starts: list[float | None] = [None] * count
         self._ends: list[float | None] = [None] * count
         self._preemptions = [0] * count
         self._intervals: list[Interval] = []
-        # Which jobs run, in the order in which they were placed, and since when.
+        # The running jobs in the order in which they were placed, and their starts.
         self._running = dict[int, None]()
         self._since = dict[int, float]()
 

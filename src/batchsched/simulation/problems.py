@@ -1,4 +1,4 @@
-"""What is wrong with a workload, or with what a simulation was asked to do."""
+"""Errors of workloads, simulations and policies, and problems of workload files."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = [
 
 
 class WorkloadError(FaultsError):
-    """Jobs that no workload can have; `faults` lists everything wrong with them."""
+    """Invalid jobs or arguments of a workload; `faults` lists all of them."""
 
 
 class SimulationError(FaultsError):
-    """A workload and a policy that cannot be simulated together; `faults` lists why."""
+    """A simulation that cannot run as requested; `faults` lists all reasons."""
 
 
 class PolicyError(BatchschedError, ValueError):
-    """A policy decided what cannot be done: it started a job that does not wait or fit."""
+    """An invalid decision of a policy, such as to start a job that does not fit."""
 
 
 @frozen
 class Problem:
-    """A line of a workload's file that is not as its format says.
+    """A line of a workload file that violates the format.
 
     >>> print(Problem(line=7, message="submitted at -5 s: before the log begins", left_out=True))
     line 7: submitted at -5 s: before the log begins (left out)
@@ -44,20 +44,23 @@ class Problem:
     message: str
     """What is wrong there."""
     left_out: bool = False
-    """Whether the job on this line is not part of the workload because of it."""
+    """Whether the job on this line was left out of the workload because of it."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.message}{' (left out)' if self.left_out else ''}"
 
 
 def is_number(value: object, *, least: float, above: bool = False, most: float = inf) -> bool:
-    """Return whether a value is a finite number, and not less than the least, or above it."""
+    """Return whether a value is a finite number from `least` (excluded if `above`) to `most`."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return (value > least if above else value >= least) and value <= most and value < inf
 
 
 def faults_of_part(path: str, part: object, method: str, example: str) -> Iterator[Fault]:
-    """Yield a fault if a part of a policy lacks the method that is asked of it."""
+    """Yield a fault if a part of a policy lacks a method that it must have."""
     if not callable(getattr(part, method, None)):
-        yield Fault(path, f"expected what has {method}(...), such as {example}, got {part!r}")
+        yield Fault(
+            path,
+            f"expected an object with the method {method}(...), such as {example}, got {part!r}",
+        )

@@ -1,4 +1,4 @@
-"""How many processors will be free from when on, as far as one can plan."""
+"""The number of free processors over time, as planned."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ __all__ = ["Profile"]
 
 
 class Profile:
-    """Free processors as a step function of time, from now on for ever.
+    """The number of free processors as a step function of time, from now on.
 
-    Cost: looking for a place and taking it are linear in the number of steps.
+    Cost: `earliest` and `add` are linear in the number of steps.
     """
 
     __slots__ = ("_free", "_times")
 
     def __init__(self, now: float, free: int) -> None:
-        # From each time on, so many are free; neighbours differ.
+        # The number of free processors from each time on; neighbours differ.
         self._times: list[float] = [now]
         self._free = [free]
 
     def steps(self) -> list[tuple[float, int]]:
-        """Return from when on how many are free."""
+        """Return the steps: a time, and the number of free processors from then on."""
         return list(zip(self._times, self._free, strict=True))
 
     def forget_before(self, now: float) -> None:
-        """Let the profile begin now."""
+        """Drop the steps before `now`."""
         place = bisect_right(self._times, now) - 1
         if place > 0:
             del self._times[:place]
@@ -33,7 +33,7 @@ class Profile:
         self._times[0] = max(self._times[0], now)
 
     def add(self, start: float, end: float, processors: int) -> None:
-        """Have so many more processors (fewer, if negative) from `start` to `end`."""
+        """Add free processors (negative: remove them) from `start` to `end`."""
         if start >= end:
             return
         times, free = self._times, self._free
@@ -53,7 +53,7 @@ class Profile:
             del times[first], free[first]
 
     def earliest(self, processors: int, duration: float) -> float:
-        """Return the first time from which so many are free for so long."""
+        """Return the first time from which this many processors are free for `duration` seconds."""
         times, free = self._times, self._free
         count = len(times)
         place = 0

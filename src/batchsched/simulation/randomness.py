@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 
 class RandomNumbers:
-    """A stream of random numbers, decided by its seed alone.
+    """A stream of random numbers that depends on its seed alone.
 
     >>> numbers = RandomNumbers(1)
     >>> numbers.below(6), numbers.below(6)
@@ -40,12 +40,12 @@ class RandomNumbers:
         return mixed ^ (mixed >> 31)
 
     def uniform(self) -> float:
-        """Return a number from 0 to 1, 1 excluded, each equally likely."""
+        """Return a number from 0 (included) to 1 (excluded), uniformly distributed."""
         return (self.bits() >> 11) / (1 << 53)
 
     def below(self, limit: int) -> int:
-        """Return a whole number from 0 to the limit, the limit excluded, each equally likely."""
-        # What is at the end of the range would be likelier for the numbers that it maps to.
+        """Return a whole number from 0 (included) to `limit` (excluded), each equally likely."""
+        # Reject the incomplete block at the end of the range, which would bias the result.
         fair = (1 << 64) - (1 << 64) % limit
         while True:
             drawn = self.bits()
@@ -53,11 +53,11 @@ class RandomNumbers:
                 return drawn % limit
 
     def exponential(self, mean: float) -> float:
-        """Return a number of the exponential distribution."""
+        """Return a number drawn from the exponential distribution."""
         return -mean * log(1 - self.uniform())
 
     def normal(self) -> float:
-        """Return a number of the normal distribution of mean 0 and variance 1 (polar method)."""
+        """Return a number drawn from the standard normal distribution (polar method)."""
         while True:
             x = 2 * self.uniform() - 1
             y = 2 * self.uniform() - 1
@@ -66,7 +66,7 @@ class RandomNumbers:
                 return x * sqrt(-2 * log(square) / square)
 
     def gamma(self, shape: float, scale: float) -> float:
-        """Return a number of the gamma distribution; its mean is shape times scale."""
+        """Return a number drawn from the gamma distribution, whose mean is shape times scale."""
         if shape < 1:
             return self.gamma(shape + 1, scale) * exp(log(1 - self.uniform()) / shape)
         d = shape - 1 / 3

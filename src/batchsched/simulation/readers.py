@@ -1,7 +1,7 @@
-"""Published traces of GPU clusters, from rows as `csv.DictReader` gives them.
+"""Readers of published traces of GPU clusters, from rows as `csv.DictReader` gives them.
 
-The caller opens the files. Each reader says what it makes of which column, and lists what it could
-not read, with its line; where a trace says nothing, neither does the workload.
+The caller opens the files. Each reader documents how it uses the columns, and lists the lines that
+it could not read. Fields that a trace does not have stay unknown in the workload.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MURI_START_COSTS: Final[Mapping[str, Mapping[int, float]]] = {
         "dqn": (5, 5, 6, 6, 8, 8),
     }.items()
 }
-"""Seconds that starting a job takes, by model and number of GPUs, as measured for Muri (Zhao et
-al., "Multi-Resource Interleaving for Deep Learning Training", SIGCOMM 2022)."""
+"""The seconds that it takes to start a job, by model and number of GPUs, as measured for Muri (Zhao
+et al., "Multi-Resource Interleaving for Deep Learning Training", SIGCOMM 2022)."""
 MURI_SLOWDOWN: Final = 1.015
-"""How much longer an iteration takes under Muri's manager than it was measured to."""
+"""The factor by which Muri's manager slows down an iteration."""
 
 
 def read_philly(rows: Iterable[Row]) -> tuple[Workload, list[Problem]]:
@@ -107,15 +107,15 @@ def read_muri(
 
     Args:
         rows: The rows of the file.
-        run: What the run time is: `iterations` x `iteration_time` x 1.015 as in Muri's simulator,
-            or the `duration` that the trace really has.
-        start: When the first job was submitted, in seconds on the clock that is wanted.
+        run: The run time to use: `iterations` x `iteration_time` x 1.015 as in Muri's simulator, or
+            the `duration` of the trace.
+        start: The submission time of the first job, in seconds.
     """
 
     def job(_: int, row: Row) -> Job:
         milliseconds = _number(row["duration"])
         if run == "iterations":
-            # In Muri's order of operations, so that every bit is the same.
+            # In Muri's order of operations, so that results are equal to the last bit.
             iteration = _whole(row["iteration_time"]) * MURI_SLOWDOWN / 1000
             seconds = _whole(row["iterations"]) * iteration
         else:
@@ -175,7 +175,9 @@ def _read(
         try:
             job = make(number, row)
         except KeyError as missing:
-            problems.append(Problem(number + 1, f"there is no column {missing}", left_out=True))
+            problems.append(
+                Problem(number + 1, f"expected a column {missing}, got none", left_out=True)
+            )
             continue
         except ValueError as error:
             problems.append(Problem(number + 1, str(error), left_out=True))
@@ -198,19 +200,19 @@ def _read(
 
 def _faults(job: Job, seen: set[object]) -> Iterable[str]:
     if job.id in seen:
-        yield "another job had this id before"
+        yield "an earlier job has the same id"
     if job.submit < 0:
-        yield f"it is submitted at {job.submit}, before the trace begins"
+        yield f"expected a submission at 0 or later, got {job.submit}"
     if job.run < 0:
-        yield f"it ends before it starts: it runs for {job.run} s"
+        yield f"expected a run time of 0 s or more, got {job.run} s"
     if job.processors < 1:
-        yield f"it needs {job.processors} GPUs"
+        yield f"expected 1 GPU or more, got {job.processors}"
 
 
 def _number(text: str) -> float:
     value = float(text)
     if not isfinite(value):
-        raise ValueError(f"not a number: {text[:80]!r}")
+        raise ValueError(f"expected a finite number, got {text[:80]!r}")
     return _exact(value)
 
 
@@ -224,5 +226,5 @@ def _whole(text: str) -> int:
 
 def _seconds_of(text: str) -> float:
     moment = datetime.fromisoformat(text)
-    # Times of traces are local and say no zone: what matters is how far they are apart.
+    # Times in traces are local and without a zone; only their differences matter.
     return _exact((moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())

@@ -1,4 +1,4 @@
-"""A simulation that has ended: what was asked, and what happened when."""
+"""The record of a simulation: its inputs and its outcome."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ __all__ = ["Record"]
 
 @frozen(kw_only=True, slots=False, repr=False)
 class Record:
-    """What was asked of a simulation, and when each job started and ended."""
+    """The inputs of a simulation, and when each job started and ended."""
 
     workload: Workload
     policy: Policy
     settings: Settings
     runs: Sequence[float] = field(repr=False)
-    """For how long each job ran, or was to run; shorter than in the workload for those that ended
-    when their requested time was over."""
+    """The run time of each job in the simulation; shorter than in the workload for jobs that were
+    stopped at their requested time."""
     outcome: Outcome = field(repr=False)
 
     @property
     def machine(self) -> Machine:
-        """What the jobs ran on."""
+        """The machine that the jobs ran on."""
         assert self.workload.machine is not None
         return self.workload.machine
 
     @cached_property
     def submitted(self) -> Sequence[float | None]:
-        """When each job counted as submitted; None for those that wait for others for ever."""
+        """When each job counted as submitted; None if the job that it depends on never ended."""
         return self.outcome.eligible or self.workload.submits
 
     @cached_property
     def held(self) -> Sequence[float]:
-        """For how many seconds each job held its processors."""
+        """The seconds for which each job held its processors."""
         if self.outcome.held is not None:
             return self.outcome.held
         return [
@@ -52,7 +52,7 @@ class Record:
 
     @cached_property
     def intervals(self) -> Sequence[Interval]:
-        """When jobs held their processors: index of the job, from when, until when."""
+        """When jobs held their processors: index of the job, start, end."""
         if self.outcome.intervals is not None:
             return self.outcome.intervals
         return [
@@ -65,7 +65,7 @@ class Record:
 
     @cached_property
     def queue_paths(self) -> Sequence[tuple[str, ...]]:
-        """The queue of each job and all queues above it; nothing of a job that names none."""
+        """The queue of each job and all queues above it; empty for jobs that name no queue."""
         parents = self.outcome.parents
         paths: dict[JobId | None, tuple[str, ...]] = {None: ()}
         for name in self.workload.queues:
@@ -80,19 +80,20 @@ class Record:
         """Return the jobs of a queue and of all queues below it, by index; None: all jobs.
 
         Raises:
-            SimulationError: no job is of such a queue, or of one below it.
+            SimulationError: No job is in this queue or in a queue below it.
         """
         if queue is None:
             return frozenset(range(len(self.workload)))
         jobs = frozenset(job for job, path in enumerate(self.queue_paths) if queue in path)
         if not jobs:
             known = sorted({name for path in self.queue_paths for name in path})
-            message = f"no job is of queue {queue!r}; there are {', '.join(known) or 'none'}"
+            named = ", ".join(known) or "no job has any"
+            message = f"expected a queue of some job ({named}), got {queue!r}"
             raise SimulationError([Fault("queue", message)])
         return jobs
 
     def starts_by_id(self) -> dict[JobId, float]:
-        """Return when each job started; those that never did are not in it."""
+        """Return the start of each job by its id, without jobs that never started."""
         return {
             each: start
             for each, start in zip(self.workload.ids, self.outcome.starts, strict=True)

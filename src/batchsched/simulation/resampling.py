@@ -1,4 +1,4 @@
-"""Many workloads made of one log, so that results do not hang on what happened once.
+"""Workloads resampled from one log, so that results do not depend on a single sequence of events.
 
 Source: Zakay and Feitelson, "Workload Resampling for Performance Evaluation of Parallel Job
 Schedulers", Concurrency and Computation 26(12), 2014.
@@ -19,13 +19,13 @@ WEEK = 7 * 86400
 
 
 def resampled_by_weeks(workload: Workload, *, weeks: int, seed: int) -> Workload:
-    """Return a workload of so many weeks, each drawn from the whole weeks of a log.
+    """Return a workload of `weeks` weeks, each drawn from the complete weeks of a log.
 
-    Weeks are counted from the first submission, and may be drawn more than once. Jobs get new ids,
-    and follow no other.
+    Weeks are counted from the first submission, and may be drawn more than once. Jobs get new ids
+    and no dependencies.
 
     Raises:
-        WorkloadError: The log has no whole week, or `weeks` is not 1 or more.
+        WorkloadError: The log has no complete week, or `weeks` is less than 1.
 
     >>> from batchsched.simulation import generate
     >>> log = generate(jobs=3000, nodes=32, seed=1)
@@ -36,7 +36,9 @@ def resampled_by_weeks(workload: Workload, *, weeks: int, seed: int) -> Workload
         raise WorkloadError([Fault("weeks", f"expected 1 or more, got {weeks!r}")])
     whole = _weeks(workload)
     if whole < 1:
-        raise WorkloadError([Fault("workload", "it is shorter than a week; nothing to draw from")])
+        raise WorkloadError(
+            [Fault("workload", "expected a log of a week or more, got a shorter one")]
+        )
     numbers = RandomNumbers(seed)
     first = workload.submits[0]
     by_week: list[list[int]] = [[] for _ in range(whole)]
@@ -56,20 +58,20 @@ def resampled_by_weeks(workload: Workload, *, weeks: int, seed: int) -> Workload
 
 
 def resampled_by_users(workload: Workload, *, seed: int, users: int | None = None) -> Workload:
-    """Return a workload of users drawn from a log, each with all jobs that were theirs.
+    """Return a workload of users drawn from a log, each with all of that user's jobs.
 
-    Each is moved by a random number of whole weeks, around the whole weeks of the log, so that
-    hours and days of the week stay what they are and coincidences do not. Users may be drawn more
-    than once; they are numbered anew, as jobs are. Jobs without a user, and those after the last
-    whole week, are left out; jobs follow no other.
+    The jobs of each user are shifted by a random number of weeks, wrapping around at the end of the
+    log, so that the hour and the day of the week are preserved and coincidences between users are
+    not. Users may be drawn more than once; users and jobs get new ids. Jobs without a user, and
+    those after the last complete week, are left out. Jobs have no dependencies.
 
     Args:
         workload: The log.
-        seed: Decides who is drawn, and moved how far.
-        users: How many users; None: as many as the log has. More make more load.
+        seed: The seed of the choice of users and of their shifts.
+        users: The number of users; None: as many as the log has. More users mean more load.
 
     Raises:
-        WorkloadError: The log has no whole week or no users, or `users` is not 1 or more.
+        WorkloadError: The log has no complete week or no users, or `users` is less than 1.
     """
     whole = _weeks(workload)
     by_user: dict[JobId, list[int]] = {}
@@ -103,7 +105,7 @@ def _weeks(workload: Workload) -> int:
 
 
 def _assembled(workload: Workload, chosen: Iterable[tuple[int, float, JobId | None]]) -> Workload:
-    """Make a workload of jobs of another, at other times, of other users where one is given."""
+    """Build a workload from jobs of another, with new submission times and, if given, users."""
     rows = sorted(chosen, key=lambda row: (row[1], row[2] or 0, row[0]))
     columns: dict[str, list[object]] = {
         "id": list(range(1, len(rows) + 1)),

@@ -27,21 +27,21 @@ __all__ = ["SrtfInRounds"]
 class SrtfInRounds(Policy):
     """Shortest remaining time first, decided in rounds of a given length, as in Helios (SC 2021).
 
-    In each round, all jobs that have not ended get quota in order of their remaining time, as far
-    as there are processors (jobs that do not fit any more are passed over; of equals, those that
-    wait come first). Who runs without quota is stopped, and has to make up for what that costs. Who
-    has quota and does not run is placed, if that can be; otherwise its quota is lost for the round.
-    A job gives its processors back in the round after the one in which its work is done, so each
-    takes a round longer than its run time. The first round begins with the first submission. `Ties`
-    and `passes` have no say.
+    In each round, all jobs that have not ended get quota in order of their remaining time, as long
+    as there are processors (jobs that no longer fit are skipped; among equals, waiting jobs come
+    first). A running job without quota is stopped, and the cost is added to its remaining time. A
+    waiting job with quota is placed if possible; otherwise its quota is unused in that round. A job
+    releases its processors in the round after the one in which its work is done, so each job takes
+    a round longer than its run time. The first round begins with the first submission. `Ties` and
+    `passes` have no effect.
 
-    Cost: only rounds in which something can change are computed; each sorts the jobs.
+    Cost: only rounds in which something can change are computed; each of them sorts the jobs.
     """
 
     length: float = 1
     """The length of a round, in seconds."""
     preemption_cost: Cost = field(factory=ByDistance)
-    """What a job has to make up for when it is stopped."""
+    """The work that is added to a job when it is stopped."""
     placement: Placement = field(factory=Consolidated)
 
     def __attrs_post_init__(self) -> None:
@@ -80,10 +80,10 @@ class _Rounds:
         self._made_up: list[float] = [0] * count
         self._intervals: list[Interval] = []
         self._coming: list[tuple[float, int]] = []
-        """When which jobs arrive, as far as that is known; a heap."""
+        """A heap of the known arrivals: time and job."""
         self._arrivals = Arrivals(workload, lambda time, job: heappush(self._coming, (time, job)))
         self._waiting: list[int] = []
-        # Where each job that runs is, and since when; in order of their starts.
+        # The places and the start of each running job, in order of the starts.
         self._running = dict[int, tuple[Sequence[tuple[int, int]], float]]()
 
     def run(self) -> Outcome:
@@ -124,7 +124,7 @@ class _Rounds:
         self._intervals.append((job, since, now))
 
     def _decide(self, now: float) -> bool:
-        """Stop and start jobs; return whether there was one."""
+        """Stop and start jobs; return whether any was stopped or started."""
         remaining, sizes = self._remaining, self._workload.processors
         quota = self._machine.processors
         stop: list[int] = []
@@ -155,7 +155,7 @@ class _Rounds:
         return bool(stop or started)
 
     def _rounds_until_a_change(self, now: float, arrival: float) -> float:
-        """Return in how many rounds somebody comes, ends, or gets before one who waits."""
+        """Return the rounds until a job arrives, ends, or is overtaken by a waiting one."""
         length, remaining = self._length, self._remaining
         rounds = inf if arrival == inf else max(ceil((arrival - now) / length), 1)
         waiting = sorted(remaining[job] for job in self._waiting)

@@ -1,4 +1,4 @@
-"""What came of a simulation, and what can be said about it."""
+"""The result of a simulation, with metrics, series, comparisons and explanations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Column = list[float | str | None]
 
 @frozen(kw_only=True, slots=False, repr=False, eq=False)
 class Run(Record):
-    """A simulation that has ended: when each job started and ended, and what that amounts to.
+    """The result of a simulation: when each job started and ended, and figures computed from that.
 
     `print(run)` shows a table. Columns are lists of equal length, as pandas and polars take them:
     `pandas.DataFrame(run.jobs)`.
@@ -72,7 +72,7 @@ class Run(Record):
 
     @property
     def unfinished(self) -> dict[JobId, str]:
-        """Why, of each job that never started or never ended."""
+        """Id of each job that never started or never ended to the reason."""
         return {self.workload.ids[job]: why for job, why in sorted(self.outcome.unfinished.items())}
 
     def metrics(
@@ -83,76 +83,76 @@ class Run(Record):
         cool_down: Part | None = None,
         queue: str | None = None,
     ) -> Metrics:
-        """Return the figures of the run by name: `run.metrics()["bsld"]`.
+        """Return the metrics of the run by name: `run.metrics()["bsld"]`.
 
         Args:
-            tau: The run time in seconds below which slowdowns do not grow any more.
-            warm_up: Which jobs are left out because the machine was not yet busy: `Percent(1)`,
-                `Jobs(100)` or `Seconds(3600)`, of those that end first.
-            cool_down: The same for those that end last.
-            queue: Only jobs of this queue and of those below it. The makespan is that of all
-                jobs, and utilisation is what these held of the whole machine in that time.
+            tau: The lower bound of run times in slowdowns, in seconds.
+            warm_up: The jobs that end first and are left out, because the machine was not yet busy:
+                `Percent(1)`, `Jobs(100)` or `Seconds(3600)`.
+            cool_down: The same for the jobs that end last.
+            queue: Count only jobs of this queue and of those below it. The makespan is still that
+                of all jobs, and utilisation is the share of the whole machine that these jobs held.
 
         Raises:
-            SimulationError: tau is not a number above 0, or no job is of such a queue.
+            SimulationError: tau is not a number above 0, or no job is in that queue.
         """
         return metrics_of(self, tau, warm_up, cool_down, queue)
 
     def series(
         self, step: float | None = None, *, queue: str | None = None
     ) -> dict[str, list[float]]:
-        """Return over time what waits and what runs, as columns.
+        """Return the waiting and running jobs over time, as columns.
 
-        `time`, `queued` (jobs), `queued_processors` (what they need), `running` (jobs), `busy`
-        (processors), `utilisation` (their share). Each row holds from its time to that of the next.
+        `time`, `queued` (jobs), `queued_processors` (that they need), `running` (jobs), `busy`
+        (processors), `utilisation` (their share). Each row applies until the time of the next.
 
         Args:
-            step: Seconds from row to row, from the first submission on. None: a row for each time
-                at which something changes.
-            queue: Only jobs of this queue and of those below it.
+            step: The seconds between rows, from the first submission on. None: a row for each
+                time at which something changes.
+            queue: Count only jobs of this queue and of those below it.
 
         Raises:
-            SimulationError: step is not a number above 0, or no job is of such a queue.
+            SimulationError: step is not a number above 0, or no job is in that queue.
         """
         return series_of(self, step, queue)
 
     def shares(
         self, by: Literal["user", "queue"] = "user", step: float = 86400
     ) -> dict[str, list[float]]:
-        """Return, for each step of time, the share of the machine that each user or queue held.
+        """Return the share of the machine that each user or queue held in each step of time.
 
-        Columns `time`, the beginning of each step, and one by name; jobs without a name are left
-        out. Where queues form a tree, those above others have columns too: the sums of what stands
-        below them.
+        The columns are `time`, the beginning of each step, and one for each user or queue; jobs
+        that name none are left out. In a tree of queues, inner queues have columns too: the sums
+        over the queues below them.
         """
         return shares_of(self, by, step)
 
     def compare(self, starts: Mapping[JobId, float] | Run) -> Comparison:
-        """Compare the starts with others: those of another run, or by the id of the job."""
+        """Compare the starts with those of another run, or with given starts by job id."""
         return compared(self, starts.starts_by_id() if isinstance(starts, Run) else starts)
 
     def why(self, job: JobId) -> str:
-        """Say why a job waited for as long as it did.
+        """Explain why a job waited as long as it did.
 
         Raises:
-            KeyError: There is no such job.
+            KeyError: No job of the run has this id.
         """
         return explained(self, job)
 
     def tie_sensitivity(
         self, orders: int = 20, seed: int = 1, metrics: Iterable[str] = ("bsld", "wait", "response")
     ) -> TieSensitivity:
-        """Run again with random orders of ties, and tell how far figures move by that alone.
+        """Run again with random orders of ties; return how much metrics vary from that alone.
 
-        Cost: as many simulations as `orders` says.
+        Cost: `orders` simulations.
         """
         return sensitivity_of(self, orders, seed, tuple(metrics))
 
     def to_swf(self) -> Iterator[str]:
-        """Yield the lines of a log in the Standard Workload Format: what this run did.
+        """Yield the lines of a log of this run in the Standard Workload Format.
 
-        Waits are those of the run. Jobs that never ended have status 5 (cancelled) and no run time.
-        Jobs whose ids are names get numbers, in order of submission.
+        Waiting times are those of the run. Jobs that never ended have status 5 (cancelled) and no
+        run time. If ids are names, jobs get numbers in order of submission.
         """
         return swf_lines(self)
 

@@ -1,4 +1,4 @@
-"""Any configuration of the library's own scheduler, simulated on a living cluster."""
+"""The policy that simulates any configuration of `batchsched.Scheduler` on a live cluster."""
 
 from __future__ import annotations
 
@@ -24,38 +24,39 @@ from batchsched.simulation.workload import Workload
 __all__ = ["Scheduled"]
 
 SHOWN: Final = 20
-"""How many faults a message names."""
+"""The most faults that a message lists."""
 
 
 @frozen(kw_only=True)
 class Scheduled(Policy):
-    """A configuration of `batchsched.Scheduler`, with all plugins and actions.
+    """A configuration of `batchsched.Scheduler`, with all its plugins and actions.
 
-    Each job becomes a gang: on nodes of one processor a task for each processor; on larger nodes as
-    few tasks as will do, each of a whole node but the last. Tasks ask for cpus alone. A job runs
-    from when all its tasks have started. What is evicted waits again, at once, and what it had done
-    is lost, unless `checkpoint` says otherwise. Its requested time is the job's `estimate`.
+    Each job becomes a gang: on nodes of one processor, a task for each processor; on larger nodes,
+    as few tasks as possible, each but the last as large as a node. Tasks request CPU only. A job
+    runs from the time when all its tasks have started. Evicted jobs wait again at once, and lose
+    their progress unless `checkpoint` is given. The requested time of a job is its `estimate`.
 
-    A cycle follows each event, or each instant; after one that evicts or promises, another follows
-    at once. `incidents` come before all other events of their instant. With the plugin ``usage``
-    the use of queues is kept, from nothing at the beginning, with the half-life that it is given.
+    A cycle follows each event, or each instant (see `simulate`); after a cycle that evicts or
+    promises, another follows at once. `incidents` come before all other events of their instant.
+    With the plugin ``usage``, the usage of queues is tracked from zero, with the plugin's
+    half-life.
     """
 
     config: SchedulerConfig = field(factory=SchedulerConfig)
     queues: tuple[Queue, ...] = field(default=(), converter=tuple[Queue, ...])
-    """The queues, which must be those that jobs name. Empty: those, with weight 1. Jobs that name
-    none are of the queue `default`."""
+    """The queues, including all that jobs name. Empty: the queues that jobs name, with weight 1.
+    Jobs that name no queue belong to `default`."""
     checkpoint: float | None = None
-    """How often a job saves what it has done, in seconds of running: a job that was stopped goes on
-    from there. 0: always. None: never."""
+    """The interval between checkpoints, in seconds of running: a job that was stopped resumes from
+    the last one. 0: continuously. None: never."""
     restart_cost: Cost = field(factory=NoCost)
-    """For how many seconds a job that was stopped runs before it gets on with its work."""
+    """The seconds that a restarted job runs before it continues its work."""
     incidents: tuple[Incident, ...] = field(default=(), converter=tuple[Incident, ...])
-    """What happens besides: nodes fail, are drained and come back, jobs are cancelled or fail,
-    queues change."""
+    """Incidents: nodes fail, are drained or come back; jobs are cancelled or fail; queues
+    change."""
     resubmit_failed: bool = False
-    """Whether a job that failed waits again at once, and goes on from what it saved; else it has
-    ended."""
+    """Whether a failed job waits again at once, and resumes from its last checkpoint; if not, it
+    has ended."""
 
     def run(self, workload: Workload, runs: Sequence[float], settings: Settings) -> Outcome:
         """Simulate the scheduler on a cluster made of the workload's machine."""
@@ -80,7 +81,7 @@ class Scheduled(Policy):
 
 
 def _half_life(config: SchedulerConfig) -> float | None:
-    """Return the half-life that the plugin usage is given; None: it is not there."""
+    """Return the half-life of the plugin usage; None if it is not configured."""
     for tier in config.tiers:
         for option in tier.plugins:
             if option.name == "usage":
@@ -110,7 +111,7 @@ def _check(workload: Workload, policy: Scheduled) -> None:
         known |= {each.queue.name for each in policy.incidents if isinstance(each, QueueSet)}
         named = sorted({queue_of(queue) for queue in workload.queues} - known)
         faults += [
-            Fault("queues", f"jobs name a queue that is not given: {name!r}")
+            Fault("queues", f"expected the queue {name!r}, which jobs name, got none")
             for name in named[:SHOWN]
         ]
     if faults:

@@ -1,4 +1,4 @@
-"""How far the order of ties alone moves the figures of a run."""
+"""The sensitivity of the metrics of a run to the order of ties."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ __all__ = ["Spread", "TieSensitivity", "sensitivity_of"]
 
 @frozen
 class Spread:
-    """A figure of a run, and of the same run with random orders of ties."""
+    """A metric of a run, and of the same run with random orders of ties."""
 
     here: float
-    """The figure of this run."""
+    """The value in this run."""
     values: tuple[float, ...]
-    """The figure for each random order."""
+    """The value for each random order."""
 
     @property
     def least(self) -> float:
-        """The least of all."""
+        """The smallest of all values."""
         return min(self.here, *self.values)
 
     @property
     def greatest(self) -> float:
-        """The greatest of all."""
+        """The largest of all values."""
         return max(self.here, *self.values)
 
     @property
     def percent(self) -> float:
-        """How far the least and the greatest are apart, in per cent of the figure here."""
+        """Largest minus smallest value, in per cent of the value in this run."""
         return 100 * (self.greatest - self.least) / self.here if self.here else 0.0
 
 
 @frozen
 class TieSensitivity:
-    """How far the order of ties alone moves each figure."""
+    """How much each metric varies with the order of ties."""
 
     orders: int
-    """How many random orders were tried."""
+    """The number of random orders."""
     spreads: Mapping[str, Spread]
-    """By the name of the figure."""
+    """The values by the name of the metric."""
 
     def __getitem__(self, name: str) -> Spread:
         return self.spreads[name]
@@ -67,7 +67,7 @@ class TieSensitivity:
 
 
 def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) -> TieSensitivity:
-    """Record again with random orders of ties."""
+    """Simulate again with random orders of ties, and collect the metrics."""
     if orders < 1:
         raise SimulationError([Fault("orders", f"expected 1 or more, got {orders!r}")])
     here = metrics_of(run)
@@ -75,13 +75,13 @@ def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) 
     if unknown:
         raise SimulationError(
             [
-                Fault("metrics", f"no figure {name!r}; there are {', '.join(here)}")
+                Fault("metrics", f"expected one of {', '.join(here)}; got {name!r}")
                 for name in unknown
             ]
         )
     values: dict[str, list[float]] = {name: [] for name in metrics}
     for number in range(orders):
-        # Seeds of one call share nothing with those of a call with the next seed.
+        # Calls with neighbouring seeds use disjoint seeds of ties.
         ties = Ties(seed=seed * 1_000_003 + number)
         settings = evolve(run.settings, ties=ties, progress=None)
         outcome = run.policy.run(run.workload, run.runs, settings)

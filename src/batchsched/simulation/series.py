@@ -1,4 +1,4 @@
-"""What waits and what runs, over time."""
+"""Waiting and running jobs, and shares of the machine, over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["series_of", "shares_of"]
 
 
 def series_of(run: Record, step: float | None, queue: str | None = None) -> dict[str, list[float]]:
-    """Return what waits and runs from each time on, as columns."""
+    """Return the waiting and running jobs over time, as columns."""
     _check_step(step)
     jobs = run.jobs_below(queue)
     changes: dict[float, list[int]] = {}
@@ -86,7 +86,7 @@ def _sampled(
 def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[str, list[float]]:
     """Return the share of the machine that each user or queue held in each step of time.
 
-    A queue holds what the queues below it hold.
+    A queue includes the queues below it.
     """
     _check_step(step)
     if by not in ("user", "queue"):

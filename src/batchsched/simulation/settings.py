@@ -1,4 +1,4 @@
-"""How a simulation goes, whatever the policy."""
+"""The settings of a simulation that do not depend on the policy."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ __all__ = ["Passes", "Progress", "Settings"]
 
 Passes = Literal["event", "instant"]
 Progress = Callable[[int, int], object]
-"""Called from time to time with the number of jobs that have ended, and of all jobs."""
+"""Called now and then with the number of ended jobs and the number of all jobs."""
 
 
 @frozen(kw_only=True)
 class Settings:
-    """What `simulate` was asked for, besides the workload and the policy."""
+    """The arguments of `simulate` other than the workload and the policy."""
 
     ties: Ties = field(factory=Ties)
     passes: Passes = "event"
-    """Whether jobs are looked for after each event, or once when all events of an instant have
-    happened."""
+    """Whether the policy decides after each event, or once after all events of an instant."""
     end_at_request: bool = True
-    """Whether jobs that would run for longer than they requested are ended then."""
+    """Whether jobs are stopped when they have run for their requested time."""
     progress: Progress | None = field(default=None, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

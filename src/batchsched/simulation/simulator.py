@@ -1,4 +1,4 @@
-"""Run a workload under a policy."""
+"""The function that simulates a workload under a policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batchsched.simulation.workload import NO_MACHINE, Workload
 __all__ = ["simulate"]
 
 SHOWN = 20
-"""How many jobs a message names."""
+"""The most jobs that a message lists."""
 
 
 def simulate(
@@ -29,23 +29,23 @@ def simulate(
     end_at_request: bool = True,
     progress: Progress | None = None,
 ) -> Run:
-    """Run a workload under a policy, and return what came of it.
+    """Simulate a workload under a policy.
 
-    The defaults are those behind the published results; see "Results you can reproduce".
+    The defaults are those of the published results; see "Results you can reproduce".
 
     Args:
         workload: The jobs and their machine: `workload.on(nodes=100)`.
-        policy: `Fcfs()`, `Easy()`, `Conservative()`, or one's own; or a `SchedulerConfig`, for
-            `Scheduled(config=...)`.
-        ties: In which order what happens at one instant is taken.
-        passes: Whether the policy decides after each event, or once an instant.
-        end_at_request: Whether jobs end when they have run for as long as they requested.
-        progress: Called from time to time with the number of jobs that have ended, and of all.
+        policy: `Fcfs()`, `Easy()`, `Conservative()` or another policy; or a `SchedulerConfig`,
+            which stands for `Scheduled(config=...)`.
+        ties: The order of events at the same instant.
+        passes: Whether the policy decides after each event, or once after all events of an instant.
+        end_at_request: Whether jobs are stopped when they have run for their requested time.
+        progress: Called now and then with the number of ended jobs and the number of all jobs.
 
     Raises:
-        SimulationError: The workload has no machine, jobs are larger than it, or the policy needs
-            to know what the workload does not say. All faults at once.
-        PolicyError: The policy decided what cannot be done.
+        SimulationError: The workload has no machine, jobs are larger than the machine, or the
+            workload lacks information that the policy needs. All faults at once.
+        PolicyError: The policy made an invalid decision.
 
     >>> from batchsched.simulation import Easy, Job
     >>> jobs = [
@@ -83,8 +83,8 @@ def _check_sizes(workload: Workload) -> None:
     faults = [
         Fault(
             f"jobs[{each!r}].processors",
-            f"{size} is more than the machine has, which is {processors}; "
-            "leave it out with workload.where(...), or use a larger machine",
+            f"expected at most the machine's {processors} processors, got {size}; "
+            "leave the job out with workload.where(...), or use a larger machine",
         )
         for each, size in zip(workload.ids, workload.processors, strict=True)
         if size > processors

@@ -1,4 +1,4 @@
-"""What waits and what runs at one moment of a schedule, in words."""
+"""The waiting and running jobs at one time of a schedule."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from batchsched.simulation.workload import JobId
 __all__ = ["State", "state_at"]
 
 SHOWN = 10
-"""How many jobs are named."""
+"""The most jobs that are listed."""
 
 
 @frozen
 class State:
-    """What waits and what runs at one moment, by a schedule."""
+    """The waiting and running jobs at one time of a schedule."""
 
     time: float
     free: int
-    """How many processors are free."""
+    """The number of free processors."""
     running: tuple[JobId, ...]
-    """The jobs that run, in order of submission."""
+    """The running jobs, in order of submission."""
     waiting: tuple[JobId, ...]
-    """The jobs that wait, in order of submission."""
+    """The waiting jobs, in order of submission."""
 
     def __str__(self) -> str:
         return (
@@ -42,7 +42,7 @@ def _named(what: str, jobs: tuple[JobId, ...]) -> str:
 
 
 def state_at(run: Record, time: float, starts: Mapping[JobId, float]) -> State:
-    """Return what the state would be just before this time, if jobs had these starts."""
+    """Return the state just before a time, given the starts of jobs."""
     running: list[JobId] = []
     waiting: list[JobId] = []
     free = run.machine.processors

@@ -1,4 +1,4 @@
-"""Figures that sum up numbers."""
+"""Summary statistics."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["confidence_interval", "jain_index", "mean", "quantile"]
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """Return the mean; 0 of no numbers."""
+    """Return the mean; 0 if there are no numbers."""
     return fsum(numbers) / len(numbers) if numbers else 0.0
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the quantile of numbers in rising order, interpolated between neighbours.
+    """Return a quantile of sorted numbers, interpolated between neighbours.
 
     >>> quantile([0, 10, 20, 30], 0.5)
     15.0
@@ -42,10 +42,10 @@ def jain_index(numbers: Iterable[float]) -> float:
 
 
 def confidence_interval(numbers: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """Return the interval around the mean by Student's t distribution.
+    """Return the confidence interval of the mean, by Student's t distribution.
 
-    With this probability it holds the true mean, if the numbers are independent and their mean is
-    about normal. It takes two numbers or more.
+    It contains the true mean with probability `level`, if the numbers are independent and their
+    mean is approximately normal. Needs two numbers or more.
 
     >>> low, high = confidence_interval([9.0, 10.0, 11.0])
     >>> round(low, 3), round(high, 3)

@@ -1,4 +1,4 @@
-"""The outcome of a simulation in which jobs are stopped and go on later."""
+"""The outcome of a simulation in which jobs are stopped and resumed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def outcome_of_intervals(
     preemptions: Sequence[int],
     intervals: Sequence[Interval],
 ) -> Outcome:
-    """Return the outcome; what never ended is what no placement has room for, or never came."""
+    """Return the outcome; jobs that never ended have no possible placement or never arrived."""
     held: list[float] = [0] * len(starts)
     for job, start, end in intervals:
         held[job] += end - start
@@ -33,8 +33,8 @@ def outcome_of_intervals(
         eligible=arrivals.eligible,
         unfinished={
             job: arrivals.why_never(job)
-            or f"its {workload.processors[job]} processors cannot be had on "
-            f"{workload.machine}, even when nothing else runs"
+            or f"its {workload.processors[job]} processors cannot be placed on "
+            f"{workload.machine}, even if nothing else runs"
             for job, end in enumerate(ends)
             if end is None
         },

@@ -1,4 +1,4 @@
-"""A run as a table that one would paste into a paper."""
+"""The summary table of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["summary_of"]
 
 
 def summary_of(run: Record) -> str:
-    """Return the table of a run, with the rules that decide it."""
+    """Return the summary of a run as a table, with the settings that affect it."""
     metrics = metrics_of(run)
     lines = [
         f"{run.policy}: {len(run.workload):,} jobs on {run.machine}",
@@ -33,7 +33,7 @@ def summary_of(run: Record) -> str:
         f"rules: {run.settings}",
     ]
     for name, what in (
-        ("ended_at_request", "ended when their requested time was over"),
+        ("ended_at_request", "were stopped at their requested time"),
         ("unfinished", "never ended"),
     ):
         if metrics[name]:

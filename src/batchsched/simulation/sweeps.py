@@ -1,4 +1,4 @@
-"""Many runs side by side, here or elsewhere, and what can be said of them together."""
+"""Sweeps: many runs, optionally in other processes, and comparisons of policies."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _AnswerT_co = TypeVar("_AnswerT_co", covariant=True)
 
 class _Future(Protocol[_AnswerT_co]):
     def result(self) -> _AnswerT_co:
-        """Return what came of it."""
+        """Return the result of the call."""
         ...
 
 
 class Executor(Protocol):
-    """Whatever runs functions elsewhere: any `concurrent.futures.Executor`, and others like it."""
+    """Runs functions elsewhere: any `concurrent.futures.Executor`, or an object like one."""
 
     def submit(self, fn: Callable[[], _AnswerT], /) -> _Future[_AnswerT]:
-        """Have a function called."""
+        """Schedule a call of a function."""
         ...
 
 
 @frozen
 class Row:
-    """The figures of one run of a sweep."""
+    """The metrics of one run of a sweep."""
 
     policy: str
     """The name of the policy."""
@@ -58,16 +58,16 @@ class Pair:
     policy: str
     baseline: str
     differences: tuple[float, ...]
-    """The figure of the policy less that of the baseline, for each workload."""
+    """The metric of the policy minus that of the baseline, for each workload."""
     mean: float
-    """Their mean."""
+    """The mean of the differences."""
     interval: tuple[float, float] | None
-    """Where their true mean is with 95 % confidence (Student's t distribution: as if the workloads
-    were drawn independently); None of fewer than two workloads."""
+    """The 95 % confidence interval of the mean (Student's t distribution, which assumes that
+    workloads are drawn independently); None for fewer than two workloads."""
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval leaves no doubt which is less."""
+        """Whether the interval excludes 0."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     def __str__(self) -> str:
@@ -82,11 +82,11 @@ class Pair:
 
 @final
 class SweepTable:
-    """The figures of all runs of a sweep; printed, a table of means."""
+    """The metrics of all runs of a sweep; `print` shows a table of means."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = tuple(rows)
-        """One for each policy and workload, in the order in which they were given."""
+        """One row for each policy and workload, in the order given."""
         self._by_names = {(row.policy, row.variant): row for row in rows}
 
     @property
@@ -111,30 +111,30 @@ class SweepTable:
         return columns
 
     def values(self, metric: str, policy: str) -> list[float]:
-        """Return a figure of a policy for each workload.
+        """Return the values of a metric of a policy, one for each workload.
 
         Raises:
-            SimulationError: There is no such figure or policy.
+            SimulationError: There is no metric or policy of this name.
         """
         if policy not in self.policies:
             raise SimulationError(
-                [Fault("policy", f"no policy {policy!r}; there are {', '.join(self.policies)}")]
+                [Fault("policy", f"expected one of {', '.join(self.policies)}; got {policy!r}")]
             )
         rows = [self._by_names[policy, variant] for variant in self.variants]
         missing = [row for row in rows if metric not in row.metrics]
         if missing:
             known = ", ".join(missing[0].metrics)
-            raise SimulationError([Fault("metric", f"no figure {metric!r}; there are {known}")])
+            raise SimulationError([Fault("metric", f"expected one of {known}; got {metric!r}")])
         return [row.metrics[metric] for row in rows]
 
     def paired(self, metric: str, *, baseline: str) -> list[Pair]:
         """Compare each policy with a baseline, workload by workload.
 
-        What differs from workload to workload does not blur the comparison, since it is the
-        differences on each that are averaged.
+        Because the differences on each workload are averaged, the variation between workloads does
+        not blur the comparison.
 
         Raises:
-            SimulationError: There is no such figure or policy.
+            SimulationError: There is no metric or policy of this name.
         """
         base = self.values(metric, baseline)
         pairs: list[Pair] = []
@@ -175,29 +175,29 @@ def sweep(
     ties: Ties | None = None,
     passes: Passes = "event",
 ) -> SweepTable:
-    """Run each policy on each workload, and return the figures of all runs.
+    """Run each policy on each workload, and return the metrics of all runs.
 
-    Runs are independent of one another and can be pickled, so they may be run by any executor: for
-    example `concurrent.futures.ProcessPoolExecutor()`, or dask's `Client.get_executor()`. The
-    result is the same whatever runs them, and in whatever order they end.
+    Runs are independent and can be pickled, so any executor can run them: for example
+    `concurrent.futures.ProcessPoolExecutor()`, or dask's `Client.get_executor()`. The result does
+    not depend on the executor or on the order in which runs end.
 
     Args:
-        workload: The only workload, if there is one; else give `variants`.
-        policies: The policies, by the names they are to have, or by their own.
+        workload: The workload, if there is only one; otherwise give `variants`.
+        policies: The policies by name; given as a list, each is named by its `str`.
         variants: Workloads by name: other seeds, loads, machines.
-        executor: What runs them. None: one after the other, here.
+        executor: Runs the simulations. None: one after the other in this process.
         tau: See `Run.metrics`.
         ties: See `simulate`.
         passes: See `simulate`.
 
     Raises:
-        SimulationError: There is no workload, or one given twice; two policies of one name; or a
-            run cannot be.
+        SimulationError: Not exactly one of `workload` and `variants` is given, two policies have
+            the same name, or a run is impossible.
     """
     named_policies = _named(policies)
     if (workload is None) == (variants is None):
         raise SimulationError(
-            [Fault("workload", "expected either a workload or variants, which are workloads")]
+            [Fault("workload", "expected either a workload or variants (workloads by name)")]
         )
     named = {"": workload} if workload is not None else dict(variants or {})
     tasks = [(policy, variant) for policy in named_policies for variant in named]
@@ -225,7 +225,11 @@ def _named(policies: Mapping[str, Policy] | Iterable[Policy]) -> Mapping[str, Po
     named = {str(policy): policy for policy in listed}
     if len(named) < len(listed):
         raise SimulationError(
-            [Fault("policies", "two of them have one name; give names: policies={...}")]
+            [
+                Fault(
+                    "policies", "expected policies with different names; give names: policies={...}"
+                )
+            ]
         )
     return named
 

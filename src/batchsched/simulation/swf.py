@@ -2,7 +2,7 @@
 
 Source: Chapin, Cirne, Feitelson, Jones, Leutenegger, Schwiegelshohn, Smith, Talby, "Benchmarks and
 Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999, and the archive's page on the
-format. A job is a line of 18 numbers; -1 stands for what is not known.
+format. A job is a line of 18 numbers; -1 means unknown.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ LABELS_OF_HEADER = ("MaxProcs", "MaxNodes")
 
 
 def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
-    r"""Read a log in the Standard Workload Format; return its jobs, and what is odd about it.
+    r"""Read a log in the Standard Workload Format; return its jobs, and the problems found.
 
-    The caller opens the file (and unpacks it): `read_swf(gzip.open(path, "rt"))`. The machine is
-    what the head of the file says (MaxProcs, MaxNodes); `workload.on(nodes=...)` sets another.
+    The caller opens (and decompresses) the file: `read_swf(gzip.open(path, "rt"))`. The machine is
+    that of the file's header (MaxProcs, MaxNodes); `workload.on(nodes=...)` sets another.
 
-    A job needs the processors that it requested, or if that is not known, those that it got. Its
-    requested time is the time limit. Jobs are submitted when the log says so; `preceding job` and
+    A job needs the processors that it requested or, if unknown, those that it was allocated. Its
+    requested time is its time limit. Submission times are those of the log; `preceding job` and
     `think time` become `after` and `think`.
 
-    What does not follow the format is listed, with its line. Jobs are left out whose line cannot be
-    read, that are submitted before 0, whose run time or number of processors is not known, or whose
-    number was there before. All others are kept as they are: also those that ran longer than they
-    requested, or that ask for more than the machine has.
+    Violations of the format are listed with their line. A job is left out if its line cannot be
+    read, it is submitted before 0, its run time or number of processors is unknown, or an earlier
+    job has its number. All other jobs are kept as they are, including those that ran longer than
+    requested, or that need more processors than the machine has.
 
     >>> workload, problems = read_swf([
     ...     "; MaxProcs: 100",
@@ -47,10 +47,10 @@ def read_swf(lines: Iterable[str]) -> tuple[Workload, list[Problem]]:
     >>> workload
     <Workload: 1 job, submitted from 0 to 0 s; on 100 processors>
     >>> print(*problems, sep="\n")
-    line 3: job 2: its run time is not known: -1 (left out)
+    line 3: job 2: its run time is unknown: -1 (left out)
 
     Raises:
-        WorkloadError: One text is given instead of lines, or what is no string.
+        WorkloadError: The argument is one string instead of lines, or a line is not a string.
     """
     if isinstance(lines, str):
         message = "expected lines, got one string; give text.splitlines(), or an open file"
@@ -97,14 +97,10 @@ class _Reader:
 
     def _numbers(self, number: int, words: Sequence[str]) -> Sequence[float] | None:
         if len(words) < FIELDS:
-            self.problem(
-                number, f"expected {FIELDS} numbers, got {len(words)} of them", left_out=True
-            )
+            self.problem(number, f"expected {FIELDS} numbers, got {len(words)}", left_out=True)
             return None
         if len(words) > FIELDS:
-            self.problem(
-                number, f"expected {FIELDS} numbers, got {len(words)}: the rest is not read"
-            )
+            self.problem(number, f"expected {FIELDS} numbers, got {len(words)}; ignored the rest")
             words = words[:FIELDS]
         try:
             return list(map(int, words))
@@ -120,13 +116,17 @@ class _Reader:
                 value = nan
             if not isfinite(value):
                 self.problem(
-                    number, f"field {index + 1} is not a number: {word[:80]!r}", left_out=True
+                    number,
+                    f"field {index + 1}: expected a number, got {word[:80]!r}",
+                    left_out=True,
                 )
                 return None
             whole = int(value) if value.is_integer() else None
             if whole is None and index not in _DECIMAL:
                 self.problem(
-                    number, f"field {index + 1} is not a whole number: {word[:80]!r}", left_out=True
+                    number,
+                    f"field {index + 1}: expected a whole number, got {word[:80]!r}",
+                    left_out=True,
                 )
                 return None
             row.append(value if whole is None else whole)
@@ -136,17 +136,17 @@ class _Reader:
         job = f"job {row[NUMBER]}"
         faults: list[str] = []
         if row[NUMBER] < 0:
-            faults.append(f"{job}: its number is negative")
+            faults.append(f"{job}: expected a number of 0 or more")
         elif row[NUMBER] in self.seen:
-            faults.append(f"{job}: another job had this number before")
+            faults.append(f"{job}: an earlier job has the same number")
         if row[SUBMIT] < 0:
-            faults.append(f"{job}: it is submitted at {row[SUBMIT]}, before the log begins")
+            faults.append(f"{job}: expected a submission at 0 or later, got {row[SUBMIT]}")
         if row[RUN] < 0:
-            why = "is not known" if row[RUN] == -1 else "is negative: it ends before it starts"
+            why = "is unknown" if row[RUN] == -1 else "is negative"
             faults.append(f"{job}: its run time {why}: {row[RUN]}")
         if row[PROCESSORS] <= 0 and row[ALLOCATED] <= 0:
             faults.append(
-                f"{job}: its processors are not known: "
+                f"{job}: its number of processors is unknown: "
                 f"{row[PROCESSORS]} requested, {row[ALLOCATED]} allocated"
             )
         for fault in faults:
@@ -156,11 +156,12 @@ class _Reader:
         if row[SUBMIT] < self.last_submit:
             self.problem(
                 number,
-                f"{job}: it is submitted at {row[SUBMIT]}, the job before at {self.last_submit}",
+                f"{job}: it is submitted at {row[SUBMIT]}, before the previous job "
+                f"({self.last_submit})",
             )
         self.last_submit = row[SUBMIT]
         if row[TIME] == 0 or row[TIME] < -1:
-            self.problem(number, f"{job}: it requests {row[TIME]} s; read as not known")
+            self.problem(number, f"{job}: its requested time is {row[TIME]} s; read as unknown")
         elif 0 < row[TIME] < row[RUN]:
             self.problem(
                 number, f"{job}: it runs for {row[RUN]} s, longer than the {row[TIME]} s requested"
@@ -191,7 +192,7 @@ class _Reader:
     def _machine(self) -> Machine | None:
         sizes: dict[str, int] = {}
         for label in LABELS_OF_HEADER:
-            # Some logs say how it is split up, after the number.
+            # Some logs list the partitions after the number.
             text = self.header.get(label, "").split()
             if not text:
                 continue
@@ -216,7 +217,7 @@ class _Reader:
             label = "MaxRecords" if "MaxRecords" in self.header else "MaxJobs"
             self.problem(
                 self.header_lines[label],
-                f"{label} says {announced}, and there are {self.records} jobs",
+                f"{label}: expected {announced} jobs, got {self.records}",
             )
         version = self.header.get("Version")
         if version is not None and not version.startswith("2"):
@@ -230,22 +231,22 @@ class _Reader:
                 self.problem(
                     line,
                     f"job {row[NUMBER]}: it needs {_processors(row)} processors, "
-                    f"and MaxProcs is {machine.processors}",
+                    f"but MaxProcs is {machine.processors}",
                 )
 
     def _preceding(self) -> Sequence[JobId | None]:
-        # Only an earlier job can come first: so there are no circles.
+        # Only earlier jobs are accepted, so there are no cycles.
         found: list[JobId | None] = []
         places = {row[NUMBER]: place for place, row in enumerate(self.rows)}
         for place, row in enumerate(self.rows):
             preceding = row[PRECEDING]
             known = preceding > 0 and places.get(preceding, place) < place
             if preceding > 0 and not known:
-                what = "comes no earlier" if preceding in places else "is not in the log"
+                what = "is not an earlier job" if preceding in places else "is not in the log"
                 self.problem(
                     self.lines[place],
-                    f"job {row[NUMBER]}: the job that it is to follow, {preceding}, {what}; "
-                    "it follows none",
+                    f"job {row[NUMBER]}: its preceding job, {preceding}, {what}; "
+                    "ignored the dependency",
                 )
             found.append(int(preceding) if known else None)
         return found

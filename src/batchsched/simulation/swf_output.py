@@ -1,4 +1,4 @@
-"""Runs as logs in the Standard Workload Format."""
+"""Write runs as logs in the Standard Workload Format."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def swf_lines(record: Record) -> Iterator[str]:
 
 
 def swf_line(values: Sequence[object]) -> str:
-    """Return the line of a job, given its 18 values; None becomes -1.
+    """Format the 18 values of a job as a line; None becomes -1.
 
     >>> swf_line([1, 0, 5, 3600, 56, None, None, 56, 7200, *[None] * 9])
     '1 0 5 3600 56 -1 -1 56 7200 -1 -1 -1 -1 -1 -1 -1 -1 -1'

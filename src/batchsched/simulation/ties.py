@@ -1,4 +1,4 @@
-"""In which order the events of one instant are taken."""
+"""The order of events at the same instant."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EVENTS: Final = ("correction", "arrival", "end", "promise")
 
 @frozen
 class Ties:
-    """The order of what happens at one instant, which no log and no paper says and which decides.
+    """The order of events at the same instant, which logs and papers do not define.
 
-    On the log KTH-SP2 the mean bounded slowdown of EASY moves by some percent with this alone; see
-    `Run.tie_sensitivity`. The default is the order behind the published results. Incidents (see
-    `Scheduled.incidents`) come before all that is named here.
+    Results depend on it: on the log KTH-SP2 the mean bounded slowdown of EASY varies by some
+    percent with this alone; see `Run.tie_sensitivity`. The default is the order of the published
+    results. Incidents (see `Scheduled.incidents`) come before all events named here.
 
     >>> print(Ties())
     jobs that end as expected release first; correction, arrival, end, promise; then in order of id
@@ -29,14 +29,14 @@ class Ties:
     """
 
     order: tuple[str, ...] = EVENTS
-    """The kinds of events, the first to happen first: a prediction is corrected, a job arrives, a
-    job ends, the time comes that a job was promised. Events of one kind: arrivals in order of the
-    jobs' ids, ends in the order in which the jobs were started."""
+    """The order of the kinds of events: a prediction is corrected, a job arrives, a job ends, a
+    promised start is due. Within a kind: arrivals in order of the jobs' ids, ends in the order in
+    which the jobs were started."""
     due_first: bool = True
-    """Whether jobs that end exactly when they were expected to give their processors back before
-    anything else happens at that instant. (They are told to have ended when it is their turn.)"""
+    """Whether jobs that end exactly when expected release their processors before any other event
+    of that instant. (Their end event is still processed in its turn.)"""
     seed: int | None = None
-    """If given, all events of one instant happen in a random order, decided by this number."""
+    """If given, the seed of a random order of all events of an instant."""
 
     def __attrs_post_init__(self) -> None:
         if sorted(self.order) != sorted(EVENTS):

@@ -19,16 +19,16 @@ JobId = int | str
 
 @frozen
 class Machine:
-    """Equal nodes with equally many processors each; for lists of GPU jobs, GPUs.
+    """Equal nodes with the same number of processors each; in traces of GPU jobs, GPUs.
 
     >>> Machine(nodes=32, per_node=8).processors
     256
     """
 
     nodes: int
-    """How many nodes there are, 1 or more."""
+    """The number of nodes, 1 or more."""
     per_node: int = 1
-    """How many processors each of them has, 1 or more."""
+    """The number of processors of each node, 1 or more."""
 
     def __attrs_post_init__(self) -> None:
         faults = [
@@ -41,7 +41,7 @@ class Machine:
 
     @property
     def processors(self) -> int:
-        """How many processors all nodes have together."""
+        """The number of processors of all nodes together."""
         return self.nodes * self.per_node
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Machine:
 
 @frozen(kw_only=True)
 class Job:
-    """A job of a workload: what it asks for, and what it will do.
+    """A job of a workload: what it requests, and how long it runs.
 
     All times are in seconds, on the clock of the workload.
     """
@@ -62,39 +62,39 @@ class Job:
     submit: float
     """When it is submitted, 0 or later."""
     run: float
-    """For how long it runs once started, 0 or more. Policies are not told."""
+    """Its run time, 0 or more. Policies do not see it."""
     processors: int
-    """How many processors it needs, all at once, from start to end; 1 or more."""
+    """The number of processors that it needs, all at once, from start to end; 1 or more."""
     requested: float | None = None
-    """The time limit that its user gave: more than 0, or None where nobody knows."""
+    """The time limit that its user requested, more than 0; None: unknown."""
     user: JobId | None = None
     group: JobId | None = None
     queue: JobId | None = None
     partition: JobId | None = None
     application: JobId | None = None
     status: int | None = None
-    """How it ended in the log: 1 well, 0 badly, 5 cancelled; other numbers as the log has it."""
+    """Its status in the log: 1 completed, 0 failed, 5 cancelled, or another number of the log."""
     after: JobId | None = None
-    """The job that must have ended before this one counts as submitted."""
+    """The id of the job that must end before this one counts as submitted."""
     think: float = 0
-    """The time from that end to the submission."""
+    """The think time: from the end of that job to the submission of this one."""
     labels: Mapping[str, str] = field(factory=dict[str, str])
-    """Whatever else is known, such as the model that a job trains."""
+    """Other known properties, such as the model that a job trains."""
 
 
 REQUIRED = ("id", "submit", "run", "processors")
 OPTIONAL = (
     "requested", "user", "group", "queue", "partition", "application", "status", "after", "labels"
 )  # fmt: skip
-"""Columns that are kept only where a job has a value; `think` goes with `after`."""
+"""Columns that are kept only if some job has a value; `think` is kept with `after`."""
 
 
 @final
 class Workload:
-    """Jobs in order of submission (jobs of one instant by id), and their machine.
+    """Jobs in order of submission (at equal times by id), and their machine.
 
-    It never changes; what looks like a change returns another workload. The order in which jobs
-    are given does not matter.
+    Workloads are immutable: methods that change something return a new workload. The order in which
+    jobs are given does not matter.
 
     >>> workload = Workload(
     ...     [Job(id=2, submit=5, run=60, processors=1), Job(id=1, submit=0, run=30, processors=4)]
@@ -114,11 +114,11 @@ class Workload:
         machine: Machine | None = None,
         header: Mapping[str, str] | None = None,
     ) -> None:
-        """Check jobs and sort them.
+        """Check the jobs, and sort them.
 
         Raises:
-            WorkloadError: Jobs cannot be as given: negative or infinite times, fewer than one
-                processor, two jobs of one id, jobs that wait for each other. All faults at once.
+            WorkloadError: Invalid jobs: negative or infinite times, fewer than one processor,
+                duplicate ids, jobs that depend on each other. All faults at once.
         """
         listed = list(jobs)
         columns: dict[str, Sequence[object]] = {
@@ -134,13 +134,13 @@ class Workload:
         machine: Machine | None = None,
         header: Mapping[str, str] | None = None,
     ) -> Workload:
-        """Make a workload of columns: sequences of one length, named as the fields of `Job`.
+        """Create a workload from columns: equally long sequences, named like the fields of `Job`.
 
-        `id`, `submit`, `run` and `processors` must be there.
+        `id`, `submit`, `run` and `processors` are required.
 
         Raises:
-            WorkloadError: As for jobs one by one, and for columns that are missing, unknown or
-                of different lengths.
+            WorkloadError: Invalid jobs, or columns that are missing, unknown or of different
+                lengths. All faults at once.
 
         >>> Workload.from_columns(
         ...     {"id": [1, 2], "submit": [0, 5], "run": [30, 60], "processors": [4, 1]}
@@ -192,12 +192,12 @@ class Workload:
 
     @property
     def machine(self) -> Machine | None:
-        """What the jobs run on, if it is known; see `on`."""
+        """The machine that the jobs run on, if known; see `on`."""
         return self._machine
 
     @property
     def header(self) -> Mapping[str, str]:
-        """What the head of the file said, if the workload comes from one that has a head."""
+        """The header of the file, if the workload was read from one with a header."""
         return dict(self._header)
 
     # Columns
@@ -209,22 +209,22 @@ class Workload:
 
     @property
     def submits(self) -> tuple[float, ...]:
-        """When each job is submitted."""
+        """The submission time of each job."""
         return cast("tuple[float, ...]", self._columns["submit"])
 
     @property
     def runs(self) -> tuple[float, ...]:
-        """For how long each job runs."""
+        """The run time of each job."""
         return cast("tuple[float, ...]", self._columns["run"])
 
     @property
     def processors(self) -> tuple[int, ...]:
-        """How many processors each job needs."""
+        """The number of processors that each job needs."""
         return cast("tuple[int, ...]", self._columns["processors"])
 
     @property
     def requested(self) -> tuple[float | None, ...]:
-        """The time limit of each job, None where nobody knows."""
+        """The time limit of each job; None: unknown."""
         return cast("tuple[float | None, ...]", self._column("requested"))
 
     @property
@@ -239,23 +239,23 @@ class Workload:
 
     @property
     def after(self) -> tuple[JobId | None, ...]:
-        """The job that each job waits for before it counts as submitted."""
+        """The job that must end before each job counts as submitted, if any."""
         return cast("tuple[JobId | None, ...]", self._column("after"))
 
     @property
     def has_dependencies(self) -> bool:
-        """Whether a job waits for another."""
+        """Whether any job depends on another."""
         return "after" in self._columns
 
     @property
     def think(self) -> tuple[float, ...]:
-        """For how long each job is thought about once the job that it is after has ended."""
+        """The think time of each job, from the end of the job that it depends on."""
         thought = self._columns.get("think")
         return cast("tuple[float, ...]", thought) if thought else (0,) * len(self)
 
     @property
     def labels(self) -> tuple[Mapping[str, str], ...]:
-        """What else is known of each job."""
+        """The labels of each job."""
         return tuple(
             cast("Mapping[str, str]", labels) if labels is not None else {}
             for labels in self._column("labels")
@@ -265,10 +265,12 @@ class Workload:
         """Return a column by the name of a field of `Job`.
 
         Raises:
-            KeyError: No column has this name.
+            KeyError: There is no column of this name.
         """
         if name not in (*REQUIRED, *OPTIONAL, "think"):
-            raise KeyError(f"no column {name!r}; there are {', '.join((*REQUIRED, *OPTIONAL))}")
+            raise KeyError(
+                f"expected one of {', '.join((*REQUIRED, *OPTIONAL, 'think'))}; got {name!r}"
+            )
         return self.think if name == "think" else self._column(name)
 
     def __len__(self) -> int:
@@ -297,13 +299,13 @@ class Workload:
         where = f"on {self.machine}" if self.machine else "no machine yet"
         return f"<Workload: {jobs}{when}; {where}>"
 
-    # Other workloads made of this one
+    # Workloads derived from this one
 
     def on(self, *, nodes: int, per_node: int = 1) -> Workload:
         """Return the same jobs on another machine.
 
         Raises:
-            WorkloadError: There is not at least one node with one processor.
+            WorkloadError: `nodes` or `per_node` is not a whole number, 1 or more.
         """
         changed = Workload.__new__(Workload)
         changed._machine = Machine(nodes, per_node)
@@ -312,9 +314,9 @@ class Workload:
         return changed
 
     def where(self, keeps: Callable[[Job], bool]) -> Workload:
-        """Return the workload of those jobs for which `keeps` is true.
+        """Return a workload of the jobs for which `keeps` is true.
 
-        Jobs that were to wait for a job which is left out wait for none.
+        Dependencies on jobs that are left out are dropped.
 
         >>> jobs = [Job(id=n, submit=n, run=n, processors=1) for n in range(4)]
         >>> Workload(jobs).where(lambda job: job.run > 0).ids
@@ -323,13 +325,13 @@ class Workload:
         return self._selected([index for index, job in enumerate(self) if keeps(job)])
 
     def between(self, start: float, end: float) -> Workload:
-        """Return the workload of the jobs submitted at `start` or later and before `end`."""
+        """Return a workload of the jobs submitted from `start` (included) to `end` (excluded)."""
         return self._selected(
             [index for index, submit in enumerate(self.submits) if start <= submit < end]
         )
 
     def first(self, count: int) -> Workload:
-        """Return the workload of the jobs submitted first; all, if there are no more.
+        """Return a workload of the first `count` jobs, or of all if there are fewer.
 
         Raises:
             WorkloadError: The count is not a whole number, 0 or more.
@@ -342,8 +344,8 @@ class Workload:
     def with_load(self, factor: float) -> Workload:
         """Return the same jobs, submitted `factor` times as densely: 1.1 is 10 % more load.
 
-        Times between submissions are divided by the factor, all else stays. (Which is the usual
-        way, and makes days and nights shorter, too.)
+        Times between submissions are divided by the factor; nothing else changes. (This is the
+        usual method; note that it shortens days and nights too.)
 
         Raises:
             WorkloadError: The factor is not a number above 0.
@@ -365,10 +367,10 @@ class Workload:
 
     @property
     def load(self) -> float:
-        """The share of the machine that the jobs would keep busy while they are submitted.
+        """The share of the machine that the jobs keep busy while they are submitted.
 
-        Processor seconds of all jobs, by the processors times the time from the first submission
-        to the last. 0 where there is no such time.
+        The processor seconds of all jobs, divided by the number of processors and by the time from
+        the first submission to the last. 0 if that time is 0.
 
         Raises:
             WorkloadError: The workload has no machine.
@@ -380,4 +382,6 @@ class Workload:
         return work / (self.machine.processors * time) if time else 0.0
 
 
-NO_MACHINE = Fault("workload", "it has no machine; give it one: workload.on(nodes=100)")
+NO_MACHINE = Fault(
+    "workload", "expected a workload with a machine, got none; use workload.on(nodes=100)"
+)
