@@ -12,7 +12,7 @@ from batchsched.model.result import Bind, CycleResult, JobOutcome, TaskOutcome
 FILES = check.golden_files()
 
 
-def cases(path, count=20):
+def cases(path, count=8):
     return [case for case, _ in zip(check.load_cases(path), range(count), strict=False)]
 
 

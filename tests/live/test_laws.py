@@ -425,7 +425,7 @@ def test_memory_does_not_grow_with_the_number_of_cycles() -> None:
     cycles(60, 100)
     gc.collect()
     settled, _ = tracemalloc.get_traced_memory()
-    cycles(160, 300)
+    cycles(160, 150)
     gc.collect()
     later, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -87,7 +87,7 @@ class BackfillWatch:
 
 def test_a_backfill_task_never_delays_a_job_that_was_already_promised_its_resources() -> None:
     watch = BackfillWatch()
-    for seed in range(150):
+    for seed in range(40):
         History(Random(seed)).live(8, watch)
     assert watch.backfilled > 0  # otherwise nothing was shown
 

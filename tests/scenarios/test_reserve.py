@@ -146,7 +146,7 @@ def test_s1_a_starving_job_waits_for_a_bounded_time(reserving: bool) -> None:
         cluster([node("n1", "4C4G"), node("n2", "4C4G")], *arriving(0)),
         duration=duration,
     )
-    for time in range(1, 201):
+    for time in range(1, 61):
         simulation.cycle()
         more = arriving(time)
         if time == submitted:

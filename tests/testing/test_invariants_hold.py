@@ -11,7 +11,9 @@ from tests.support import golden as check
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import check_cycle, check_reasons, configs, snapshots
 
-EVERY = 20  # A sample keeps the tests short; tests/testing/all_goldens.py checks all.
+# A sample keeps the tests short; `python -m tests.support.all_goldens` checks all.
+EVERY = 20
+EVERY_LARGE = 80
 of_each_file = pytest.mark.parametrize(
     "path", check.golden_files(), ids=lambda path: path.name.split(".")[0]
 )
@@ -19,7 +21,8 @@ of_each_file = pytest.mark.parametrize(
 
 @of_each_file
 def test_they_hold_for_golden_cases(path: Path) -> None:
-    for case in list(check.load_cases(path))[::EVERY]:
+    every = EVERY_LARGE if path.name.startswith("medium") else EVERY
+    for case in list(check.load_cases(path))[::every]:
         snapshot = check.snapshot_of(case)
         config = SchedulerConfig.from_mapping(case["conf"])
         check_cycle(snapshot, Scheduler(config).schedule(snapshot), config)

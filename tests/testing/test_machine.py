@@ -92,7 +92,7 @@ def test_it_finds_nothing_in_sound_policies(actions: str) -> None:
         config = SchedulerConfig.from_mapping({"actions": actions})
         cycle_invariants = BUT_REASONS
 
-    run(Sound)
+    run(Sound, examples=30)
 
 
 def grabbing() -> tuple[Registry, SchedulerConfig]:
@@ -116,7 +116,7 @@ def test_it_finds_ping_pong() -> None:
     class DoesNotMind(Grabbing):
         finds_ping_pong = False
 
-    run(DoesNotMind)
+    run(DoesNotMind, examples=15)
 
 
 def test_the_account_of_ping_pong_tells_what_every_cycle_does() -> None:
@@ -200,7 +200,7 @@ def test_rules_clusters_and_jobs_can_be_ones_own() -> None:
             assert self.snapshot.now == before.now + 60
             return result
 
-    run(MyCluster)
+    run(MyCluster, examples=30)
     assert seen["night"] > 0
     assert seen["cycles"] > seen["night"]
     assert seen["jobs"] == 2
@@ -279,7 +279,7 @@ def test_what_comes_has_a_name_that_nothing_has() -> None:
                 )
             )
 
-    run(OwnNames)
+    run(OwnNames, examples=20)
 
 
 # The check of what follows a cycle

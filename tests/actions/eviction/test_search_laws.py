@@ -141,7 +141,7 @@ ODD = [
         [PLUGINS, ["gang"], [*PLUGINS, SILENT], [SILENT], WHOLE, WHOLE, [WHOLE_GANG], ODD]
     ),
 )
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_searches_that_remember_find_what_searches_from_the_beginning_find(
     snapshot: Snapshot, operations, plugins
 ) -> None:
