@@ -6,7 +6,7 @@ any combination. Nothing of it outlives the cycle, so nothing leaks from cycle t
 """
 
 from batchsched.plugin.changes import Changes, Resumes
-from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms
+from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms, Shortage
 from batchsched.plugin.extension_points import (
     Allocatable,
     AllocateEvents,
@@ -85,6 +85,7 @@ __all__ = [
     "Resumes",
     "ScoreHints",
     "SessionClose",
+    "Shortage",
     "SurplusWeights",
     "TaskOrder",
     "Verdict",

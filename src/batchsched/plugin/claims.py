@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 
-__all__ = ["Claim", "ClaimStage", "ClaimTerms"]
+__all__ = ["Claim", "ClaimStage", "ClaimTerms", "Shortage"]
 
 
 class ClaimStage(IntEnum):
@@ -41,6 +41,22 @@ class ClaimTerms:
         return self.kept_by(unit) is None
 
 
+class Shortage(Protocol):
+    """What a task lacks on a node, of room and of what limits let its queue have."""
+
+    def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[int]:
+        """Return the dimensions in which the task is short once some units are gone."""
+        ...
+
+    def may_be(self) -> Collection[int]:
+        """Return the dimensions in which it may be short, whoever is gone."""
+        ...
+
+    def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
+        """Return False if the task is short whichever of some units are gone."""
+        ...
+
+
 class Claim(Protocol):
     """What a queue may take back for a need of one of its jobs, as of when it was made."""
 
@@ -59,12 +75,12 @@ class Claim(Protocol):
         self,
         node: NodeState,
         stage: ClaimStage,
-        short: Callable[[Sequence[EvictionUnit]], Collection[int]],
+        short: Shortage,
         /,
     ) -> Iterator[EvictionUnit]:
-        """Yield whom to evict on a node, one after the other, as long as something is short.
+        """Yield whom to evict on a node, one after the other, as long as the task is short.
 
-        `short` returns the dimensions that are, given those that have been yielded.
+        `short` is called with those that have been yielded.
         """
         ...
 

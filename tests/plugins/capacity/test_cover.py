@@ -99,7 +99,7 @@ def test_loans_are_those_that_a_plain_search_of_all_units_finds(seed: int) -> No
     random = Random(seed)
     units = [u for number in range(9) for u in units_of_job(f"j{number}", random)]
     here = set(random.sample(units, len(units) // 2))
-    loans = NodeLoans(unit for unit in units if unit in here)
+    loans = NodeLoans(0, (unit for unit in units if unit in here), {})
     for _ in range(20):
         for unit in random.sample(units, min(3, len(units))):
             if random.random() < 0.5:

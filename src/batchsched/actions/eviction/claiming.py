@@ -6,21 +6,21 @@ shares; the second also evicts whole jobs of such queues; the third evicts all t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from attrs import evolve
 
 from batchsched.model.resources import EPSILON
 from batchsched.plugin.claims import Claim, ClaimStage
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.needs import Need, need_of_task
+from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import plus
 
 __all__ = ["make_room_by_claim"]
-
-_Short = Callable[[Sequence[EvictionUnit]], tuple[int, ...]]
 
 
 def make_room_by_claim(
@@ -45,9 +45,10 @@ def make_room_by_claim(
     """
     there = {session.nodes[index].slot for index in claim.nodes()}
     curing = curable_nodes(session, task) if curable else []
+    search = _Search(session, task, claim)
     for node in curing:
         # Enough tasks are leaving already.
-        if not _shortage(session, task, claim, node, is_refused=True)(()):
+        if not _Shortage(search, node, is_refused=True)(()):
             statement.pipeline(task, node)
             return True
     if not there:
@@ -58,7 +59,7 @@ def make_room_by_claim(
     for stage in ClaimStage:
         best: tuple[NodeState, list[TaskState]] | None = None
         for node in nodes:
-            short = _shortage(session, task, claim, node, is_refused=node.slot in refusing)
+            short = _Shortage(search, node, is_refused=node.slot in refusing)
             victims = _victims_on(session, claim, node, stage, short)
             if victims is not None and (best is None or len(victims) < len(best[1])):
                 best = node, victims
@@ -74,7 +75,7 @@ def make_room_by_claim(
 
 
 def _victims_on(
-    session: Session, claim: Claim, node: NodeState, stage: ClaimStage, short: _Short
+    session: Session, claim: Claim, node: NodeState, stage: ClaimStage, short: _Shortage
 ) -> list[TaskState] | None:
     """Return the tasks to evict on a node, or None if evicting there is not enough."""
     taken = list(claim.victims(node, stage, short))
@@ -91,37 +92,79 @@ def _victims_on(
     return list(victims.values())
 
 
-def _shortage(
-    session: Session, task: TaskState, claim: Claim, node: NodeState, *, is_refused: bool
-) -> _Short:
-    """Return a function from evicted units to the dimensions that a task still lacks on a node.
+class _Search:
+    """What holds on all nodes that are searched for a task."""
+
+    __slots__ = ("_alone", "_limits", "asked", "claim", "session", "task")
+
+    def __init__(self, session: Session, task: TaskState, claim: Claim) -> None:
+        self.session = session
+        self.task = task
+        self.claim = claim
+        self.asked = [d for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
+        """The dimensions that the task asks for."""
+        self._alone = need_of_task(task)
+        self._limits = claim.short_of_limits(self._alone)
+
+    def limits_once_gone(self, leaving: Collection[TaskState]) -> tuple[int, ...]:
+        """Return the dimensions in which limits keep the task out once some tasks are gone."""
+        if not self._limits or not leaving:
+            return self._limits  # who leaves makes them no tighter
+        return self.claim.short_of_limits(evolve(self._alone, leaving=tuple(leaving)))
+
+
+class _Shortage:
+    """The dimensions that a task still lacks on a node, given which units are evicted.
 
     While the node would refuse the task even without those units, the task lacks all dimensions
-    that it requests. `is_refused`: whether the node refuses it now.
+    that it requests.
     """
-    asked = [(d, wanted) for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
-    future_idle, eventual = node.future_idle, node.eventual
-    alone = need_of_task(task)
 
-    def short(taken: Sequence[EvictionUnit]) -> tuple[int, ...]:
+    __slots__ = ("_is_refused", "_node", "_rooms", "_search")
+
+    def __init__(self, search: _Search, node: NodeState, *, is_refused: bool) -> None:
+        """Begin with a node; `is_refused`: whether it refuses the task now."""
+        self._search = search
+        self._node = node
+        self._is_refused = is_refused
+        self._rooms = (node.future_idle, node.eventual) if node.special else (node.idle, node.idle)
+
+    def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[int]:
+        search = self._search
         leaving = {victim.uid: victim for unit in taken for victim in unit.victims}
-        now, finally_free = future_idle, eventual
-        for victim in leaving.values():
-            if victim.node is node:
+        found = self._short_here(leaving.values())
+        limits = search.limits_once_gone(leaving.values())
+        if limits:
+            found = sorted({*found, *limits})
+        if (
+            not found
+            and self._is_refused
+            and not accepts_without(search.session, search.task, self._node, leaving.values())
+        ):
+            return search.asked
+        return found
+
+    def may_be(self) -> Collection[int]:
+        """Return the dimensions in which it may be short, whoever is gone."""
+        return {*self._search.asked, *self(())} if self._is_refused else self(())
+
+    def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
+        """Return False if the task is short whichever of some units are gone."""
+        leaving = {victim.uid: victim for unit in units for victim in unit.victims}
+        return not (
+            self._short_here(leaving.values()) or self._search.limits_once_gone(leaving.values())
+        )
+
+    def _short_here(self, leaving: Iterable[TaskState]) -> list[int]:
+        now, finally_free = self._rooms
+        for victim in leaving:
+            if victim.node is self._node:
                 now = plus(now, victim.resreq)
                 if not victim.is_backfill:
                     finally_free = plus(finally_free, victim.resreq)
-        short_here = [
+        wanted = self._search.task.init_resreq
+        return [
             d
-            for d, wanted in asked
-            if wanted - now[d] >= EPSILON or wanted - finally_free[d] >= EPSILON
+            for d in self._search.asked
+            if wanted[d] - now[d] >= EPSILON or wanted[d] - finally_free[d] >= EPSILON
         ]
-        limits = claim.short_of_limits(
-            Need(alone.job, alone.tasks, alone.request, alone.dimensions, tuple(leaving.values()))
-        )
-        found = tuple(sorted({*short_here, *limits})) if limits else tuple(short_here)
-        if is_refused and not found and not accepts_without(session, task, node, leaving.values()):
-            return tuple([dimension for dimension, _ in asked])
-        return found
-
-    return short

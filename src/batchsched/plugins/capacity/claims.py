@@ -8,21 +8,21 @@ nothing arrives and nothing ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
-from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms
+from batchsched.plugin.claims import Claim, ClaimStage, ClaimTerms, Shortage
 from batchsched.plugins.capacity.accounts import Accounts, Excess
+from batchsched.plugins.capacity.lenders import lenders_above_shares
 from batchsched.plugins.capacity.loans import LoanBook
+from batchsched.plugins.capacity.projected_accounts import ProjectedAccounts
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector
 
 __all__ = ["QueueClaim", "charged_to", "claim_for"]
-
-_Short = Callable[[Sequence[EvictionUnit]], Collection[int]]
 
 
 def claim_for(
@@ -81,12 +81,8 @@ class QueueClaim:
     """What the need asks for."""
     level: float | None = None
     """How full the leaf would be, where it would be above its share and levels with siblings."""
-    _current: list[int] = field(init=False, factory=list[int])
-    """The leaves that may give anything in this search."""
-    _on_node: dict[int, list[int]] = field(init=False, factory=dict[int, "list[int]"])
-    """Those of them that have anything on loan there, by the index of the node."""
-    _version: list[int] = field(init=False, factory=list[int])
-    """The version of the book when that was found, if it was."""
+    _lenders: dict[int, Collection[int]] = field(init=False, factory=dict[int, "Collection[int]"])
+    """The leaves that may give anything in this search, and of what."""
     _hopeless: set[int] = field(init=False, factory=set[int])
     """The indices of nodes where all that may go is not enough, in this search."""
     _chains: dict[int, tuple[int, ...] | None] = field(
@@ -95,18 +91,24 @@ class QueueClaim:
     _may_go: dict[EvictionUnit, bool] = field(init=False, factory=dict[EvictionUnit, bool])
 
     def nodes(self) -> Collection[int]:
-        """Return the indices of the nodes where there may be victims now."""
-        self._current[:] = self._givers()
-        self._hopeless.clear()
-        self._find_leaves()
-        return set(self._on_node)
+        """Return the indices of the nodes where there may be victims now.
 
-    def _find_leaves(self) -> None:
-        self._on_node.clear()
-        for leaf in self._current:
-            for node in self.book.nodes(leaf):
-                self._on_node.setdefault(node, []).append(leaf)
-        self._version[:] = (self.book.version,)
+        O(queues whose parents may give anything, and nodes).
+        """
+        self._lenders.clear()
+        self._lenders.update(self._find_lenders())
+        self._hopeless.clear()
+        return set[int]().union(*map(self.book.nodes, self._lenders))
+
+    def _find_lenders(self) -> Mapping[int, Collection[int]]:
+        """Return the leaves within reach that have something to give, and of what."""
+        found = lenders_above_shares(
+            self.accounts, self.leaf, self.reach, siblings_alone=self.level is not None
+        )
+        for leaf in self.book.backfilling:
+            if leaf != self.leaf and self._chain(leaf) is not None:
+                found.setdefault(leaf, ())
+        return found
 
     def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
         """Return the dimensions in which limits keep a need out, once `need.leaving` are gone."""
@@ -115,28 +117,20 @@ class QueueClaim:
         return tuple([dimension for _, dimension, _, _ in found])
 
     def victims(
-        self, node: NodeState, stage: ClaimStage, short: _Short, /
+        self, node: NodeState, stage: ClaimStage, short: Shortage, /
     ) -> Iterator[EvictionUnit]:
         """Yield whom to evict on a node, one after the other, as long as something is short."""
         if node.index in self._hopeless:
             return
-        if self._version != [self.book.version]:
-            self._find_leaves()
-        candidates: dict[int, list[EvictionUnit]] = {}
         with_cores = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
-        for leaf in self._on_node.get(node.index, ()):
-            units = [
-                unit
-                for unit in self.book.on_loan(leaf, node)
-                if (unit.is_backfill or unit.is_surplus or with_cores) and self._is_free(unit)
-            ]
-            if units:
-                candidates[leaf] = units
-        if not candidates or short([unit for units in candidates.values() for unit in units]):
+        candidates = self._candidates(node, short.may_be(), with_cores=with_cores)
+        if not candidates or not short.may_end_with(
+            unit for units in candidates.values() for unit in units
+        ):
             if with_cores:
                 self._hopeless.add(node.index)
-            return  # even all of them together are not enough
-        after = _After(self.accounts)
+            return
+        after = ProjectedAccounts(self.accounts)
         taken: list[EvictionUnit] = []
         while candidates and (dimensions := short(taken)):
             eligible: dict[int, EvictionUnit] = {}
@@ -152,6 +146,24 @@ class QueueClaim:
             taken.append(unit)
             candidates[leaf] = [u for u in candidates[leaf] if not after.has_taken(u)]
             yield unit
+
+    def _candidates(
+        self, node: NodeState, dimensions: Collection[int], *, with_cores: bool
+    ) -> dict[int, list[EvictionUnit]]:
+        """Return whom leaves that may give anything in some dimensions may lose on a node."""
+        candidates: dict[int, list[EvictionUnit]] = {}
+        for leaf in self.book.leaves_on(node):
+            given = self._lenders.get(leaf)
+            if given is None or (given and not any(d in given for d in dimensions)):
+                continue
+            units = [
+                unit
+                for unit in self.book.on_loan(leaf, node)
+                if (unit.is_backfill or unit.is_surplus or with_cores) and self._is_free(unit)
+            ]
+            if units:
+                candidates[leaf] = units
+        return candidates
 
     def why_not(self, tasks: Sequence[TaskState], /) -> list[str | None]:
         """Return why each of some running tasks is not a victim now, in words; None: it may be."""
@@ -183,7 +195,7 @@ class QueueClaim:
                 queue = names[position]
                 return f"of queue {queue!r}, which has no more than its fair share of {asked}"
             left = above
-        if self.level is not None and self.level >= _After(accounts).fullness_without(
+        if self.level is not None and self.level >= ProjectedAccounts(accounts).fullness_without(
             leaf, unit.size
         ):
             return f"queue {names[leaf]!r} would be no fuller than {names[self.leaf]!r} without it"
@@ -205,7 +217,7 @@ class QueueClaim:
         leaf: int,
         units: Sequence[EvictionUnit],
         dimensions: Collection[int],
-        after: _After,
+        after: ProjectedAccounts,
         stage: ClaimStage,
     ) -> EvictionUnit | None:
         """Return the first of the units that is a victim in what is short, if any is."""
@@ -220,7 +232,9 @@ class QueueClaim:
                 return unit
         return None
 
-    def _is_at_stage(self, leaf: int, unit: EvictionUnit, after: _After, stage: ClaimStage) -> bool:
+    def _is_at_stage(
+        self, leaf: int, unit: EvictionUnit, after: ProjectedAccounts, stage: ClaimStage
+    ) -> bool:
         size = after.size_of(unit)
         if stage is not ClaimStage.ALL and not after.keeps_share(leaf, size):
             return False
@@ -231,22 +245,6 @@ class QueueClaim:
         if known is None:
             known = self._may_go[unit] = self.kept_by(unit) is None
         return known
-
-    def _givers(self) -> Iterator[int]:
-        """Yield the leaves within reach that have something to give."""
-        held, share = self.accounts.held, self.accounts.share
-        dimensions = range(len(held))
-        for leaf, children in enumerate(self.accounts.tree.children):
-            if (
-                not children
-                and leaf != self.leaf
-                and (
-                    any(held[d][leaf] > share[d][leaf] for d in dimensions)
-                    or self.book.has_backfill(leaf)
-                )
-                and self._chain(leaf) is not None
-            ):
-                yield leaf
 
     def _chain(self, leaf: int) -> tuple[int, ...] | None:
         """Return a leaf and all above it below the common ancestor; None: it is out of reach."""
@@ -267,95 +265,3 @@ def charged_to(accounts: Accounts, tasks: Iterable[TaskState]) -> Iterator[tuple
     for task in tasks:
         if not task.is_backfill and task.job is not None and task.job.queue is not None:
             yield accounts.tree.position[task.job.queue.name], task.resreq
-
-
-class _After:
-    """What queues would hold once some units are gone."""
-
-    __slots__ = ("_accounts", "_gone", "_less")
-
-    def __init__(self, accounts: Accounts) -> None:
-        self._accounts = accounts
-        self._gone: set[str] = set()
-        self._less: dict[int, list[int]] = {}
-        """By how much less queues would hold, by position and then by dimension."""
-
-    def take(self, leaf: int, unit: EvictionUnit) -> None:
-        """Let a unit of a leaf be gone, with all that goes with it."""
-        size = self.size_of(unit)
-        self._gone.update(task.uid for task in unit.victims)
-        for position in self._accounts.tree.path(leaf):
-            less = self._less.setdefault(position, [0] * len(size))
-            for dimension, amount in enumerate(size):
-                less[dimension] += amount
-
-    def has_taken(self, unit: EvictionUnit) -> bool:
-        """Return whether a unit's own tasks are gone."""
-        return unit.tasks[0].uid in self._gone
-
-    def size_of(self, unit: EvictionUnit) -> Sequence[int]:
-        """Return by how much less its queue would hold if a unit went too."""
-        if unit.victims is unit.tasks and not self._gone:
-            return unit.size
-        size = [0] * len(unit.size)
-        for task in unit.victims:
-            if task.uid not in self._gone and not task.is_backfill:
-                for dimension, amount in enumerate(task.resreq):
-                    size[dimension] += amount
-        return size
-
-    def held(self, position: int, dimension: int) -> int:
-        """Return what a queue would hold."""
-        less = self._less.get(position)
-        held = self._accounts.held[dimension][position]
-        return held if less is None else held - less[dimension]
-
-    def is_above(self, position: int, dimension: int) -> bool:
-        """Return whether a queue would still hold more than its share."""
-        return self.held(position, dimension) > self._accounts.share[dimension][position]
-
-    def keeps_share(self, leaf: int, size: Sequence[int]) -> bool:
-        """Return whether a leaf would hold its share, in what a unit holds, without it too."""
-        share = self._accounts.share
-        return all(
-            self.held(leaf, dimension) - amount >= share[dimension][leaf]
-            for dimension, amount in enumerate(size)
-            if amount
-        )
-
-    def fullness_without(self, leaf: int, size: Sequence[int]) -> float:
-        """Return the largest part of its share that a leaf would hold without a unit too."""
-        parts = [
-            (self.held(leaf, d) - amount, self._accounts.share[d][leaf])
-            for d, amount in enumerate(size)
-        ]
-        return max((_part(held, share) for held, share in parts), default=0.0)
-
-    def fullest(self, leaves: Iterable[int], dimensions: Collection[int]) -> int:
-        """Walk down from the root to the leaf of the fullest queues, in some dimensions.
-
-        Of queues that are equally full the younger is taken, then the later in order of name.
-        """
-        accounts = self._accounts
-        tree = accounts.tree
-        paths = {leaf: tree.path(leaf) for leaf in leaves}
-        step = 1
-        while len(paths) > 1 or step <= len(next(iter(paths.values()))):
-            branches = {path[-step] for path in paths.values()}
-            best = max(branches, key=lambda position: self._fullness(position, dimensions))
-            paths = {leaf: path for leaf, path in paths.items() if path[-step] == best}
-            step += 1
-        return next(iter(paths))
-
-    def _fullness(self, position: int, dimensions: Collection[int]) -> tuple[float, float, str]:
-        share = self._accounts.share
-        fullness = max(_part(self.held(position, d), share[d][position]) for d in dimensions)
-        queue = self._accounts.tree.queues[position]
-        return fullness, queue.creation_time, queue.name
-
-
-def _part(held: int, share: int) -> float:
-    """Return what part of a share is held: infinite of none."""
-    if not held:
-        return 0.0
-    return held / share if share else float("inf")

@@ -62,8 +62,9 @@ class LoanBook:
         self._key = task_order_key
         self._tolerance = tolerance
         self._leaves = [_Leaf(queue.jobs) for queue in queues]
-        self.version = 0
-        """As long as it is the same, nothing is on loan on other nodes than `nodes` said."""
+        self._leaves_on: dict[int, dict[int, None]] = {}
+        """The leaves that have something on loan on a node, by its index."""
+        self._backfilling: frozenset[int] | None = None
 
     def record_change(self, leaf: int, task: TaskState) -> None:
         """Record that a task of a leaf was placed, evicted, or that this was undone."""
@@ -77,7 +78,6 @@ class LoanBook:
         # Loans that nobody has asked for cannot be found out now: the task is on its way.
         if known.loans is None or not known.loans.has_victim(task.uid):
             known.is_known = False
-            self.version += 1
         # What is covered does not depend on what is on loan.
         elif task.job is not None:
             gone = known.gone.setdefault(task.job.uid, set())
@@ -95,10 +95,12 @@ class LoanBook:
         for known in self._leaves:
             known.is_known = False
             known.loans = None
+        self._leaves_on.clear()
 
     def follow(self, accounts: Accounts) -> None:
         """Go on in another cycle, of which everything that changed was told to `forget`."""
         self._accounts = accounts
+        self._backfilling = None
         for leaf, known in enumerate(self._leaves):
             if not known.is_known:
                 continue
@@ -114,14 +116,28 @@ class LoanBook:
                     return units[0].tasks[0].order_key is not None
         return True
 
-    def has_backfill(self, leaf: int) -> bool:
-        """Return whether anything of a leaf uses what is promised to others. O(jobs)."""
-        return any(job.backfilling for job in self._leaves[leaf].jobs)
+    @property
+    def backfilling(self) -> Collection[int]:
+        """The leaves of which anything that runs uses what is promised to others.
+
+        O(jobs) once in a cycle: nothing begins to run within one.
+        """
+        if self._backfilling is None:
+            self._backfilling = frozenset(
+                leaf
+                for leaf, known in enumerate(self._leaves)
+                if any(job.backfilling for job in known.jobs)
+            )
+        return self._backfilling
+
+    def leaves_on(self, node: NodeState) -> Collection[int]:
+        """Return the leaves that have anything on loan on a node, or had when last asked about."""
+        return self._leaves_on.get(node.index, {}).keys()
 
     def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
         """Return the units on loan of which something runs on a node, the least valuable first."""
         known = self._leaves[leaf]
-        loans = self._loans(known, self._cover(leaf))
+        loans = self._loans(leaf)
         units = [unit for unit in loans.on_node(node.index) if unit.job.in_session]
         if not known.gone:
             return units
@@ -151,7 +167,7 @@ class LoanBook:
 
     def nodes(self, leaf: int) -> Collection[int]:
         """Return the indices of the nodes where something on loan runs, or did."""
-        return self._loans(self._leaves[leaf], self._cover(leaf)).nodes
+        return self._loans(leaf).nodes
 
     def covered_size(self, leaf: int) -> Vector:
         """Return what the units of a leaf hold that its share covers."""
@@ -226,10 +242,14 @@ class LoanBook:
             return share
         return cast("Sequence[int]", [amount + amount * self._tolerance for amount in share])
 
-    def _loans(self, known: _Leaf, cover: Cover) -> NodeLoans:
+    def _loans(self, leaf: int) -> NodeLoans:
+        """Return what a leaf has on loan, brought up to date."""
+        cover = self._cover(leaf)
+        known = self._leaves[leaf]
         if known.loans is None:
             units = (unit for found in known.units.values() for unit in found)
-            known.loans = NodeLoans(unit for unit in units if unit.is_whole and unit not in cover)
+            on_loan = (unit for unit in units if unit.is_whole and unit not in cover)
+            known.loans = NodeLoans(leaf, on_loan, self._leaves_on)
         return known.loans
 
 

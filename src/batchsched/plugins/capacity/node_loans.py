@@ -20,10 +20,24 @@ class NodeLoans:
     Nodes are known by their index, as it was when a unit was entered.
     """
 
-    __slots__ = ("_nodes_of", "_on_node", "_victims")
+    __slots__ = ("_leaf", "_leaves_on", "_nodes_of", "_on_node", "_victims")
 
-    def __init__(self, units: Iterable[EvictionUnit]) -> None:
-        """Begin with all that is on loan. O(units log units)."""
+    def __init__(
+        self,
+        leaf: int,
+        units: Iterable[EvictionUnit],
+        leaves_on: dict[int, dict[int, None]],
+    ) -> None:
+        """Begin with all that is on loan. O(units log units).
+
+        Args:
+            leaf: the position of the queue.
+            units: what it has on loan.
+            leaves_on: by node, which queues have anything on loan there; kept up to date.
+
+        """
+        self._leaf = leaf
+        self._leaves_on = leaves_on
         self._nodes_of: dict[EvictionUnit, Sequence[int]] = {}
         self._on_node: dict[int, list[EvictionUnit]] = {}
         """The most valuable first."""
@@ -32,7 +46,7 @@ class NodeLoans:
         for unit in sorted(units, key=_value):
             self._enter(unit)
             for node in self._nodes_of[unit]:
-                self._on_node.setdefault(node, []).append(unit)
+                self._there(node).append(unit)
 
     @property
     def nodes(self) -> Collection[int]:
@@ -52,7 +66,7 @@ class NodeLoans:
         if unit not in self._nodes_of:
             self._enter(unit)
             for node in self._nodes_of[unit]:
-                insort(self._on_node.setdefault(node, []), unit, key=_value)
+                insort(self._there(node), unit, key=_value)
 
     def discard(self, unit: EvictionUnit) -> None:
         """Take out a unit that is not on loan, if it is there."""
@@ -66,10 +80,18 @@ class NodeLoans:
             del there[place]
             if not there:
                 del self._on_node[node]
+                del self._leaves_on[node][self._leaf]
         for task in unit.victims:
             self._victims[task.uid] -= 1
             if not self._victims[task.uid]:
                 del self._victims[task.uid]
+
+    def _there(self, node: int) -> list[EvictionUnit]:
+        there = self._on_node.get(node)
+        if there is None:
+            there = self._on_node[node] = []
+            self._leaves_on.setdefault(node, {})[self._leaf] = None
+        return there
 
     def _enter(self, unit: EvictionUnit) -> None:
         nodes: dict[int, None] = {}
