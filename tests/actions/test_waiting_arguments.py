@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.clusters import action, cluster, job, node, scheduler
+from tests.support.cycles import Cycles
 
 from batchsched import (
     ActionOption,
@@ -19,12 +20,12 @@ from batchsched import (
     SnapshotError,
     TaskInfo,
     TaskStatus,
-    next_snapshot,
     schedule,
 )
 from batchsched.actions.allocate import AllocateAction
 from batchsched.actions.backfill.action import BackfillAction
 from batchsched.actions.reservation.reserve import ReserveAction
+from batchsched.live import JobArrived, TaskSucceeded
 
 WRONG = [
     ("reserve", "reservedNodePercent", -1, "-1 is less than 0"),
@@ -150,14 +151,12 @@ def test_a_gang_that_can_never_fit_does_not_close_nodes_for_ever() -> None:
     Before, the gang was reserved room beside tasks of its own, where there was none.
     """
     started = 0
-    snapshot = cluster([node("n1", "4C4G"), node("n2", "4C4G")], job("g", "3C3G", "3C3G", "3C3G"))
-    using = scheduler(action("allocate", unready="discard", starvationThreshold=0))
+    start = cluster([node("n1", "4C4G"), node("n2", "4C4G")], job("g", "3C3G", "3C3G", "3C3G"))
+    living = Cycles(scheduler(action("allocate", unready="discard", starvationThreshold=0)), start)
     for now in range(1, 41):
         small = [job(f"t{now:03}{which}", "1C1G", creation_time=now) for which in "abc"]
-        snapshot = next_snapshot(snapshot, None, now=now, new_jobs=small)
-        result = using.schedule(snapshot)
-        started += len(result.binds)
-        snapshot = next_snapshot(
-            snapshot, result, now=now + 0.5, succeeded=[bind.task_uid for bind in result.binds]
-        )
+        living.step(*map(JobArrived, small), now=now)
+        binds = living.cycle().binds
+        started += len(binds)
+        living.step(*(TaskSucceeded(bind.task_uid) for bind in binds), now=now + 0.5)
     assert started == 3 * 40

@@ -13,6 +13,7 @@ import pytest
 from attrs import evolve, field, frozen, mutable
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cycles import Cycles
 from tests.support.histories import size
 
 from batchsched import (
@@ -24,7 +25,6 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
-    next_snapshot,
 )
 
 CYCLES = 40
@@ -124,28 +124,24 @@ class Closed:
     """Task to the node that it was promised last."""
 
     def run(self, cycles: int = CYCLES) -> None:
-        snapshot = self.world.snapshot
-        leaves: dict[str, int] = {}
+        living = Cycles(
+            self.scheduler,
+            self.world.snapshot,
+            leaving=self.world.leaving,
+            keep_reservations=self.keeps_promises,
+        )
         for cycle in range(cycles):
-            result = self.scheduler.schedule(snapshot)
+            before = living.snapshot
+            result = living.cycle()
             for eviction in result.evictions:
                 self.evictions.append((cycle, eviction.task_uid, eviction.for_task_uid))
-                leaves[eviction.task_uid] = cycle + self.world.leaving
                 self.evicted_from.append((cycle, eviction.node_name))
             self.promised |= {each.task_uid: each.node_name for each in result.pipelined}
             for bind in result.binds:
                 self.starts.setdefault(bind.task_uid, []).append(cycle)
-            following = next_snapshot(
-                snapshot,
-                result,
-                now=snapshot.now + 1,
-                keep_reservations=self.keeps_promises,
-                still_releasing=[uid for uid, last in leaves.items() if last > cycle + 1],
-            )
-            leaves = {uid: last for uid, last in leaves.items() if last > cycle + 1}
-            if not leaves and evolve(following, now=snapshot.now) == snapshot:
+            living.step()
+            if not living.leaves and evolve(living.snapshot, now=before.now) == before:
                 return  # nothing that these plugins read will ever change again
-            snapshot = following
 
 
 def run(seed: int, config: dict[str, Any], *, keeps_promises: bool = True) -> Closed:

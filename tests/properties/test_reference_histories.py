@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, DrawFn
+from tests.support.cycles import Cycles
 from tests.support.histories import History
 
 from batchsched import (
@@ -18,8 +19,8 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
     TaskStatus,
-    next_snapshot,
 )
+from batchsched.live import Event, JobArrived, NodeChanged, TaskSucceeded
 from batchsched.testing import jobs, snapshots
 from batchsched.testing.reference import reference_schedule
 
@@ -99,39 +100,30 @@ def decisions(result: CycleResult) -> dict[str, object]:
     }
 
 
-def follow(snapshot: Snapshot, result: CycleResult, number: int, data: DataObject) -> Snapshot:
-    """Let tasks end, a job come, or a node be closed or opened, and carry the rest over."""
+def happenings(
+    snapshot: Snapshot, result: CycleResult, number: int, data: DataObject
+) -> list[Event]:
+    """Let tasks end, a job come, or a node be closed or opened."""
     ending = [
         task.uid
         for job in snapshot.jobs
         for task in job.tasks
         if (result.tasks[task.uid].status if task.uid in result.tasks else task.status) in ENDING
     ]
-    ended = set()
+    ended: dict[str, None] = {}
     for which in data.draw(st.lists(st.integers(0, 15), max_size=3), label="ended"):
         if ending:
-            ended.add(ending[which % len(ending)])
-    new_jobs = []
+            ended[ending[which % len(ending)]] = None
+    events: list[Event] = [TaskSucceeded(uid) for uid in ended]
     if data.draw(st.booleans(), label="arrival"):
         queues = [queue.name for queue in snapshot.queues] or ["q"]
         job = data.draw(jobs(name=f"new{number}", queues=queues, max_tasks=3), label="job")
-        new_jobs.append(evolve(job, creation_time=snapshot.now))
-    nodes = None
+        events.append(JobArrived(evolve(job, creation_time=snapshot.now)))
     closes = data.draw(st.integers(0, 11), label="closes")
     if closes < len(snapshot.nodes):
         changed = snapshot.nodes[closes]
-        nodes = [
-            evolve(node, unschedulable=not node.unschedulable) if node is changed else node
-            for node in snapshot.nodes
-        ]
-    return next_snapshot(
-        snapshot,
-        result,
-        now=snapshot.now + SECONDS,
-        succeeded=ended,
-        new_jobs=new_jobs,
-        nodes=nodes,
-    )
+        events.append(NodeChanged(evolve(changed, unschedulable=not changed.unschedulable)))
+    return events
 
 
 @settings(max_examples=60)
@@ -144,11 +136,12 @@ def follow(snapshot: Snapshot, result: CycleResult, number: int, data: DataObjec
 def test_all_cycles_of_a_history_are_decided_as_by_the_reference(
     snapshot: Snapshot, configuration: dict[str, Any], cycles: int, data: DataObject
 ) -> None:
-    scheduler = Scheduler(SchedulerConfig.from_mapping(configuration))
+    living = Cycles(Scheduler(SchedulerConfig.from_mapping(configuration)), snapshot)
     for number in range(cycles):
-        result = scheduler.schedule(snapshot)
-        assert decisions(result) == decisions(reference_schedule(snapshot, configuration))
-        snapshot = follow(snapshot, result, number, data)
+        now = living.snapshot
+        result = living.cycle()
+        assert decisions(result) == decisions(reference_schedule(now, configuration))
+        living.step(*happenings(now, result, number, data), now=living.now + SECONDS)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.support.clusters import cluster, evicted, job, node
+from tests.support.cycles import Cycles
 
-from batchsched import Scheduler, SchedulerConfig, next_snapshot
+from batchsched import Scheduler, SchedulerConfig
 
 
 @pytest.mark.parametrize(("with_drf", "expected"), [(True, 3), (False, 0)])
@@ -19,14 +20,14 @@ def test_equal_tasks_of_a_job_take_turns_if_drf_calls_them_victims(
         {"plugins": [*drf, "predicates", "proportion", "nodeorder"]},
     ]
     config = SchedulerConfig.from_mapping({"actions": "allocate, preempt", "tiers": tiers})
-    snapshot = cluster(
+    start = cluster(
         [node("n1", "4C1G")],
         job("a", "0C1G@n1", "1C0G@n1", "1C0G", minimum=0),
         job("system", "3C0G@n1", namespace="kube-system"),
     )
+    living = Cycles(Scheduler(config), start)
     evictions: list[str] = []
-    for cycle in range(6):
-        result = Scheduler(config).schedule(snapshot)
-        evictions += evicted(result)
-        snapshot = next_snapshot(snapshot, result, now=cycle + 1)
+    for _ in range(6):
+        evictions += evicted(living.cycle())
+        living.step()
     assert evictions == ["a-2", "a-3", "a-2"][:expected]

@@ -1,4 +1,4 @@
-"""Scenarios beyond the list: holes that sections 10 and 11 leave, and how they are closed."""
+"""Scenarios beyond the list: holes that the rules of waiting leave, and how they are closed."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from batchsched import (
     TaskStatus,
     next_snapshot,
 )
+from batchsched.live import NodeChanged
 
 
 def reserve(percent: float = 100, *, threshold: float = 10, in_order: bool = False) -> object:
@@ -201,11 +202,13 @@ def surplus_behind_a_gang() -> Simulation:
 @pytest.mark.parametrize("strategy", ["release", "displace"])
 def test_l6_a_surplus_task_that_was_tried_in_vain_does_not_stop_reserve(strategy: str) -> None:
     simulation = surplus_behind_a_gang()
-    simulation.scheduler = scheduler(
-        "allocate",
-        action("backfill", strategy=strategy),
-        reserve(),
-        without=["drf", "proportion"],
+    simulation.decide_with(
+        scheduler(
+            "allocate",
+            action("backfill", strategy=strategy),
+            reserve(),
+            without=["drf", "proportion"],
+        )
     )
     for time in range(100, 120):
         simulation.cycle()
@@ -216,8 +219,13 @@ def test_l6_a_surplus_task_that_was_tried_in_vain_does_not_stop_reserve(strategy
 def test_l6_but_it_does_if_reserve_comes_before_it_was_tried() -> None:
     """A limit that docs/waiting.md names: release makes room only after x-2 was passed over."""
     simulation = surplus_behind_a_gang()
-    simulation.scheduler = scheduler(
-        reserve(), "allocate", action("backfill", strategy="release"), without=["drf", "proportion"]
+    simulation.decide_with(
+        scheduler(
+            reserve(),
+            "allocate",
+            action("backfill", strategy="release"),
+            without=["drf", "proportion"],
+        )
     )
     for time in range(100, 120):
         simulation.cycle()
@@ -268,9 +276,10 @@ def test_l7_a_reservation_on_a_node_that_was_tainted_moves_to_another() -> None:
         ),
     )
     assert places(simulation.cycle(), "s") == {"s-1": "Reserved n1"}
-    n1, n2 = simulation.snapshot.nodes
+    n1, _ = simulation.snapshot.nodes
     drained = evolve(n1, taints=[Taint(key="drain", effect=TaintEffect.NO_SCHEDULE)])
-    simulation.step(nodes=[drained, n2])
+    simulation.cluster.apply(NodeChanged(drained))
+    simulation.step()
     assert places(simulation.cycle(), "s") == {"s-1": "Reserved n2"}
 
 
@@ -363,7 +372,7 @@ def test_l10_a_gang_with_a_task_that_asks_for_nothing_needs_backfill_before_rese
 
 
 def test_l11_what_is_left_of_a_gang_that_was_lent_to_runs_on_until_the_caller_ends_it() -> None:
-    """The specification evicts no more than is short; who wants gangs whole says so."""
+    """No more is evicted than is short; who wants gangs whole says so."""
     using = scheduler(*lending(), without=["drf", "proportion"])
     snapshot = cluster(
         [node("n1", "2C2G"), node("n2", "2C2G")],

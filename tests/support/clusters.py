@@ -19,8 +19,9 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
-    next_snapshot,
 )
+from batchsched.live import Event, JobArrived, JobRemoved, TaskSucceeded
+from tests.support.cycles import Cycles
 
 PLUGINS = ("priority", "gang", "drf", "predicates", "proportion", "nodeorder")
 
@@ -135,8 +136,8 @@ def evicted(result: CycleResult) -> list[str]:
     return [eviction.task_uid for eviction in result.evictions]
 
 
-class Simulation:
-    """Runs cycles on a cluster; tasks end by a table of durations, in steps of time."""
+class Simulation(Cycles):
+    """Cycles on a cluster where tasks end by a table of durations, in steps of time."""
 
     def __init__(
         self,
@@ -147,41 +148,41 @@ class Simulation:
         duration: float | None = None,
         keep_reservations: bool = True,
     ) -> None:
-        self.scheduler = using
-        self.snapshot = start
+        super().__init__(using, start, keep_reservations=keep_reservations)
         self.ends = dict(ends or {})
         """Task to the time at which it ends, for those that run."""
         self.duration = duration
         """How long tasks run that start later; None: for ever."""
-        self.keep_reservations = keep_reservations
         self.started: dict[str, float] = {}
         """Task to the time of the cycle that bound it."""
-        self.result: CycleResult | None = None
 
     def cycle(self) -> CycleResult:
         """Run one cycle on the cluster as it is."""
-        self.result = result = self.scheduler.schedule(self.snapshot)
+        result = super().cycle()
         for bind in result.binds:
-            self.started[bind.task_uid] = self.snapshot.now
+            self.started[bind.task_uid] = self.now
             if self.duration is not None:
-                self.ends.setdefault(bind.task_uid, self.snapshot.now + self.duration)
+                self.ends.setdefault(bind.task_uid, self.now + self.duration)
         return result
 
     def step(
-        self, *, now: float | None = None, new_jobs: Iterable[JobInfo] = (), **events: Any
+        self,
+        *events: Event,
+        now: float | None = None,
+        new_jobs: Iterable[JobInfo] = (),
+        removed_jobs: Iterable[str] = (),
+        **carrying: Any,
     ) -> None:
         """Let one second pass (or more): apply the last result, and end what has run its time."""
-        time = self.snapshot.now + 1 if now is None else now
+        time = self.now + 1 if now is None else now
         ended = [uid for uid, end in self.ends.items() if end <= time]
         for uid in ended:
             del self.ends[uid]
-        self.snapshot = next_snapshot(
-            self.snapshot,
-            self.result,
+        super().step(
+            *map(TaskSucceeded, ended),
+            *map(JobRemoved, removed_jobs),
+            *map(JobArrived, new_jobs),
+            *events,
             now=time,
-            succeeded=ended,
-            new_jobs=new_jobs,
-            keep_reservations=self.keep_reservations,
-            **events,
+            **carrying,
         )
-        self.result = None

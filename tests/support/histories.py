@@ -25,7 +25,18 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     default_registry,
-    next_snapshot,
+)
+from batchsched.live import (
+    Cluster,
+    Event,
+    JobArrived,
+    JobRemoved,
+    NodeChanged,
+    NodeRemoved,
+    TaskFailed,
+    TaskGone,
+    TaskSucceeded,
+    TimePassed,
 )
 from batchsched.placement import Fit
 from batchsched.session.outcomes import close
@@ -34,7 +45,7 @@ from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits
 
 GIB = 1 << 30
-EVENTS = (*["succeeded"] * 6, "failed", "gone", "not_started", *[""] * 11)
+EVENTS = (*[TaskSucceeded] * 6, TaskFailed, TaskGone, "not_started", *[None] * 11)
 HELD = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 
 
@@ -130,7 +141,7 @@ class History:
     random: Random
     configuration: dict[str, Any] = field(init=False)
     scheduler: Scheduler = field(init=False)
-    snapshot: Snapshot = field(init=False)
+    cluster: Cluster = field(init=False)
     number: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -138,11 +149,15 @@ class History:
         self.configuration = random_configuration(random)
         self.scheduler = Scheduler(SchedulerConfig.from_mapping(self.configuration))
         queues = ["q0", "q1"][: random.choice((1, 1, 2))]
-        self.snapshot = Snapshot(
+        self.cluster = Cluster(
             nodes=random_nodes(random),
             queues=[Queue(name=name, weight=random.choice((1, 3))) for name in queues],
             jobs=self._arrivals(queues, 0, random.randint(1, 4)),
         )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.cluster.snapshot()
 
     def _arrivals(self, queues: list[str], now: float, count: int) -> list[JobInfo]:
         jobs = []
@@ -173,11 +188,11 @@ class History:
         random = self.random
         snapshot = self.snapshot
         now = snapshot.now + 1
-        events: dict[str, list[str]] = {
-            name: [] for name in ("succeeded", "failed", "gone", "not_started", "still_releasing")
-        }
+        not_started: list[str] = []
+        still_releasing: list[str] = []
+        events: list[Event] = []
         lost = random.choice(snapshot.nodes).name if random.random() < 0.05 else None
-        removed = []
+        removed: list[Event] = []
         for job in snapshot.jobs:
             ended = 0
             for task in job.tasks:
@@ -185,40 +200,34 @@ class History:
                 status = outcome.status if outcome else task.status
                 node_name = outcome.node_name if outcome else task.node_name
                 if node_name == lost and status.holds and status is not TaskStatus.ALLOCATED:
-                    events[random.choice(("succeeded", "failed", "gone"))].append(task.uid)
+                    events.append(random.choice((TaskSucceeded, TaskFailed, TaskGone))(task.uid))
+                    if status is TaskStatus.RELEASING:
+                        still_releasing.append(task.uid)
                 elif status is TaskStatus.RELEASING:
                     if random.random() < 0.3:
-                        events["still_releasing"].append(task.uid)
+                        still_releasing.append(task.uid)
                 elif status in HELD:
                     event = random.choice(EVENTS)
-                    if event == "not_started" and status is TaskStatus.RUNNING:
-                        event = ""
-                    if event:
-                        events[event].append(task.uid)
+                    if event == "not_started":
+                        if status is not TaskStatus.RUNNING:
+                            not_started.append(task.uid)
+                    elif event is not None:
+                        events.append(event(task.uid))
                 elif status in (TaskStatus.SUCCEEDED, TaskStatus.FAILED):
                     ended += 1
             if ended == len(job.tasks) or random.random() < 0.01:
-                removed.append(job.uid)
-        nodes = None
+                removed.append(JobRemoved(job.uid))
         if lost is not None and len(snapshot.nodes) > 1:
-            nodes = [node for node in snapshot.nodes if node.name != lost]
+            events.append(NodeRemoved(lost))
         elif random.random() < 0.1:
             changed = random.choice(snapshot.nodes)
-            nodes = [
-                evolve(node, unschedulable=not node.unschedulable) if node is changed else node
-                for node in snapshot.nodes
-            ]
+            events.append(NodeChanged(evolve(changed, unschedulable=not changed.unschedulable)))
         queues = [queue.name for queue in snapshot.queues]
-        self.snapshot = next_snapshot(
-            snapshot,
-            result,
-            now=now,
-            removed_jobs=removed,
-            new_jobs=self._arrivals(queues, now, random.choice((0, 1, 1, 2))),
-            nodes=nodes,
-            keep_reservations=random.random() < 0.9,
-            **events,
+        arrivals = self._arrivals(queues, now, random.choice((0, 1, 1, 2)))
+        self.cluster.carry_out(
+            result, not_started, still_releasing, keep_reservations=random.random() < 0.9
         )
+        self.cluster.apply(TimePassed(now), *events, *removed, *map(JobArrived, arrivals))
 
 
 def state_of(session: Session) -> dict[str, Any]:

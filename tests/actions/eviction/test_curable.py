@@ -11,6 +11,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.clusters import action, cluster, evicted, job, node
+from tests.support.cycles import Cycles
 from tests.support.elastic import configuration
 
 from batchsched import (
@@ -28,7 +29,6 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     default_registry,
-    next_snapshot,
 )
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.placement.linear_scan import LinearScanPlacement
@@ -138,10 +138,12 @@ def test_the_claimant_starts_when_the_victims_have_left(
     """Though what was evicted, and others like it, wait for the same place meanwhile."""
     arguments = {"preempt": {"curable": True}, "allocate": {}}
     of = config(*(action(name, **arguments[name]) for name in order.split()))
-    snapshot = waiting_too(CASES[case][0]())
+    living = Cycles(Scheduler(of), waiting_too(CASES[case][0]()), leaving=leaving)
     gone_by: dict[str, int] = {}
     for cycle in range(leaving + 3):
-        result = decided(snapshot, of)
+        before = living.snapshot
+        result = living.cycle()
+        assert result == decided(before, of)
         if any(bind.task_uid == "high-1" for bind in result.binds):
             assert gone_by
             return
@@ -149,12 +151,7 @@ def test_the_claimant_starts_when_the_victims_have_left(
         assert not (gone_by and evicted(result))
         gone_by |= dict.fromkeys(evicted(result), cycle + leaving)
         assert all(cycle < last for last in gone_by.values())
-        snapshot = next_snapshot(
-            snapshot,
-            result,
-            now=cycle + 1,
-            still_releasing=[uid for uid, last in gone_by.items() if last > cycle + 1],
-        )
+        living.step()
     pytest.fail("the claimant never started")
 
 
@@ -457,15 +454,16 @@ def test_evictions_end_and_claimants_start(seed: int, order: str, leaving: int) 
 
     Not where it must be near a task that was evicted since.
     """
-    of, warm = Scheduler(curing(order)), Scheduler(curing(order), warm=True)
+    of = Scheduler(curing(order))
     snapshot = _without(crowded(seed, near=False), ())
+    living = Cycles(of, snapshot, leaving=leaving)
     job_of = {task.uid: each.uid for each in snapshot.jobs for task in each.tasks}
     pending: dict[str, int] = {}
-    gone_by: dict[str, int] = {}
     pairs: set[tuple[str, str]] = set()
     for cycle in range(25):
-        result = of.schedule(snapshot)
-        assert warm.schedule(snapshot) == result
+        before = living.snapshot
+        result = living.cycle()
+        assert of.schedule(before) == result
         for bind in result.binds:
             pending.pop(job_of[bind.task_uid], None)
         assert all(cycle < last for last in pending.values())
@@ -475,10 +473,4 @@ def test_evictions_end_and_claimants_start(seed: int, order: str, leaving: int) 
             assert pair not in pairs
             pairs.add(pair)
             pending[job_of[eviction.for_task_uid]] = cycle + leaving
-            gone_by[eviction.task_uid] = cycle + leaving
-        snapshot = next_snapshot(
-            snapshot,
-            result,
-            now=cycle + 1,
-            still_releasing=[uid for uid, last in gone_by.items() if last > cycle + 1],
-        )
+        living.step()

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import evolve, frozen
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.cycles import Cycles
 
 from batchsched import (
     ActionOption,
@@ -25,7 +26,7 @@ from batchsched import (
     Tier,
     next_snapshot,
 )
-from batchsched.live import Cluster, JobArrived, JobRemoved, TaskSucceeded, TimePassed
+from batchsched.live import Cluster, Event, JobArrived, JobRemoved, TaskSucceeded, TimePassed
 
 seeds = st.integers(0, 1 << 32)
 
@@ -86,26 +87,25 @@ def run(seed: int, *, alike: bool, keep_plans: bool = True, **arguments: Any) ->
         )
     arrivals = [job for job in arrivals if _fits_empty(job, nodes)]
     arrivals.sort(key=lambda job: (job.creation_time, job.uid))
-    scheduler = policy(keep=keep_plans, **arguments)
-    snapshot = Snapshot(nodes=nodes, queues=[Queue(name="q")])
+    living = Cycles(
+        policy(keep=keep_plans, **arguments), Snapshot(nodes=nodes, queues=[Queue(name="q")])
+    )
     ends: list[tuple[float, str]] = []
     cycles: list[tuple[Snapshot, CycleResult]] = []
     pending = list(arrivals)
-    result: CycleResult | None = None
     for _ in range(200):
         times = [job.creation_time for job in pending[:1]] + [end for end, _ in ends[:1]]
         if not times and cycles:
             break
         now = min(times, default=0.0)
-        came = []
-        done = []
+        events: list[Event] = []
         # One event at a time: ends first.
         if ends and ends[0][0] <= now:
-            done = [heapq.heappop(ends)[1]]
+            events.append(TaskSucceeded(heapq.heappop(ends)[1]))
         elif pending:
-            came = [pending.pop(0)]
-        snapshot = next_snapshot(snapshot, result, now=now, succeeded=done, new_jobs=came)
-        result = scheduler.schedule(snapshot)
+            events.append(JobArrived(pending.pop(0)))
+        living.step(*events, now=now)
+        snapshot, result = living.snapshot, living.cycle()
         cycles.append((snapshot, result))
         for bind in result.binds:
             heapq.heappush(ends, (now + left[bind.task_uid], bind.task_uid))

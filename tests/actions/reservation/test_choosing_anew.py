@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 from tests.support.clusters import action, cluster, job, node, places
+from tests.support.cycles import Cycles
 
 from batchsched import (
     CycleResult,
@@ -19,6 +20,7 @@ from batchsched import (
     TaskStatus,
     next_snapshot,
 )
+from batchsched.live import JobArrived, TaskSucceeded
 from batchsched.testing import check_cycle
 from batchsched.testing.reference import reference_schedule
 
@@ -35,8 +37,14 @@ def mapping(*actions: Any, **more: Any) -> dict[str, Any]:
 
 def decide(snapshot: Snapshot, using: dict[str, Any]) -> CycleResult:
     """Run a cycle; the plain reference must decide the same, and all invariants hold."""
+    return checked(
+        snapshot, using, Scheduler(SchedulerConfig.from_mapping(using)).schedule(snapshot)
+    )
+
+
+def checked(snapshot: Snapshot, using: dict[str, Any], result: CycleResult) -> CycleResult:
+    """Return what was decided, when it is what the plain reference decides and sound."""
     config = SchedulerConfig.from_mapping(using)
-    result = Scheduler(config).schedule(snapshot)
     expected = reference_schedule(snapshot, using)
     assert (result.reserved, dict(result.tasks)) == (expected.reserved, dict(expected.tasks))
     check_cycle(snapshot, result, config)
@@ -153,7 +161,10 @@ def history(seed: int) -> tuple[int, int]:
         reservedNodePercent=random.choice((30, 60, 100)),
         starvingJobTimeThreshold=random.choice((0, 2)),
     )
-    snapshot = cluster([node(f"n{n}", random.choice(("1C1G", "2C2G"))) for n in range(5)])
+    living = Cycles(
+        Scheduler(SchedulerConfig.from_mapping(using)),
+        cluster([node(f"n{n}", random.choice(("1C1G", "2C2G"))) for n in range(5)]),
+    )
     moved = number = 0
     for now in range(1, 15):
         jobs = []
@@ -164,13 +175,14 @@ def history(seed: int) -> tuple[int, int]:
             jobs.append(job(f"j{number:02}", *[request] * size, creation_time=now))
         running = [
             task.uid
-            for one in snapshot.jobs
+            for one in living.snapshot.jobs
             for task in one.tasks
             if task.status is TaskStatus.RUNNING
         ]
         over = [uid for uid in running if random.random() < 0.3]
-        snapshot = next_snapshot(snapshot, None, now=now, succeeded=over, new_jobs=jobs)
-        result = decide(snapshot, using)
+        living.step(*map(TaskSucceeded, over), *map(JobArrived, jobs), now=now)
+        snapshot = living.snapshot
+        result = checked(snapshot, using, living.cycle())
         before = {
             task.uid: task.node_name
             for one in snapshot.jobs
@@ -181,7 +193,7 @@ def history(seed: int) -> tuple[int, int]:
             result.tasks[uid].status is TaskStatus.RESERVED and result.tasks[uid].node_name != name
             for uid, name in before.items()
         )
-        snapshot = next_snapshot(snapshot, result, now=now + 0.5)
+        living.step(now=now + 0.5)
     return moved, number
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 from tests.plugins.capacity.worlds import amount, capacity_scheduler, evicted, job, node, singles
+from tests.support.cycles import Cycles
 
 from batchsched import (
     NodeInfo,
@@ -12,7 +13,6 @@ from batchsched import (
     ResourceLimit,
     Snapshot,
     WhyPending,
-    next_snapshot,
 )
 
 
@@ -32,13 +32,12 @@ class TestExamplesOnWhichSchedulersDiffer:
 
     def test_x1_it_does_not_come_back_for_its_place(self) -> None:
         nodes, queues, jobs = self.X1
-        scheduler = capacity_scheduler("reclaim", "allocate")
-        snapshot = Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+        start = Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+        living = Cycles(capacity_scheduler("reclaim", "allocate"), start)
         evictions = []
         for _ in range(6):
-            result = scheduler.schedule(snapshot)
-            evictions += [eviction.task_uid for eviction in result.evictions]
-            snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
+            evictions += [eviction.task_uid for eviction in living.cycle().evictions]
+            living.step()
         assert evictions == ["four-00"]
 
     def test_x2_only_what_is_short_counts(self) -> None:

@@ -14,6 +14,7 @@ from attrs import evolve
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from tests.plugins.capacity.worlds import capacity_config, capacity_scheduler, crowded, job, node
+from tests.support.cycles import Cycles
 
 from batchsched import (
     CycleResult,
@@ -22,7 +23,6 @@ from batchsched import (
     Snapshot,
     TaskInfo,
     TaskStatus,
-    next_snapshot,
 )
 from batchsched.testing.reference.capacity import Capacity
 from batchsched.testing.reference.conf import read_conf
@@ -216,13 +216,12 @@ def reaches_the_root(snapshot: Snapshot, one: JobInfo) -> bool:
 @given(snapshot=crowded(), level=st.booleans())
 def test_r7_no_task_goes_and_comes_for_ever(order: str, snapshot: Snapshot, level: bool) -> None:
     # Nothing arrives and nothing ends: sooner or later all stays as it is.
-    scheduler = capacity_scheduler(*order.split(), level=level)
+    living = Cycles(capacity_scheduler(*order.split(), level=level), snapshot)
     evictions = []
     for _cycle in range(40):
-        result = scheduler.schedule(snapshot)
-        evictions.append(len(result.evictions))
-        then = next_snapshot(snapshot, result, now=snapshot.now + 1)
-        if evolve(then, now=snapshot.now) == snapshot:
+        before = living.snapshot
+        evictions.append(len(living.cycle().evictions))
+        living.step()
+        if evolve(living.snapshot, now=before.now) == before:
             return
-        snapshot = then
     pytest.fail(f"it does not come to rest; evictions by cycle: {evictions}")
