@@ -10,7 +10,13 @@ from tests.support.elastic_worlds import elastic_jobs, elastic_worlds
 from batchsched import JobInfo, Snapshot, TaskGroup, TaskStatus, next_snapshot
 from batchsched.live import Cluster, JobArrived, JobChanged, TaskStarted, TaskSucceeded, TimePassed
 
-ACTIONS = ["allocate", "preempt", "reclaim"]
+ALLOCATES = st.sampled_from(
+    [
+        "allocate",
+        {"name": "allocate", "arguments": {"unready": "hold", "starvationThreshold": 2}},
+        {"name": "allocate", "arguments": {"retry": "largest-first", "starvationThreshold": 0}},
+    ]
+)
 
 
 @settings(max_examples=25)
@@ -18,7 +24,8 @@ ACTIONS = ["allocate", "preempt", "reclaim"]
 def test_cycles_on_what_changed_decide_as_cycles_from_scratch(
     snapshot: Snapshot, data: st.DataObject
 ) -> None:
-    used = scheduler(*ACTIONS, shares=data.draw(st.sampled_from(["capacity", "proportion"])))
+    shares = data.draw(st.sampled_from(["capacity", "proportion"]))
+    used = scheduler(data.draw(ALLOCATES), "preempt", "reclaim", shares=shares)
     cluster = Cluster(snapshot)
     attached = used.attach(cluster)
     for step in range(3):
@@ -26,7 +33,7 @@ def test_cycles_on_what_changed_decide_as_cycles_from_scratch(
         assert result == used.schedule(cluster.snapshot())
         cluster.carry_out(result)
         now = cluster.snapshot()
-        events: list[object] = [TimePassed(float(step + 1))]
+        events: list[object] = [TimePassed(now.now + 1)]
         tasks = [task for job in now.jobs for task in job.tasks]
         for task in tasks:
             if task.status in (TaskStatus.BINDING, TaskStatus.BOUND):

@@ -27,6 +27,12 @@ ACTIONS = st.sampled_from(
             {"name": "allocate", "arguments": {"unready": "hold"}},
             {"name": "backfill", "arguments": {"strategy": "displace"}},
         ],
+        [
+            {"name": "allocate", "arguments": {"unready": "hold", "starvationThreshold": 5}},
+            {"name": "backfill", "arguments": {"strategy": "release"}},
+        ],
+        [{"name": "allocate", "arguments": {"starvationThreshold": 5, "evictBackfill": True}}],
+        [{"name": "allocate", "arguments": {"retry": "largest-first"}}],
         [{"name": "backfill", "arguments": {"strategy": "release"}}, "reserve"],
     ]
 )
@@ -156,3 +162,4 @@ def test_e5_a_maximum_of_no_consequence_changes_nothing_for_gangs_that_need_all_
     results = [scheduler(*actions).schedule(each) for each in (plain, bounded)]
     assert results[0].binds == results[1].binds
     assert results[0].evictions == results[1].evictions
+    assert results[0].tasks == results[1].tasks

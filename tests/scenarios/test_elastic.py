@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.clusters import bound, evicted
+from attrs import evolve
+from tests.support.clusters import action, bound, evicted, node, places
+from tests.support.clusters import cluster as cluster_of
+from tests.support.clusters import job as job_of
 from tests.support.elastic import elastic, room, scheduler
 
-from batchsched import JobInfo, TaskGroup
+from batchsched import JobInfo, ResourceLimit, Scheduler, TaskGroup, next_snapshot
+from batchsched.live import TaskSucceeded
+
+TWO_CPUS = ResourceLimit(milli_cpu=2000)
 
 
 def starts(cpus: int, *jobs: JobInfo) -> list[str]:
@@ -107,3 +113,113 @@ class TestReplicas:
         of = {"worker-1": "PP", "worker-0": "RP"}
         job = elastic("e", of, groups=groups, min_groups=1)
         assert starts(2, job) == ["e-worker-0-1"]
+
+
+HOLD = action("allocate", unready="hold")
+PAIR = [TaskGroup("driver", min=1), TaskGroup("worker", min=2)]
+
+
+def holding(*more: object, shares: str = "proportion") -> Scheduler:
+    """With capacity a job that asks for more than there is at all would hold nothing."""
+    return scheduler(HOLD, *more, shares=shares)
+
+
+class TestWhatIsHeld:
+    """`unready: hold`: what is placed for a job that cannot start keeps its places in the cycle."""
+
+    def test_of_roles_that_do_not_all_fit_those_that_do_are_held(self) -> None:
+        job = elastic("e", {"driver": "P", "worker": "PPPPP"}, groups=PAIR, priority=1)
+        other = elastic("f", {None: "P"})
+        result = holding().schedule(room(2, [job, other]))
+        assert places(result) == {
+            "e-driver-0": "Allocated n",
+            "e-worker-0": "Allocated n",
+            **{f"e-worker-{number}": "Pending" for number in range(1, 5)},
+            "f-0": "Pending",
+        }
+        assert bound(scheduler("allocate").schedule(room(2, [job, other]))) == {"f-0": "n"}
+
+    def test_another_replica_is_tried_before_part_of_the_first_is_held(self) -> None:
+        groups = [TaskGroup("wide", min=3), TaskGroup("small", min=2)]
+        of = {"wide": "PPP", "small": "PP"}
+        job = elastic("e", of, groups=groups, min_groups=1)
+        large = [
+            evolve(t, resreq=9 * t.resreq, init_resreq=9 * t.resreq) if t.group == "small" else t
+            for t in job.tasks
+        ]
+        result = holding().schedule(room(3, [evolve(job, tasks=large)]))
+        assert sorted(bound(result)) == ["e-wide-0", "e-wide-1", "e-wide-2"]
+
+    def test_nothing_is_held_of_a_replica_that_the_job_can_do_without(self) -> None:
+        job = elastic("e", {g.name: "P" * 8 for g in PREFILL}, groups=PREFILL, min_groups=3)
+        other = elastic("f", {None: "PP"}, creation_time=5)
+        started = bound(holding().schedule(room(26, [job, other])))
+        assert sorted(started)[-2:] == ["f-0", "f-1"]
+        assert len(started) == 26
+
+    def test_displace_starts_others_in_what_is_held(self) -> None:
+        job = elastic("e", {"driver": "P", "worker": "PPPPP"}, groups=PAIR, priority=1)
+        other = elastic("f", {None: "PP"}, min_available=2)
+        displacing = holding(action("backfill", strategy="displace"))
+        assert bound(displacing.schedule(room(2, [job, other]))) == {"f-0": "n", "f-1": "n"}
+
+    def test_nothing_is_held_that_the_limit_of_the_queue_will_not_let_complete(self) -> None:
+        job = elastic("e", {"driver": "P", "worker": "PPPPP"}, groups=PAIR)
+        snapshot = room(9, [job])
+        queues = [evolve(queue, limit=TWO_CPUS) for queue in snapshot.queues]
+        result = holding(shares="capacity").schedule(evolve(snapshot, queues=queues))
+        assert set(places(result).values()) == {"Pending"}
+
+
+def test_nodes_are_reserved_for_roles_that_starve_until_all_of_them_fit() -> None:
+    """A node is kept for the driver while the workers' places are held; then all start."""
+    one = TaskGroup("driver", min=1)
+    waiting = job_of("e", "8C0G", "1C0G", minimum=2)
+    grouped = evolve(
+        waiting,
+        groups=[one, TaskGroup("worker", min=1)],
+        tasks=[
+            evolve(t, group=g) for t, g in zip(waiting.tasks, ("driver", "worker"), strict=True)
+        ],
+    )
+    nodes = [node("n1", "8C0G"), node("n2", "2C0G")]
+    running = job_of("r", "4C0G@n1")
+    allocate = action("allocate", starvationThreshold=10)
+    snapshot = evolve(cluster_of(nodes, grouped, running), now=20)
+    used = scheduler(allocate, shares="proportion")
+    result = used.schedule(snapshot)
+    assert places(result, "e") == {"e-1": "Reserved n1", "e-2": "Allocated n2"}
+    later = job_of("f", "4C0G")
+    after = next_snapshot(snapshot, result, now=21, new_jobs=[later])
+    assert places(used.schedule(after), "f") == {"f-1": "Pending"}
+    ended = next_snapshot(snapshot, result, now=22, events=[TaskSucceeded("r-1")], new_jobs=[later])
+    assert bound(used.schedule(ended)) == {"e-1": "n1", "e-2": "n2"}
+
+
+def test_nothing_is_reserved_for_roles_of_which_one_can_never_fit() -> None:
+    job = elastic("e", {"driver": "P", "worker": "PPPPP"}, groups=PAIR)
+    large = [
+        evolve(t, resreq=9 * t.resreq, init_resreq=9 * t.resreq) if t.group == "driver" else t
+        for t in job.tasks
+    ]
+    snapshot = evolve(room(2, [evolve(job, tasks=large)]), now=20)
+    result = scheduler(action("allocate", starvationThreshold=10), shares="proportion").schedule(
+        snapshot
+    )
+    assert set(places(result).values()) == {"Pending"}
+
+
+def test_roles_are_tried_once_more_the_largest_first() -> None:
+    """In task order the workers take the place where alone the driver fits."""
+    gang = job_of("g", "7C0G", "7C0G", "14C0G")
+    roles = ("worker", "worker", "driver")
+    grouped = evolve(
+        gang,
+        groups=PAIR,
+        tasks=[evolve(t, group=r) for t, r in zip(gang.tasks, roles, strict=True)],
+    )
+    nodes = [node("n1", "16C0G"), node("n2", "8C0G"), node("n3", "8C0G")]
+    snapshot = cluster_of(nodes, grouped)
+    assert bound(scheduler("allocate").schedule(snapshot)) == {}
+    retrying = scheduler(action("allocate", retry="largest-first"))
+    assert bound(retrying.schedule(snapshot)) == {"g-1": "n2", "g-2": "n3", "g-3": "n1"}

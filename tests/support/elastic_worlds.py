@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskGroup, TaskInfo, TaskStatus
 
-STATUSES = st.sampled_from("PPPPRRRRRSFBU")
+STATUSES = st.sampled_from("PPPPRRRRRSFBUV")
 STATUS_OF = {
     "P": TaskStatus.PENDING,
     "R": TaskStatus.RUNNING,
@@ -15,6 +15,7 @@ STATUS_OF = {
     "F": TaskStatus.FAILED,
     "B": TaskStatus.BOUND,
     "U": TaskStatus.UNKNOWN,
+    "V": TaskStatus.RESERVED,
 }
 
 
@@ -54,7 +55,7 @@ def elastic_jobs(draw: st.DrawFn, name: str, nodes: int = 2, tasks: int = 6) -> 
     made = []
     for number in range(draw(st.integers(1, tasks))):
         status = STATUS_OF[draw(STATUSES)]
-        has_node = status.holds
+        has_node = status.holds or status is TaskStatus.RESERVED
         made.append(
             TaskInfo(
                 uid=f"{name}-{number}",
@@ -97,4 +98,4 @@ def elastic_worlds(draw: st.DrawFn, tasks: int = 6) -> Snapshot:
         )
         spare = 1000 * draw(st.sampled_from([0, 0, 1, 2, 4]))
         nodes.append(NodeInfo(name=name, allocatable=Resource(milli_cpu=held + spare)))
-    return Snapshot(nodes=nodes, jobs=jobs, queues=[Queue(name="a"), Queue(name="b")])
+    return Snapshot(nodes=nodes, jobs=jobs, queues=[Queue(name="a"), Queue(name="b")], now=9)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from attrs import frozen
 
 from batchsched.actions.action import jobs_by_queue, tasks_to_place
 from batchsched.actions.eviction.backfill_loans import make_promises_real
-from batchsched.actions.group_turns import take_group_turn, tasks_left
+from batchsched.actions.group_turns import keep_part, take_group_turn, tasks_left
 from batchsched.actions.placing import can_still_start, place_on_ladder
 from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.status import TaskStatus
@@ -145,19 +146,7 @@ class AllocateAction:
     ) -> bool:
         """Give a job its turn; return whether it gets another turn."""
         if isinstance(tasks, TasksLeft):
-            gets_another = (
-                bool(tasks)
-                and take_group_turn(
-                    session,
-                    job,
-                    tasks,
-                    lambda statement, task: place_on_ladder(session, statement, task),
-                    lambda: _keeps_turn(session, job),
-                    asks_queue=True,
-                )
-                and bool(tasks)
-                and session.job_ready(job)
-            )
+            gets_another = self._take_group_turn(session, job, tasks)
             self._end_turn(session, job)
             return gets_another
         if not tasks or not session.may_take(job, tasks):
@@ -177,6 +166,31 @@ class AllocateAction:
                 tasks.extend(in_task_order)
         self._end_turn(session, job)
         return gets_another
+
+    def _take_group_turn(self, session: Session, job: JobState, tasks: TasksLeft) -> bool:
+        """Place what a job with groups needs next; return whether it gets another turn."""
+
+        def place(statement: Statement, task: TaskState) -> bool:
+            return place_on_ladder(session, statement, task)
+
+        def reserve(statement: Statement, task: TaskState) -> bool:
+            return self._reserve(session, statement, task)
+
+        def by_size(goal: Sequence[TaskState]) -> Sequence[TaskState]:
+            return _largest_first(session, goal)
+
+        if not tasks:
+            return False
+        keeps = partial(_keeps_turn, session, job)
+        order = by_size if self.retry_largest_first else None
+        if take_group_turn(session, job, tasks, place, keeps, asks_queue=True, retry_order=order):
+            return bool(tasks) and session.job_ready(job)
+        if not session.job_ready(job) and (
+            not self.discard_unready or self.starvation_threshold is not None
+        ):
+            holds = not self.discard_unready
+            keep_part(session, job, place, keeps, holds=holds, reserve=reserve)
+        return False
 
     def _try(self, session: Session, job: JobState, tasks: deque[TaskState]) -> tuple[bool, bool]:
         """Place a job's tasks; return whether they stay placed and whether it gets another turn."""

@@ -31,6 +31,7 @@ from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts
 from batchsched.state.audit import audit
+from batchsched.state.groups import Counting
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
@@ -232,7 +233,12 @@ class Session(PluginQuestions):
     # What queues may take, and what is recorded for the reasons
 
     def may_take(
-        self, job: JobState, tasks: Collection[TaskState], *, need: Need | None = None
+        self,
+        job: JobState,
+        tasks: Collection[TaskState],
+        *,
+        need: Need | None = None,
+        counting: Counting = Counting.HOPED,
     ) -> bool:
         """Return whether the queue of a job that is not ready may take all that it lacks.
 
@@ -243,12 +249,13 @@ class Session(PluginQuestions):
             job: the job.
             tasks: its tasks to place, in task order.
             need: what it asks for of these; None: that is not known yet.
+            counting: which tasks of its groups are there already.
 
         """
         if not self.plugin_set.limits_queues or self.job_ready(job):
             return True
         if need is None:
-            need = need_of_job(job, tasks)
+            need = need_of_job(job, tasks, counting)
         assert job.queue is not None
         refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
         if need is None or refusal is None:

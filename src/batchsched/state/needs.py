@@ -8,6 +8,7 @@ from itertools import groupby, islice
 from attrs import frozen
 
 from batchsched.state.group_needs import needed_tasks
+from batchsched.state.groups import Counting
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, plus
 
@@ -29,17 +30,19 @@ class Need:
     """Tasks that would be evicted for them."""
 
 
-def need_of_job(job: JobState, tasks: Collection[TaskState], /) -> Need | None:
+def need_of_job(
+    job: JobState, tasks: Collection[TaskState], counting: Counting = Counting.HOPED, /
+) -> Need | None:
     """Return what a job asks for next, given its tasks to place in task order.
 
     None if there is nothing to place. A job that is at its minimum asks for one task more; one
     that is not, for as many as it lacks, as far as there are any. For jobs with groups see
-    `JobGroups.needed`.
+    `needed_tasks`, also for which of their tasks are there already.
     """
     if not tasks:
         return None
     if job.groups is not None:
-        needed = needed_tasks(job.groups, tasks)
+        needed = needed_tasks(job.groups, tasks, counting)
         return _need(job, needed) if needed else None
     lacks = job.min_available - job.ready_count - job.waiting_count
     return _need(job, tuple(islice(tasks, max(1, lacks))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from batchsched.model.cluster import JobInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import add, fits, is_nothing, of, total
 from batchsched.testing.invariants.base import invariant
@@ -127,6 +128,11 @@ def _new(cycle: Cycle, reserved: dict[str, list[str]]) -> Iterator[str]:
     policy = cycle.policy
     thresholds = [*policy.allocate_thresholds, *policy.reserve_thresholds]
     new_nodes: list[str] = []
+
+    def had_any(job: JobInfo) -> bool:
+        """Return whether the job had a node kept before: then it is moved, however young."""
+        return any(task.status is TaskStatus.RESERVED for task in job.tasks)
+
     for name, uids in reserved.items():
         for uid in uids:
             if cycle.before(uid) == cycle.after[uid]:
@@ -135,7 +141,7 @@ def _new(cycle: Cycle, reserved: dict[str, list[str]]) -> Iterator[str]:
             age = cycle.snapshot.now - job.creation_time
             if not thresholds:
                 yield f"task {uid!r} is Reserved on {name!r}, but no action reserves"
-            elif age <= min(thresholds):
+            elif age <= min(thresholds) and not had_any(job):
                 yield (
                     f"task {uid!r} is Reserved on {name!r}, but its job has waited {age} "
                     f"seconds, and starves after {min(thresholds)}"

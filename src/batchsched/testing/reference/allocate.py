@@ -16,7 +16,7 @@ from batchsched.testing.reference.choose import (
     place_now,
 )
 from batchsched.testing.reference.conf import Arguments
-from batchsched.testing.reference.group_turns import group_turn
+from batchsched.testing.reference.group_turns import group_turn, keep_part
 from batchsched.testing.reference.groups import has_groups
 from batchsched.testing.reference.plugins import ready_count, waiting_count
 from batchsched.testing.reference.promises import make_promises_real
@@ -102,8 +102,21 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
             lambda task: _place_task(session, task),
             is_enough,
             asks_queue=True,
+            retry_order=lambda goal: _largest_first(session, goal) if options.retries else goal,
         )
         comes_back = is_placed and bool(tasks) and session.tiers.job_ready(job)
+        if not is_placed and not session.tiers.job_ready(job):
+            keep_part(
+                session,
+                job,
+                lambda task: _place_task(session, task),
+                is_enough,
+                holds=not options.discards,
+                reserve=lambda task: (
+                    session.is_starving(job, options.starvation_threshold)
+                    and _reserve(session, task, beside_its_job=options.discards)
+                ),
+            )
     elif options.discards:
         by_size = _largest_first(session, tasks)
         if not session.statement(job, attempt) and options.retries and by_size != tasks:

@@ -11,7 +11,7 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource
 from batchsched.model.status import QueueStatus, TaskStatus
 from batchsched.testing.reference.conf import Arguments
-from batchsched.testing.reference.groups import Groups, has_groups
+from batchsched.testing.reference.groups import HOPED, Groups, Statuses, has_groups
 from batchsched.testing.reference.plugins import Plugin, ready_count, waiting_count
 from batchsched.testing.reference.queue_shares import DemandedTree
 from batchsched.testing.reference.state import State
@@ -32,10 +32,12 @@ Amounts = dict[str, int]
 """By dimension."""
 
 
-def needed(state: State, job: JobInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+def needed(
+    state: State, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED
+) -> list[TaskInfo]:
     """Return the tasks that a job asks for next, of those that it has to place."""
     if has_groups(job):
-        return Groups(state, job).needed(tasks)
+        return Groups(state, job).needed(tasks, statuses)
     lacks = job.min_available - ready_count(state, job) - waiting_count(state, job)
     return list(tasks[: max(1, lacks)])
 

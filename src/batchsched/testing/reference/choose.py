@@ -27,36 +27,27 @@ def accepted_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
     return session.tiers.accepted(task, session.nodes)
 
 
-def open_nodes(
-    session: Session, task: TaskInfo, nodes: Iterable[NodeInfo], *, own_job: bool
-) -> list[NodeInfo]:
-    """Return the nodes that no reservation closes to a task.
-
-    A task's own reservation never does; those of its job do not if `own_job` is true.
-    """
+def open_nodes(session: Session, task: TaskInfo, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+    """Return the nodes that no reservation closes to a task; its own never does."""
     if task.is_best_effort:
         return list(nodes)
 
     def is_open(node: NodeInfo) -> bool:
-        others = [
-            other
-            for other in session.reserved_on(node)
-            if other is not task and not (own_job and session.job_of(other) is session.job_of(task))
-        ]
+        others = [other for other in session.reserved_on(node) if other is not task]
         return total_of(other.start_request for other in others).is_empty()
 
     return [node for node in nodes if is_open(node)]
 
 
-def feasible_nodes(session: Session, task: TaskInfo, *, own_job: bool = False) -> list[NodeInfo]:
+def feasible_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
     """Return the nodes that the predicates accept and that no reservation closes."""
-    return open_nodes(session, task, accepted_nodes(session, task), own_job=own_job)
+    return open_nodes(session, task, accepted_nodes(session, task))
 
 
 def curable_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
     """Return the open nodes that refuse a task only for what evicting may cure."""
     nodes = session.tiers.curable(task, session.nodes)
-    return open_nodes(session, task, nodes, own_job=False)
+    return open_nodes(session, task, nodes)
 
 
 def by_score(session: Session, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:

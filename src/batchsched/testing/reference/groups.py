@@ -19,6 +19,7 @@ __all__ = ["Groups", "has_groups"]
 OCCUPYING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 READY = (*OCCUPYING, TaskStatus.SUCCEEDED)
 HOPED = (*READY, TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
+RESERVED = (*HOPED, TaskStatus.RESERVED)
 PLACED = (*OCCUPYING, TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 
 Statuses = Sequence[TaskStatus]

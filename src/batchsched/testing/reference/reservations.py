@@ -7,6 +7,7 @@ from functools import partial
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
+from batchsched.testing.reference.group_turns import needed_tasks
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of
 
@@ -74,23 +75,26 @@ def serve_reserved_jobs(session: Session) -> None:
     while jobs:
         job = session.tiers.next_job(jobs)
         jobs.remove(job)
-        if session.statement(job, partial(_use_reservations, session, job)):
-            for task in session.tasks_with(job, TaskStatus.RESERVED):
-                session.state.take_off(task)
+        session.statement(job, partial(_use_reservations, session, job))
 
 
 def _use_reservations(session: Session, job: JobInfo) -> bool:
-    for task in session.tasks_with(job, TaskStatus.RESERVED):
-        node_name = session.state.node_name(task)
-        nodes = [node for node in accepted_nodes(session, task) if node.name == node_name]
-        for node in nodes:
-            if session.accounts(node).fits_now(task.start_request):
+    reserved = session.tasks_with(job, TaskStatus.RESERVED)
+    nodes = {task.uid: session.state.node_name(task) for task in reserved}
+    for task in reserved:
+        session.state.take_off(task)
+    for task in reserved:
+        for node in accepted_nodes(session, task):
+            if (
+                node.name == nodes[task.uid]
+                and session.accounts(node).fits_now(task.start_request)
+                and session.may_take_task(task)
+            ):
                 session.place(task, TaskStatus.ALLOCATED, node)
-    for task in session.tasks_with(job, TaskStatus.RESERVED, TaskStatus.PENDING):
+    for task in needed_tasks(session, job):
         if session.tiers.job_ready(job):
             break
-        if not task.is_best_effort:
-            place_now(session, task, feasible_nodes(session, task, own_job=True))
+        place_now(session, task, feasible_nodes(session, task))
     return session.tiers.job_ready(job)
 
 

@@ -15,7 +15,7 @@ from batchsched.model.timing import Plan
 from batchsched.testing.reference.capacity import needed
 from batchsched.testing.reference.conf import Conf
 from batchsched.testing.reference.dependencies import waits_for
-from batchsched.testing.reference.groups import Groups, has_groups
+from batchsched.testing.reference.groups import HOPED, Groups, Statuses, has_groups
 from batchsched.testing.reference.state import Accounts, State, less, total_of
 from batchsched.testing.reference.tiers import Tiers
 
@@ -197,11 +197,11 @@ class Session:
         left = tasks[job.uid] if job.uid in tasks else self.to_place(job)
         return needed(self.state, job, left) if left else []
 
-    def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> bool:
+    def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED) -> bool:
         """Return whether the queue of a job that is not ready may take all that it lacks."""
         if self.tiers.capacity is None or self.tiers.job_ready(job) or not tasks:
             return True
-        need = needed(self.state, job, tasks)
+        need = needed(self.state, job, tasks, statuses)
         if self.tiers.capacity.allows(self.queues[job.queue], need):
             return True
         self.tried_in_vain.update(task.uid for task in need)
