@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.elastic import elastic
@@ -11,9 +13,11 @@ from tests.support.elastic_worlds import elastic_jobs
 
 from batchsched import JobInfo, NodeInfo, Snapshot, TaskGroup, TaskStatus
 from batchsched.model.groups import can_start_with, least_tasks
-from batchsched.state.group_needs import needed_tasks
-from batchsched.state.groups import Counting
+from batchsched.state import emptiest_first
+from batchsched.state.group_needs import TasksLeft, needed_tasks
+from batchsched.state.groups import Counting, GroupState
 from batchsched.state.ledger import counted_job
+from batchsched.state.records import JobState
 from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.state import State
 
@@ -136,11 +140,85 @@ def test_counts_after_moves_are_what_counting_anew_gives(job: JobInfo, data: st.
         anew.move(task, task.info.status, task.status)
     pairs = zip([groups.root, *groups.groups], [anew.root, *anew.groups], strict=True)
     for group, counted in pairs:
-        assert (group.counts, group.placed, group.succeeded) == (
-            counted.counts,
-            counted.placed,
-            counted.succeeded,
-        )
+        for what in ("counts", "placed", "succeeded", "occupying", "spare", "costly", "seen_as"):
+            assert getattr(group, what) == getattr(counted, what), what
+
+
+@settings(max_examples=40)
+@given(elastic_jobs("j", tasks=9).filter(has_groups), st.data())
+def test_a_job_that_fills_asks_for_what_one_counted_anew_asks_for(
+    job: JobInfo, data: st.DataObject
+) -> None:
+    """What was passed over comes back whenever something changed that lets it in."""
+    state = counted_job(job)
+    groups = state.groups
+    assert groups is not None
+    waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
+    left = TasksLeft(groups, waiting)
+    for _ in range(data.draw(st.integers(1, 6))):
+        goal = needed_tasks(groups, left)
+        assert goal == needed_tasks(groups, list(left))
+        by_hand = list(Groups(plain_state(state), job).needed([t.info for t in left]))
+        assert [task.uid for task in goal] == [task.uid for task in by_hand]
+        placed = [] if not goal else list(goal[: data.draw(st.integers(0, len(goal)))])
+        for task in placed:
+            groups.move(task, task.status, TaskStatus.BOUND)
+            task.status = TaskStatus.BOUND
+        if len(placed) < len(goal):  # it is undone, and what found no place is not tried again
+            for task in reversed(placed):
+                groups.move(task, task.status, TaskStatus.PENDING)
+                task.status = TaskStatus.PENDING
+            left.take_out(goal[len(placed) : len(placed) + 1])
+        else:
+            left.take_out(placed)
+        other = data.draw(st.sampled_from(list(state.tasks)))
+        if other.status in (TaskStatus.RUNNING, TaskStatus.BOUND) and data.draw(st.booleans()):
+            to = data.draw(st.sampled_from([TaskStatus.RELEASING, TaskStatus.SUCCEEDED]))
+            groups.move(other, other.status, to)
+            other.status = to
+
+
+GONE = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+
+def plain_state(state: JobState) -> State:
+    """The books of the reference, with the statuses that tasks have now."""
+    tasks = [
+        evolve(task.info, status=task.status, node_name=None if task.status in GONE else "n1")
+        for task in state.tasks
+    ]
+    job = evolve(state.info, tasks=tasks)
+    return State(Snapshot(jobs=[job], nodes=[NodeInfo(name=n) for n in ("n1", "n2")]))
+
+
+def test_many_replicas_are_asked_for_without_going_through_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To start twice as many replicas, one a turn, twice as many groups are looked at."""
+    looked_at: list[int] = []
+    plain = emptiest_first.emptiness
+
+    def counted(leaf: GroupState, counting: Counting) -> tuple[float, int]:
+        looked_at[-1] += 1
+        return plain(leaf, counting)
+
+    monkeypatch.setattr(emptiest_first, "emptiness", counted)
+    for count in (25, 50):
+        looked_at.append(0)
+        groups = [TaskGroup(f"g{n}", min=2) for n in range(count)]
+        of = {group.name: "PP" for group in groups}
+        state = counted_job(elastic("e", of, groups=groups, min_groups=0, min_available=0))
+        assert state.groups is not None
+        left = TasksLeft(state.groups, state.tasks)
+        while goal := needed_tasks(state.groups, left):
+            assert len(goal) == 2
+            for task in goal:
+                state.groups.move(task, task.status, TaskStatus.ALLOCATED)
+                task.status = TaskStatus.ALLOCATED
+            left.take_out(goal)
+        assert not left
+    few, many = looked_at
+    assert many <= 2 * few + 5
 
 
 def test_the_least_that_groups_need_is_that_of_the_smallest() -> None:

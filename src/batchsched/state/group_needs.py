@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
+from batchsched.state.emptiest_first import EmptiestFirst, emptiness
 from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.records import TaskState
 
@@ -19,7 +20,7 @@ __all__ = ["TasksLeft", "needed_tasks"]
 class TasksLeft(Collection["TaskState"]):
     """The tasks that a job with groups has left to place, in task order, and by group."""
 
-    __slots__ = ("_gone", "_in_order", "_of", "groups")
+    __slots__ = ("_gone", "_in_order", "_of", "_position", "emptiest_first", "groups")
 
     def __init__(self, groups: JobGroups, tasks: Iterable[TaskState]) -> None:
         """Begin with tasks in task order, all Pending. O(tasks)."""
@@ -30,6 +31,9 @@ class TasksLeft(Collection["TaskState"]):
         self._of: dict[GroupState, deque[TaskState]] = {}
         for task in self._in_order:
             self._of.setdefault(groups.leaf_of(task), deque()).append(task)
+        self._position = {task.uid: place for place, task in enumerate(self._in_order)}
+        self.emptiest_first = EmptiestFirst(groups, self.leaves)
+        """The groups that have any left, by what they have for their minimum, as the job fills."""
 
     def __iter__(self) -> Iterator[TaskState]:
         return (task for task in self._in_order if task.uid not in self._gone)
@@ -39,6 +43,10 @@ class TasksLeft(Collection["TaskState"]):
 
     def __contains__(self, task: object) -> bool:
         return any(task is other for other in self)
+
+    def in_order(self, tasks: Iterable[TaskState]) -> tuple[TaskState, ...]:
+        """Return some of the tasks in task order. O(n log n) for n tasks."""
+        return tuple(sorted(tasks, key=lambda task: self._position[task.uid]))
 
     def leaves(self) -> Iterable[GroupState]:
         """Yield the groups of tasks that have any left. O(groups)."""
@@ -86,7 +94,9 @@ def needed_tasks(
     or for all that a group misses that is of no use in part. Empty: there is nothing that it
     could use, or not enough.
 
-    O(groups log groups) for one task of a ready job, and else O(tasks + groups log groups).
+    O(log groups) for one task of a ready job, and for k tasks that it needs together O(k log k)
+    besides; else O(tasks + groups log groups). It is so for a ready job only if `tasks` has been
+    asked before, and no group of groups has a maximum.
 
     Args:
         groups: those of the job.
@@ -124,30 +134,36 @@ class _Room:
                 return ()
         if groups.maximum is not None and groups.root.placed + len(chosen) > groups.maximum:
             return ()
-        return self._in_order(chosen)
+        return self._tasks.in_order(chosen)
 
     def next_of_ready_job(self) -> tuple[TaskState, ...]:
         groups = self._groups
         most = None if groups.maximum is None else groups.maximum - groups.root.placed
         if most is not None and most <= 0:
             return ()
-        for leaf in sorted(self._tasks.leaves(), key=self._emptiness):
+        refused: set[GroupState | None] = set()
+        for leaf in self._in_turn():
             entered = leaf.entered(self._counting)
+            if entered in refused:
+                continue
             if entered is None:
                 first = self._tasks.first_of(leaf)
                 if first is not None and leaf.has_room():
                     return (first,)
                 continue
+            refused.add(entered)
             pursued = self._pursued(entered)
             if pursued is None or not all(part.has_room() for part in pursued):
                 continue
             chosen = self._first_of(pursued)
             if chosen and (most is None or len(chosen) <= most):
-                return self._in_order(chosen)
+                return self._tasks.in_order(chosen)
         return ()
 
-    def _emptiness(self, leaf: GroupState) -> tuple[float, int]:
-        return (leaf.counts[self._counting] + 1) / max(1, leaf.minimum), leaf.place
+    def _in_turn(self) -> Iterable[GroupState]:
+        if self._counting is Counting.HOPED:
+            return self._tasks.emptiest_first
+        return sorted(self._tasks.leaves(), key=lambda leaf: emptiness(leaf, self._counting))
 
     def _pursued(self, group: GroupState) -> dict[GroupState, int] | None:
         """Return how many tasks to place of which leaves for a group, the fewest; None: too few."""
@@ -214,12 +230,6 @@ class _Room:
                 placed[leaf] += 1
                 found.append(task)
         return found
-
-    def _in_order(self, chosen: Collection[TaskState]) -> tuple[TaskState, ...]:
-        if len(chosen) == 1:
-            return tuple(chosen)
-        uids = {task.uid for task in chosen}
-        return tuple([task for task in self._tasks if task.uid in uids])
 
 
 def _fewest(option: tuple[int, int, GroupState, dict[GroupState, int]]) -> tuple[int, int]:

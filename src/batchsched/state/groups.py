@@ -65,8 +65,8 @@ class GroupState:
     """A group of a job's tasks, or of other groups; the whole job is one too."""
 
     __slots__ = (
-        *("children", "counts", "maximum", "minimum", "name", "parent", "place", "placed"),
-        "succeeded",
+        *("children", "costly", "counts", "maximum", "minimum", "name", "occupying", "parent"),
+        *("place", "placed", "seen_as", "spare", "succeeded"),
     )
 
     def __init__(
@@ -86,6 +86,14 @@ class GroupState:
         """How many of its tasks have a place, a promise or a reservation."""
         self.succeeded = 0
         """How many of its tasks have succeeded."""
+        self.occupying = 0
+        """How many of its tasks hold resources."""
+        self.spare = 0
+        """How many groups in it have tasks on nodes that they could do without."""
+        self.costly = 0
+        """How many groups in it are ready, and need all that they have on nodes."""
+        self.seen_as = (False, False)
+        """Whether the group that it is in counts it as spare, and as costly."""
 
     def is_satisfied(self, counting: Counting, /) -> bool:
         """Return whether it has what must start together. O(1)."""
@@ -132,29 +140,29 @@ class GroupState:
             below = group
         return None
 
-    def occupying(self) -> int:
-        """Return how many of its tasks hold resources. O(groups)."""
-        return sum(leaf.counts[Counting.READY] - leaf.succeeded for leaf in self.leaves())
-
     def has_more_than_needed(self) -> bool:
-        """Return whether a group that is ready has tasks on nodes that it could do without.
+        """Return whether a group that is ready has tasks on nodes that it could do without. O(1).
 
-        O(groups). Which of its tasks these are is said by `units_of`.
+        Which of its tasks these are is said by `units_of`.
         """
         if not self.children:
             return self.counts[Counting.READY] > max(self.minimum, self.succeeded)
-        costly = 0
-        for child in self.children:
-            if not child.is_satisfied(Counting.READY):
-                if child.occupying():
-                    return True
-            elif child.has_more_than_needed():
-                return True
-            else:
-                costly += child.occupying() > 0
         # What has nothing on nodes costs nothing to keep, and so it is kept first.
-        free = self.counts[Counting.READY] - costly
-        return costly > max(0, self.minimum - free)
+        free = self.counts[Counting.READY] - self.costly
+        return self.spare > 0 or self.costly > max(0, self.minimum - free)
+
+    def tell_above(self) -> None:
+        """Let the groups that it is in know what it can do without. O(depth)."""
+        group, above = self, self.parent
+        while above is not None:
+            is_ready = group.is_satisfied(Counting.READY)
+            has_spare = group.has_more_than_needed() if is_ready else group.occupying > 0
+            now = (has_spare, is_ready and not has_spare and group.occupying > 0)
+            was_spare, was_costly = group.seen_as
+            above.spare += now[0] - was_spare
+            above.costly += now[1] - was_costly
+            group.seen_as = now
+            group, above = above, above.parent
 
     def text_of_reach(self) -> str:
         """Return what it has, at best, of what it needs, for people to read."""
@@ -172,7 +180,10 @@ class JobGroups:
     __slots__ = (
         "_leaf_named",
         "asks_for_more",
+        "changes",
+        "epoch",
         "groups",
+        "has_inner_maximum",
         "maximum",
         "minimum",
         "root",
@@ -194,6 +205,13 @@ class JobGroups:
         """Whether the job asks for more tasks together than its groups do."""
         self.version = 0
         """Changes when a task does."""
+        self.changes: list[GroupState] = []
+        """The groups of tasks that have changed, and those of groups that became satisfied or no
+        longer are, in this epoch."""
+        self.epoch = 0
+        """Changes when the list of changes is begun anew, lest it become too long."""
+        self.has_inner_maximum = False
+        """Whether a group of groups has a maximum."""
         if not info.groups:
             self.root = self._leaf_named[None] = GroupState("", None, info.min_available, None, 0)
             return
@@ -214,6 +232,7 @@ class JobGroups:
             if not below:
                 self._leaf_named[name] = entered
         self.groups.sort(key=_place)
+        self.has_inner_maximum = any(g.children and g.maximum is not None for g in self.groups)
         least_by_groups = least_tasks(info.groups, info.min_groups)
         self.asks_for_more = self.minimum > least_by_groups
         self.minimum = max(self.minimum, least_by_groups)
@@ -253,6 +272,10 @@ class JobGroups:
 
     def _count(self, leaf: GroupState, old: int, new: int) -> None:
         self.version += 1
+        if len(self.changes) > 4 * len(self.groups) + 64:
+            self.changes.clear()
+            self.epoch += 1
+        self.changes.append(leaf)
         change = 1 if new < old else -1
         for counting in range(min(old, new), max(old, new)):
             self.total[counting] += change
@@ -263,6 +286,8 @@ class JobGroups:
                 # Whether it is satisfied changes as it passes its minimum.
                 if max(before, before + change) != group.minimum:
                     break
+                if group.children:
+                    self.changes.append(group)
                 group = group.parent
 
     def _count_places(self, leaf: GroupState, old: TaskStatus | None, new: TaskStatus) -> None:
@@ -271,9 +296,12 @@ class JobGroups:
         if new is TaskStatus.SUCCEEDED:
             leaf.succeeded += 1
         more = _IS_PLACED[new.index] - (old is not None and _IS_PLACED[old.index])
-        if more:
+        holds_more = new.occupies - (old is not None and old.occupies)
+        if more or holds_more:
             for group in leaf.path():
                 group.placed += more
+                group.occupying += holds_more
+        leaf.tell_above()
 
     def is_satisfied(self, counting: Counting, /) -> bool:
         """Return whether the tasks that count are enough for the job to start. O(1)."""

@@ -113,8 +113,7 @@ def _units_by_group(
         tasks = cores.of_group(group)
         if tasks and not any(task.uid in taken for task in tasks):
             taken.update(task.uid for task in tasks)
-            leaves = set(group.leaves())
-            members = [task for task in there if groups.leaf_of(task) in leaves]
+            members = _ordered(cores.on_nodes(group), place)
             replicas.append(unit(_REPLICA, _ordered(tasks, place), members))
     units += sorted(replicas, key=_value)
     units += [unit(_SURPLUS, (task,), (task,)) for task in there if task.uid not in taken]
@@ -135,6 +134,10 @@ class _Cores:
         for task in there:
             self._of.setdefault(groups.leaf_of(task), []).append(task)
         self._known: dict[GroupState, list[TaskState]] = {}
+
+    def on_nodes(self, group: GroupState) -> list[TaskState]:
+        """Return all that a group has on nodes."""
+        return [task for leaf in group.leaves() for task in self._of.get(leaf, ())]
 
     def of_group(self, group: GroupState) -> list[TaskState]:
         """Return the core of a group that is ready; nothing, if it needs nothing on nodes."""
@@ -188,7 +191,7 @@ class _Cores:
         found: list[GroupState] = []
         order = [self._groups.root]
         for group in order:
-            needed = self._needed(group) if group.is_satisfied(Counting.READY) else ()
+            needed = set(self._needed(group) if group.is_satisfied(Counting.READY) else ())
             ready = [child for child in group.children if child.is_satisfied(Counting.READY)]
             found += [child for child in ready if child not in needed]
             order += group.children
