@@ -108,7 +108,10 @@ def test_a_reserved_task_without_a_node_is_a_fault_of_the_snapshot() -> None:
     with pytest.raises(SnapshotError) as caught:
         with_reservation(None)
     assert [str(fault) for fault in caught.value.faults] == [
-        "jobs['default/j'].tasks['s'].node_name: a task that is Reserved needs a node"
+        (
+            "jobs['default/j'].tasks['s'].node_name: "
+            "expected a node for a task that is Reserved, got None"
+        )
     ]
 
 

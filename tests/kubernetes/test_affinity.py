@@ -211,8 +211,8 @@ AFFINITY = "pods['a/p1'].spec.affinity"
         (
             namespaced_term({"matchLabels": {"team": "red"}}),
             (
-                f"podAffinity.{REQUIRED}[0].namespaceSelector: asks for labels of namespaces; "
-                "give the namespaces as well"
+                f"podAffinity.{REQUIRED}[0].namespaceSelector: selects namespaces by label; "
+                "pass `namespaces` as well"
             ),
         ),
     ],

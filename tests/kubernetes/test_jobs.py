@@ -153,7 +153,7 @@ def test_a_pod_whose_group_is_not_given_counts_only_for_what_it_holds(status, no
         snapshot(given, pod_groups=groups, queues=[queue()], strict=True)
     assert str(caught.value) == (
         "pods['a/p1'].metadata.annotations['scheduling.k8s.io/group-name']: "
-        "its pod group was not given: not scheduled, and counts only for what it holds"
+        "its pod group was not given: not scheduled, only its resources count"
     )
 
 
@@ -189,12 +189,12 @@ def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        ({"pods": [pod(), pod()]}, "pods['a/p1']: this name is given twice"),
+        ({"pods": [pod(), pod()]}, "pods['a/p1']: duplicate name"),
         (
             {"pods": [], "pod_groups": [pod_group(), pod_group()]},
-            "pod_groups['a/g1']: this name is given twice",
+            "pod_groups['a/g1']: duplicate name",
         ),
-        ({"queues": [queue(), queue()]}, "queues['q']: this name is given twice"),
+        ({"queues": [queue(), queue()]}, "queues['q']: duplicate name"),
         ({"queues": [{"metadata": {}}]}, "queues[0].metadata.name: is missing"),
         ({"queues": [queue(weight="3")]}, "queues['q'].spec.weight: expected an integer, got '3'"),
         ({"queues": [queue(weight=1.0)]}, "queues['q'].spec.weight: expected an integer, got 1.0"),
@@ -208,8 +208,11 @@ def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
         ),
         ({"queues": 5}, "queues: expected a collection of objects, got 5"),
         ({"queues": "q"}, "queues: expected a collection of objects, got 'q'"),
-        ({"queues": queue()}, "queues: is one mapping; use a list of objects, or a List object"),
-        ({"queues": {"items": "q"}}, "queues: is one mapping; use a list of objects"),
+        (
+            {"queues": queue()},
+            "queues: expected a list of objects or a List object with items, got one",
+        ),
+        ({"queues": {"items": "q"}}, "queues: expected a list of objects or a List object"),
         ({"queues": [None]}, "queues[0]: expected a mapping, got None"),
         ({"namespaces": [{"metadata": {}}]}, "namespaces[0].metadata.name: is missing"),
         (
@@ -220,7 +223,10 @@ def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
             {"now": "2026-01-31T08:00:00"},
             "now: expected an RFC 3339 time such as 2026-01-31T08:00:00Z, got '2026-01",
         ),
-        ({"now": datetime(2026, 1, 1)}, "now: datetime.datetime(2026, 1, 1, 0, 0) has no time z"),
+        (
+            {"now": datetime(2026, 1, 1)},
+            "now: expected a datetime with a time zone, got datetime.datetime(2026, 1, 1, ",
+        ),
         (
             {"now": True},
             "now: expected a time, got True; use RFC 3339, a datetime or seconds",

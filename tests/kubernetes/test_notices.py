@@ -83,7 +83,7 @@ def test_strict_makes_every_notice_a_fault_with_its_path():
         ),
         (
             "queues['q'].spec.reclaimable: ignored: reclaim may evict from the queue although it "
-            "is said to be not reclaimable"
+            "is not reclaimable"
         ),
     ]
 
@@ -265,7 +265,7 @@ def test_pods_of_other_schedulers_that_hold_nothing_are_noticed_by_scheduler():
         pod_groups=[],
     )
     assert [(n.code, n.count, n.consequence) for n in notices] == [
-        (NoticeCode.OTHER_SCHEDULER, count, (f"left out: asks for the scheduler {name!r}, not "
+        (NoticeCode.OTHER_SCHEDULER, count, (f"left out: it is for the scheduler {name!r}, not "
          "'kube-batch'"))
         for name, count in (("default-scheduler", 1), ("volcano", 2))
     ]  # fmt: skip
@@ -292,7 +292,7 @@ def test_a_priority_class_that_is_not_given_is_noticed_with_what_may_be_meant():
     assert (notice.code, notice.kind) == (NoticeCode.PRIORITY_CLASS_MISSING, "PodGroup")
     assert notice.consequence == (
         "priority class 'reserch-high' was not given (did you mean 'research-high'?): "
-        "the priority 0 counts"
+        "priority 0 is used"
     )
 
 
@@ -301,7 +301,7 @@ def test_the_global_default_counts_where_no_class_is_named_or_known():
     assert priorities(pod(), classes=[HIGH, default]) == (5, [5], ())
     priority, _, notices = priorities(classes=[default], priorityClassName="gone")
     assert priority == 5
-    assert "the priority 5 counts" in only(notices).consequence
+    assert "priority 5 is used" in only(notices).consequence
 
 
 def test_of_several_global_defaults_the_least_counts():
@@ -429,7 +429,7 @@ def test_a_node_whose_pods_hold_more_than_it_has_is_noticed_and_full_in_that_alo
         ("n1",),
         1,
     )
-    assert "takes no pods that ask for it" in notice.consequence
+    assert "it accepts no pods that request it" in notice.consequence
     result = schedule(snapshot)
     assert [bind.task_uid for bind in result.binds] == [task(snapshot, "p2").uid]
     assert task(snapshot, "p3").uid in result.pending

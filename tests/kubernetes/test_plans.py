@@ -91,7 +91,9 @@ def test_a_start_that_is_no_number_is_a_fault() -> None:
 
 def test_a_result_of_another_snapshot_is_refused() -> None:
     result = CycleResult(planned={"a/j": Plan(start=1, nodes={"gone": "n1"})})
-    with pytest.raises(UnknownNameError, match="the result names the task 'gone'"):
+    with pytest.raises(
+        UnknownNameError, match="expected a task of the snapshot, got 'gone' in the result"
+    ):
         plan_patches(result, Snapshot())
     stale = JobInfo(
         name="j",

@@ -115,7 +115,7 @@ def test_an_empty_text_is_refused():
 
 @pytest.mark.parametrize("text", ["1e65", "1E-65", "1e999999999999", "-1e-999999999999", 1e300])
 def test_an_exponent_beyond_all_measure_is_refused(text):
-    with pytest.raises(QuantityError, match="the exponent"):
+    with pytest.raises(QuantityError, match="expected an exponent"):
         parse_quantity(text)
 
 

@@ -100,7 +100,7 @@ class TestVolcano:
         queues, notices = read(volcano("a", parent="dept"))
         assert queues["a"].parent is None
         assert notices == [
-            "1 x Queue spec.parent: queue 'dept' was not given: the queue stands at the top (a)"
+            "1 x Queue spec.parent: queue 'dept' was not given: the queue has no parent (a)"
         ]
 
     def test_a_cycle_is_a_fault_of_the_snapshot(self) -> None:
@@ -180,7 +180,7 @@ class TestKai:
         )
         assert (queues["a"].weight, queues["b"].weight) == (1, 4)
         assert len(notices) == 1
-        assert "that of gpus counts" in notices[0]
+        assert "overQuotaWeight of gpu is used" in notices[0]
 
     def test_a_queue_without_an_api_group_is_known_by_its_fields(self) -> None:
         given = {"metadata": {"name": "a"}, "spec": {"parentQueue": "b"}}
@@ -263,7 +263,7 @@ class TestKueue:
         )
         assert queues["a"].deserved == Resource(milli_cpu=5000)
         assert queues["a"].limit is None  # one flavor may be borrowed without end
-        assert "flavors are not told apart" in notices[0]
+        assert "flavors are not distinguished" in notices[0]
 
     def test_weights(self) -> None:
         queues, _ = read(

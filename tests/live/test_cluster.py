@@ -204,7 +204,7 @@ def test_decisions_on_something_else_are_refused() -> None:
 def test_what_a_cluster_begins_with_is_said_once() -> None:
     snapshot = Snapshot(queues=[Queue(name="q")], now=3)
     assert Cluster(snapshot).snapshot() == Cluster(queues=snapshot.queues, now=3).snapshot()
-    with pytest.raises(SnapshotError, match="a snapshot is given"):
+    with pytest.raises(SnapshotError, match="expected a snapshot or its parts"):
         Cluster(snapshot, now=4)
     with pytest.raises(SnapshotError, match="expected a Snapshot"):
         Cluster("n1")  # type: ignore[arg-type]

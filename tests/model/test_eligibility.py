@@ -66,9 +66,9 @@ def test_what_ended_otherwise_can_never_hold_and_holds_up_all_that_waits_for_it(
     ]
     found = {uid: unmet.text for uid, unmet in unmet_dependencies(jobs).items()}
     assert found == {
-        "default/b": "cannot hold any more: default/a (succeeded)",
-        "default/c": "cannot hold any more: default/b (ended)",
-        "default/e": "cannot hold any more: default/a (succeeded)",
+        "default/b": "can no longer hold: default/a (succeeded)",
+        "default/c": "can no longer hold: default/b (ended)",
+        "default/e": "can no longer hold: default/a (succeeded)",
         "default/f": "waits for default/e (ended)",
     }
 

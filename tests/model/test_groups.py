@@ -33,22 +33,22 @@ def test_all_faults_are_told_at_once() -> None:
     ]
     job = elastic("e", {"a": "P", "g": "P", "x": "P", None: "P"}, groups=groups)
     assert faults(job) == [
-        "groups['d']: this name is given twice",
+        "groups['d']: duplicate name",
         "groups[9]: expected a TaskGroup, got 'no group'",
         "groups['a'].parent: there is no group 'nobody' in this job",
-        "groups['d'].max: 2 is less than its minimum, 3",
+        "groups['d'].max: expected at least its minimum, 3, got 2",
         (
-            "groups['e'].min: None: a group of tasks needs a number of tasks; "
-            "0 if nobody waits for them"
+            "groups['e'].min: expected a number of tasks (an integer, 0 or more) for a group of "
+            "tasks, got None; use 0 for optional tasks"
         ),
         "groups['f'].min: expected a number of tasks (an integer, 0 or more), got -1",
-        "groups['g'].min: 2 is more than the 1 groups in it",
-        "groups['b'].parent: is a cycle: 'b' -> 'c' -> 'b'; a group cannot be in itself",
+        "groups['g'].min: expected at most 1, the number of groups in it, got 2",
+        "groups['b'].parent: expected a tree, got a cycle: 'b' -> 'c' -> 'b'",
         (
-            "tasks['e-0'].group: None: the job has groups; expected one of its leaves: "
-            "'a', 'd', 'e', 'f', 'g.0'"
+            "tasks['e-0'].group: expected a leaf of the job's groups ("
+            "'a', 'd', 'e', 'f', 'g.0'), got None"
         ),
-        "tasks['e-g-0'].group: 'g' has groups in it; a task names a group that has none",
+        "tasks['e-g-0'].group: expected a leaf of the job's groups, got 'g', which has subgroups",
         "tasks['e-x-0'].group: there is no group 'x' in this job",
     ]
 
@@ -56,13 +56,13 @@ def test_all_faults_are_told_at_once() -> None:
 def test_a_maximum_is_no_less_than_what_must_start_together() -> None:
     one = TaskGroup("a", min=2)
     assert faults(elastic("e", {None: "P"}, min_available=2, max_available=1)) == [
-        "max_available: 1 is less than its minimum, 2"
+        "max_available: expected at least its minimum, 2, got 1"
     ]
     assert faults(elastic("e", {"a": "P"}, groups=[one], max_available=1)) == [
-        "max_available: 1 is less than the 2 tasks that its groups need"
+        "max_available: expected at least 2, the tasks that its groups need, got 1"
     ]
     assert faults(elastic("e", {"a": "P"}, groups=[one], min_groups=2)) == [
-        "min_groups: 2 is more than the 1 groups that have no parent"
+        "min_groups: expected at most 1, the number of top-level groups, got 2"
     ]
 
 

@@ -56,12 +56,12 @@ class TestOneQueue:
                 {"priority": 1.5},
                 "queues['q'].priority: expected a priority (an integer), got 1.5",
             ),
-            ({"guarantee": cpu(-1)}, "queues['q'].guarantee.milli_cpu: -1 is negative"),
+            ({"guarantee": cpu(-1)}, "queues['q'].guarantee.milli_cpu: expected 0 or more, got -1"),
             ({"guarantee": None}, "queues['q'].guarantee: expected a Resource, got None"),
-            ({"deserved": cpu(-1)}, "queues['q'].deserved.milli_cpu: -1 is negative"),
+            ({"deserved": cpu(-1)}, "queues['q'].deserved.milli_cpu: expected 0 or more, got -1"),
             (
                 {"deserved": ResourceLimit(scalars={"gpu": -2})},
-                "queues['q'].deserved.scalars['gpu']: -2 is negative",
+                "queues['q'].deserved.scalars['gpu']: expected 0 or more, got -2",
             ),
             (
                 {"deserved": 4},
@@ -71,8 +71,9 @@ class TestOneQueue:
             (
                 {"limit": cpu(4)},
                 (
-                    "queues['q'].limit: Resource(milli_cpu=4, memory=0) is a Resource, where "
-                    "what is not named is 0; use a ResourceLimit"
+                    "queues['q'].limit: expected a ResourceLimit, "
+                    "got Resource(milli_cpu=4, memory=0); "
+                    "in a Resource, dimensions that are not named would be 0"
                 ),
             ),
             (
@@ -81,14 +82,14 @@ class TestOneQueue:
             ),
             (
                 {"guarantee": cpu(5), "limit": ResourceLimit(milli_cpu=3)},
-                "queues['q'].guarantee.milli_cpu: 5 is more than its limit, 3",
+                "queues['q'].guarantee.milli_cpu: expected at most its limit, 3, got 5",
             ),
             (
                 {
                     "guarantee": Resource(scalars={"gpu": 2}),
                     "limit": ResourceLimit(scalars={"gpu": 1}),
                 },
-                "queues['q'].guarantee.scalars['gpu']: 2 is more than its limit, 1",
+                "queues['q'].guarantee.scalars['gpu']: expected at most its limit, 1, got 2",
             ),
             (
                 {"state": "open"},
@@ -103,7 +104,7 @@ class TestOneQueue:
 class TestTree:
     def test_a_queue_below_itself(self) -> None:
         assert faults_of(Queue(name="a", parent="a")) == [
-            "queues['a'].parent: is a cycle: 'a' -> 'a'; a queue cannot be below itself"
+            "queues['a'].parent: expected a tree, got a cycle: 'a' -> 'a'"
         ]
 
     def test_a_cycle_is_told_once_and_from_its_first_name(self) -> None:
@@ -112,12 +113,7 @@ class TestTree:
             Queue(name="c", parent="b"),
             Queue(name="b", parent="d"),
             Queue(name="d", parent="c"),
-        ) == [
-            (
-                "queues['b'].parent: is a cycle: 'b' -> 'd' -> 'c' -> 'b'; "
-                "a queue cannot be below itself"
-            )
-        ]
+        ) == [("queues['b'].parent: expected a tree, got a cycle: 'b' -> 'd' -> 'c' -> 'b'")]
 
     def test_children_guaranteed_more_than_the_limit(self) -> None:
         assert faults_of(
@@ -125,7 +121,10 @@ class TestTree:
             Queue(name="a", parent="p", guarantee=cpu(2)),
             Queue(name="b", parent="p", guarantee=cpu(2.5)),
         ) == [
-            "queues['p'].limit.milli_cpu: 3 is less than its children are guaranteed together, 4.5"
+            (
+                "queues['p'].limit.milli_cpu: expected at least the guarantees of its children, "
+                "4.5, got 3"
+            )
         ]
 
     def test_grandchildren_guaranteed_more_than_the_limit(self) -> None:
@@ -134,7 +133,10 @@ class TestTree:
             Queue(name="p", parent="top"),
             Queue(name="a", parent="p", guarantee=cpu(4)),
         ) == [
-            "queues['top'].limit.milli_cpu: 3 is less than its children are guaranteed together, 4"
+            (
+                "queues['top'].limit.milli_cpu: expected at least the guarantees of its children, "
+                "4, got 3"
+            )
         ]
 
     def test_all_faults_at_once(self) -> None:

@@ -52,7 +52,7 @@ class TestUnfit:
             (SHORT_OF_CPU, "insufficient cpu"),
             (SHORT_OF_GPU, "insufficient nvidia.com/gpu"),
             (TAINTED, "node(s) had untolerated taint"),
-            (Unfit(UnfitReason.RESERVED), "node(s) resource was(were) reserved"),
+            (Unfit(UnfitReason.RESERVED), "node(s) were reserved for other tasks"),
             (
                 Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="mine", detail="no {room}"),
                 "node(s) were refused by plugin mine: no {room}",

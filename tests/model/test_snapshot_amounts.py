@@ -26,8 +26,8 @@ from batchsched.model.status import TaskStatus
 from batchsched.scheduler import Scheduler
 
 RESOURCE_FAULTS = [
-    (Resource(milli_cpu=-1), ".milli_cpu: -1 is negative"),
-    (Resource(milli_cpu=-0.05), ".milli_cpu: -0.05 is negative"),
+    (Resource(milli_cpu=-1), ".milli_cpu: expected 0 or more, got -1"),
+    (Resource(milli_cpu=-0.05), ".milli_cpu: expected 0 or more, got -0.05"),
     (Resource(milli_cpu=None), ".milli_cpu: expected a number, got None"),
     (Resource(milli_cpu="500m"), ".milli_cpu: expected a number, got '500m'"),
     (Resource(milli_cpu=True), ".milli_cpu: expected a number, got True"),
@@ -37,34 +37,28 @@ RESOURCE_FAULTS = [
     (Resource(memory=-INF), ".memory: expected a finite number, got -inf"),
     (Resource(memory=HUGE), f".memory: expected a finite number, got {cut(HUGE)}"),
     (Resource(memory=[]), ".memory: expected a number, got []"),
-    (Resource(scalars={"x": -2}), ".scalars['x']: -2 is negative"),
+    (Resource(scalars={"x": -2}), ".scalars['x']: expected 0 or more, got -2"),
     (Resource(scalars={"x": NAN}), ".scalars['x']: expected a finite number, got nan"),
     (Resource(scalars={"x": None}), ".scalars['x']: expected a number, got None"),
     (Resource(scalars={"x": False}), ".scalars['x']: expected a number, got False"),
     (
         Resource(scalars={"cpu": 1}),
-        (
-            ".scalars['cpu']: expected another name of a scalar; cpu and memory have fields "
-            "of their own"
-        ),
+        ".scalars['cpu']: expected the name of a scalar, other than cpu and memory, got 'cpu'",
     ),
     (
         Resource(scalars={"memory": 1}),
         (
-            ".scalars['memory']: expected another name of a scalar; cpu and memory have "
-            "fields of their own"
+            ".scalars['memory']: expected the name of a scalar, other than cpu and memory, "
+            "got 'memory'"
         ),
     ),
     (
         Resource(scalars={"": 1}),
-        (
-            ".scalars['']: expected another name of a scalar; cpu and memory have fields of "
-            "their own"
-        ),
+        (".scalars['']: expected the name of a scalar, other than cpu and memory, got ''"),
     ),
     (
         Resource(scalars={3: 1}),
-        ".scalars[3]: expected another name of a scalar; cpu and memory have fields of their own",
+        ".scalars[3]: expected the name of a scalar, other than cpu and memory, got 3",
     ),
     (Resource(scalars=None), ".scalars: expected a mapping such as a dict, got None"),
     (Resource(scalars=[("x", 1)]), ".scalars: expected a mapping such as a dict, got [('x', 1)]"),
@@ -92,15 +86,15 @@ class TestResourceFaults:
         shared = Resource(milli_cpu=-1)
         content = {"jobs": [job("j", task("a", resreq=shared), task("b", resreq=shared))]}
         assert faults_of(content) == [
-            "jobs['default/j'].tasks['a'].resreq.milli_cpu: -1 is negative",
-            "jobs['default/j'].tasks['b'].resreq.milli_cpu: -1 is negative",
+            "jobs['default/j'].tasks['a'].resreq.milli_cpu: expected 0 or more, got -1",
+            "jobs['default/j'].tasks['b'].resreq.milli_cpu: expected 0 or more, got -1",
         ]
 
     def test_both_requests_may_be_at_fault(self) -> None:
         content = with_task(resreq=Resource(milli_cpu=-1), init_resreq=Resource(memory=-2))
         assert faults_of(content) == [
-            "jobs['default/j'].tasks['t'].resreq.milli_cpu: -1 is negative",
-            "jobs['default/j'].tasks['t'].init_resreq.memory: -2 is negative",
+            "jobs['default/j'].tasks['t'].resreq.milli_cpu: expected 0 or more, got -1",
+            "jobs['default/j'].tasks['t'].init_resreq.memory: expected 0 or more, got -2",
         ]
 
     @pytest.mark.parametrize(
@@ -117,8 +111,8 @@ class TestResourceFaults:
         content = with_task(resreq=resreq, init_resreq=init_resreq)
         assert faults_of(content) == [
             (
-                f"jobs['default/j'].tasks['t'].init_resreq: {init_resreq!r} is less than "
-                f"resreq, {resreq!r}"
+                f"jobs['default/j'].tasks['t'].init_resreq: expected at least resreq, "
+                f"{resreq!r}, got {init_resreq!r}"
             )
         ]
 
@@ -134,34 +128,49 @@ class TestPlaceFaults:
             (
                 {"status": None},
                 (
-                    "status: expected a TaskStatus, got None; it is one of Pending, "
+                    "status: expected a TaskStatus, got None; known: Pending, "
                     "Allocated, Pipelined, Conditional, Reserved, Binding, Bound, Running, "
                     "Releasing, Succeeded, Failed, Unknown"
                 ),
             ),
             (
                 {"status": TaskStatus.ALLOCATED, "node_name": "n1"},
-                "status: Allocated exists only inside a session; give the task as Pending",
+                "status: expected a status outside of sessions, got Allocated; use Pending",
             ),
             (
                 {"status": TaskStatus.CONDITIONAL, "node_name": "n1"},
-                "status: Conditional exists only inside a session; give the task as Pending",
+                "status: expected a status outside of sessions, got Conditional; use Pending",
             ),
-            ({"node_name": "n1"}, "node_name: 'n1': a task that is Pending is on no node"),
-            ({"node_name": ""}, "node_name: '': a task that is Pending is on no node"),
+            ({"node_name": "n1"}, "node_name: expected None for a task that is Pending, got 'n1'"),
+            ({"node_name": ""}, "node_name: expected None for a task that is Pending, got ''"),
             (
                 {"status": TaskStatus.SUCCEEDED, "node_name": "n1"},
-                "node_name: 'n1': a task that has Succeeded is on no node",
+                "node_name: expected None for a task that has Succeeded, got 'n1'",
             ),
             (
                 {"status": TaskStatus.FAILED, "node_name": "n1"},
-                "node_name: 'n1': a task that has Failed is on no node",
+                "node_name: expected None for a task that has Failed, got 'n1'",
             ),
-            ({"status": TaskStatus.RUNNING}, "node_name: a task that is Running needs a node"),
-            ({"status": TaskStatus.BOUND}, "node_name: a task that is Bound needs a node"),
-            ({"status": TaskStatus.BINDING}, "node_name: a task that is Binding needs a node"),
-            ({"status": TaskStatus.RESERVED}, "node_name: a task that is Reserved needs a node"),
-            ({"status": TaskStatus.PIPELINED}, "node_name: a task that is Pipelined needs a node"),
+            (
+                {"status": TaskStatus.RUNNING},
+                "node_name: expected a node for a task that is Running, got None",
+            ),
+            (
+                {"status": TaskStatus.BOUND},
+                "node_name: expected a node for a task that is Bound, got None",
+            ),
+            (
+                {"status": TaskStatus.BINDING},
+                "node_name: expected a node for a task that is Binding, got None",
+            ),
+            (
+                {"status": TaskStatus.RESERVED},
+                "node_name: expected a node for a task that is Reserved, got None",
+            ),
+            (
+                {"status": TaskStatus.PIPELINED},
+                "node_name: expected a node for a task that is Pipelined, got None",
+            ),
             (
                 {"status": TaskStatus.RUNNING, "node_name": "n2"},
                 "node_name: there is no node 'n2' in this snapshot",
@@ -208,8 +217,8 @@ class TestPlaceFaults:
         reserved = task(status=TaskStatus.RESERVED, node_name="n1")
         assert faults_of({"nodes": [N1], "other_tasks": [reserved]}) == [
             (
-                "other_tasks['t'].status: Reserved is for tasks of jobs; "
-                "a task without a job is never placed"
+                "other_tasks['t'].status: expected another status for a task "
+                "without a job, which is never placed, got Reserved"
             )
         ]
 
@@ -219,24 +228,30 @@ class TestPlaceFaults:
             (
                 {"jobs": [job("a", task("u"), task("u"))]},
                 (
-                    "jobs['default/a'].tasks['u'].uid: 'u' is the UID of a task of "
-                    "jobs['default/a'] too"
+                    "jobs['default/a'].tasks['u'].uid: expected a unique UID, got 'u', "
+                    "which is also in jobs['default/a']"
                 ),
             ),
             (
                 {"jobs": [job("b", task("u")), job("a", task("u"))]},
                 (
-                    "jobs['default/b'].tasks['u'].uid: 'u' is the UID of a task of "
-                    "jobs['default/a'] too"
+                    "jobs['default/b'].tasks['u'].uid: expected a unique UID, got 'u', "
+                    "which is also in jobs['default/a']"
                 ),
             ),
             (
                 {"jobs": [job("a", task("u"))], "other_tasks": [task("u")]},
-                "other_tasks['u'].uid: 'u' is the UID of a task of jobs['default/a'] too",
+                (
+                    "other_tasks['u'].uid: expected a unique UID, got 'u', "
+                    "which is also in jobs['default/a']"
+                ),
             ),
             (
                 {"other_tasks": [task("u"), task("u")]},
-                "other_tasks['u'].uid: 'u' is the UID of a task of other_tasks too",
+                (
+                    "other_tasks['u'].uid: expected a unique UID, got 'u', "
+                    "which is also in other_tasks"
+                ),
             ),
         ],
     )

@@ -60,25 +60,25 @@ REQUIREMENT_FAULTS = [
     (
         Requirement(key="a", operator="=", values=["b"]),
         (
-            ".operator: expected an Operator, got '='; it is one of In, NotIn, Exists, "
+            ".operator: expected an Operator, got '='; known: In, NotIn, Exists, "
             "DoesNotExist, Gt, Lt"
         ),
     ),
     (
         Requirement(key="a", operator=Operator.IN),
-        ".values: operator In needs at least one value",
+        ".values: expected at least one value for operator In, got none",
     ),
     (
         Requirement(key="a", operator=Operator.NOT_IN),
-        ".values: operator NotIn needs at least one value",
+        ".values: expected at least one value for operator NotIn, got none",
     ),
     (
         Requirement(key="a", operator=Operator.EXISTS, values=["b"]),
-        ".values: ('b',): operator Exists takes no values",
+        ".values: expected no values for operator Exists, got ('b',)",
     ),
     (
         Requirement(key="a", operator=Operator.DOES_NOT_EXIST, values=["b"]),
-        ".values: ('b',): operator DoesNotExist takes no values",
+        ".values: expected no values for operator DoesNotExist, got ('b',)",
     ),
     (
         Requirement(key="a", operator=Operator.IN, values=["b", 3]),
@@ -117,7 +117,7 @@ class TestConstraintFaults:
         assert faults_of(with_task(node_affinity=affinity)) == [
             (
                 f"jobs['default/j'].tasks['t'].node_affinity.{IN_EXPRESSION}.values: "
-                f"{values!r}: operator {operator.value} needs exactly one integer"
+                f"expected one integer for operator {operator.value}, got {values!r}"
             )
         ]
 
@@ -128,7 +128,8 @@ class TestConstraintFaults:
         assert faults_of(with_task(pod_affinity=affinity)) == [
             (
                 f"jobs['default/j'].tasks['t'].pod_affinity.{IN_SELECTOR}.operator: "
-                f"operator {operator.value} is for nodes; a label selector knows no order"
+                "expected In, NotIn, Exists or DoesNotExist in a label selector, "
+                f"got {operator.value}"
             )
         ]
 
@@ -195,8 +196,8 @@ class TestConstraintFaults:
             (
                 {"tolerations": [Toleration(key="a", operator="In", value="b")]},
                 (
-                    "tolerations[0].operator: expected a TolerationOperator, got 'In'; it is "
-                    "one of Equal, Exists"
+                    "tolerations[0].operator: expected a TolerationOperator, got 'In'; known: "
+                    "Equal, Exists"
                 ),
             ),
             (
@@ -205,7 +206,7 @@ class TestConstraintFaults:
                         Toleration(key="a", operator=TolerationOperator.EXISTS, value="b")
                     ]
                 },
-                "tolerations[0].value: 'b': operator Exists takes no value",
+                "tolerations[0].value: expected no value for operator Exists, got 'b'",
             ),
             (
                 {"tolerations": [Toleration(key="a", effect="NoSchedule")]},
@@ -217,7 +218,7 @@ class TestConstraintFaults:
             (
                 {"tolerations": [Toleration(key="a", effect="")]},
                 (
-                    "tolerations[0].effect: expected a TaintEffect, got ''; it is one of "
+                    "tolerations[0].effect: expected a TaintEffect, got ''; known: "
                     "NoSchedule, PreferNoSchedule, NoExecute"
                 ),
             ),
@@ -244,18 +245,15 @@ class TestConstraintFaults:
             ),
             (
                 {"host_ports": [HostPort(port=80, protocol="tcp")]},
-                (
-                    "host_ports[0].protocol: expected a protocol, got 'tcp'; it is one of TCP, "
-                    "UDP, SCTP"
-                ),
+                ("host_ports[0].protocol: expected a protocol (TCP, UDP, SCTP), got 'tcp'"),
             ),
             (
                 {"host_ports": [HostPort(port=80, address="")]},
-                "host_ports[0].address: expected an address, got ''; 0.0.0.0 is every address",
+                "host_ports[0].address: expected an address, got ''; 0.0.0.0 means all addresses",
             ),
             (
                 {"host_ports": [HostPort(port=80, address=None)]},
-                "host_ports[0].address: expected an address, got None; 0.0.0.0 is every address",
+                "host_ports[0].address: expected an address, got None; 0.0.0.0 means all addresses",
             ),
             ({"node_affinity": {}}, "node_affinity: expected a NodeAffinity, got {}"),
             (
@@ -294,7 +292,7 @@ class TestConstraintFaults:
                 },
                 (
                     "node_affinity.required[0].match_fields[0].key: expected metadata.name, "
-                    "the only field of nodes that is known, got 'spec.unschedulable'"
+                    "the only supported field of nodes, got 'spec.unschedulable'"
                 ),
             ),
             (
@@ -372,15 +370,15 @@ class TestConstraintFaults:
             (
                 {"pod_affinity": near(topology_key="")},
                 (
-                    "pod_affinity.required[0].topology_key: expected a topology key, got ''; "
-                    "it is a node label such as zone"
+                    "pod_affinity.required[0].topology_key: expected a topology key (a node "
+                    "label such as zone), got ''"
                 ),
             ),
             (
                 {"pod_affinity": near(topology_key=None)},
                 (
-                    "pod_affinity.required[0].topology_key: expected a topology key, got "
-                    "None; it is a node label such as zone"
+                    "pod_affinity.required[0].topology_key: expected a topology key (a node "
+                    "label such as zone), got None"
                 ),
             ),
             (
@@ -454,8 +452,8 @@ class TestConstraintFaults:
                     )
                 },
                 (
-                    "pod_affinity.preferred[0].term.topology_key: expected a topology key, "
-                    "got ''; it is a node label such as zone"
+                    "pod_affinity.preferred[0].term.topology_key: expected a topology key "
+                    "(a node label such as zone), got ''"
                 ),
             ),
         ],
@@ -480,7 +478,7 @@ class TestConstraintFaults:
             (
                 [Taint(key="a", effect=None)],
                 (
-                    "[0].effect: expected a TaintEffect, got None; it is one of NoSchedule, "
+                    "[0].effect: expected a TaintEffect, got None; known: NoSchedule, "
                     "PreferNoSchedule, NoExecute"
                 ),
             ),

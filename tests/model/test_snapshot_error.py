@@ -73,7 +73,7 @@ class TestTheError:
 
 
 def test_a_number_of_tasks_that_nobody_can_print_is_a_fault() -> None:
-    with pytest.raises(SnapshotError, match=r"min_available: .* of 300 digits at most"):
+    with pytest.raises(SnapshotError, match=r"min_available: .* of at most 300 digits"):
         Snapshot(
             queues=[Queue(name="q")], jobs=[JobInfo(name="j", queue="q", min_available=10**5000)]
         )

@@ -354,7 +354,9 @@ class TestSharedValues:
             for below, message in task_problems(one, {"n1"}):
                 expected.append(Fault(f"{at}.{below}", message))
             if one.uid in seen and one.uid is not None:
-                message = f"{one.uid!r} is the UID of a task of jobs['default/j'] too"
+                message = (
+                    f"expected a unique UID, got {one.uid!r}, which is also in jobs['default/j']"
+                )
                 expected.append(Fault(f"{at}.uid", message))
             seen.add(one.uid)
         assert faults_of({"nodes": [N1], "jobs": [job("j", *several)]}) == tuple(expected)

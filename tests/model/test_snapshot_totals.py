@@ -24,9 +24,7 @@ from batchsched.model.resources import Amount
 
 LARGEST = float_info.max
 MOST = LARGEST / 2**20
-TOO_MUCH = (
-    "together they come to more than 1.7e+302 of {}, the most that can be computed with; use less"
-)
+TOO_MUCH = "expected a sum of at most 1.7e+302 of {}, got more"
 
 
 def resource(amount: Amount) -> Resource:

@@ -60,12 +60,12 @@ def test_the_seconds_held_are_those_of_all_runs(
 def test_each_cycle_of_jobs_that_wait_for_one_another_is_named() -> None:
     assert faults_of(job("a", "b"), job("b", "c"), job("c", "b"), job("d", "d")) == [
         (
-            "jobs['default/b'].depends_on: expected jobs that can start one after the other, "
-            "got a cycle: 'default/b' -> 'default/c' -> 'default/b'"
+            "jobs['default/b'].depends_on: "
+            "expected dependencies without a cycle, got 'default/b' -> 'default/c' -> 'default/b'"
         ),
         (
-            "jobs['default/d'].depends_on: expected jobs that can start one after the other, "
-            "got a cycle: 'default/d' -> 'default/d'"
+            "jobs['default/d'].depends_on: "
+            "expected dependencies without a cycle, got 'default/d' -> 'default/d'"
         ),
     ]
 

@@ -78,7 +78,7 @@ TEN_FAULTS = {
 TEN_LINES = [
     "now: expected a time (a finite number of seconds), got nan",
     ("nodes['n1'].max_tasks: expected a number of tasks (an integer, 0 or more, or None), got -1"),
-    "nodes['n2'].allocatable.milli_cpu: -1 is negative",
+    "nodes['n2'].allocatable.milli_cpu: expected 0 or more, got -1",
     "queues['q'].weight: expected a weight (an integer, 0 or more), got -1",
     "jobs['default/j'].queue: is empty",
     ("jobs['default/j'].min_available: expected a number of tasks (an integer, 0 or more), got -1"),
@@ -87,7 +87,10 @@ TEN_LINES = [
         "1..65535), got 0"
     ),
     "jobs['default/j'].tasks['b'].node_name: there is no node 'gone' in this snapshot",
-    "jobs['default/k'].tasks['d'].node_name: a task that is Running needs a node",
-    "other_tasks['a'].uid: 'a' is the UID of a task of jobs['default/j'] too",
-    "other_tasks['z'].status: Reserved is for tasks of jobs; a task without a job is never placed",
+    "jobs['default/k'].tasks['d'].node_name: expected a node for a task that is Running, got None",
+    "other_tasks['a'].uid: expected a unique UID, got 'a', which is also in jobs['default/j']",
+    (
+        "other_tasks['z'].status: "
+        "expected another status for a task without a job, which is never placed, got Reserved"
+    ),
 ]

@@ -316,8 +316,8 @@ class TestBounds:
                 [
                     "scalars[1]: is empty",
                     (
-                        "scalars['cpu']: expected another name of a scalar; cpu and memory have "
-                        "fields of their own"
+                        "scalars['cpu']: expected the name of a scalar, other than cpu and "
+                        "memory, got 'cpu'"
                     ),
                 ],
             ),

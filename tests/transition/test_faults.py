@@ -224,7 +224,7 @@ def test_a_task_that_is_not_going_cannot_be_still_releasing() -> None:
 
 
 def test_what_is_wrong_with_new_jobs_themselves_is_a_fault_of_the_snapshot() -> None:
-    with pytest.raises(SnapshotError, match="is negative"):
+    with pytest.raises(SnapshotError, match="expected 0 or more, got -1"):
         next_snapshot(
             snapshot_of(),
             CycleResult(),

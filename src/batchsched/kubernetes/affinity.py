@@ -29,15 +29,15 @@ _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 @frozen
 class Namespaces:
-    """The namespaces that there are, for terms that select namespaces by label."""
+    """The known namespaces, for terms that select namespaces by label."""
 
     labels: Mapping[str, Mapping[str, str]]
     """Namespace to labels."""
     labels_are_known: bool
-    """Whether the caller gave the namespaces; else only their names are known, from the pods."""
+    """Whether the caller gave the namespaces; otherwise only the names in pods are known."""
 
     def selected(self, reader: Reader) -> tuple[str, ...]:
-        """Return the names of the namespaces that a selector selects, in order."""
+        """Return the names of the selected namespaces, sorted."""
         selector = _label_selector(reader)
         if not self.labels_are_known and any(
             key != _NAMESPACE_NAME
@@ -46,7 +46,7 @@ class Namespaces:
                 *(requirement.key for requirement in selector.match_expressions),
             )
         ):
-            reader.fault("", "asks for labels of namespaces; give the namespaces as well")
+            reader.fault("", "selects namespaces by label; pass `namespaces` as well")
         return tuple(
             name
             for name, labels in sorted(self.labels.items())
@@ -74,7 +74,7 @@ def read_node_affinity(affinity: Reader, /) -> NodeAffinity | None:
 
 
 def read_pod_affinity(affinity: Reader, key: str, namespaces: Namespaces, /) -> PodAffinity | None:
-    """Return ``podAffinity`` or ``podAntiAffinity``, whichever `key` names, or None."""
+    """Return the pod affinity or anti-affinity in ``spec.affinity`` at `key`, or None."""
     reader = affinity.optional_child(key)
     if reader is None:
         return None
@@ -105,7 +105,7 @@ def _pod_term(reader: Reader, namespaces: Namespaces) -> PodAffinityTerm:
     if namespace_selector is not None:
         names = tuple(sorted({*names, *namespaces.selected(namespace_selector)}))
         if not names:
-            # No namespaces would mean the pod's own. This term is for none, so for no pod.
+            # An empty tuple would mean the pod's own namespace; this term selects no pod at all.
             selector = None
     return PodAffinityTerm(
         selector=selector,

@@ -1,4 +1,4 @@
-"""From decisions to the objects that carry them out in Kubernetes."""
+"""Converts decisions to the Kubernetes objects that carry them out."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["binding_objects", "eviction_objects", "nomination_patches", "reserva
 
 
 def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
-    """Return a v1 Binding for every bind of `result`, in its order. O(size of the snapshot).
+    """Return a v1 Binding for every bind of `result`, in the same order. O(size of the snapshot).
 
-    Kubernetes copies the annotations of a binding to the pod, so that a pod which was bound as
-    backfill is marked as such in the next snapshot. It refuses a binding whose UID is not the
-    pod's, so that a pod which was replaced meanwhile is not bound.
+    Kubernetes copies the annotations of a binding to the pod, so that the next snapshot marks a
+    pod that was bound as backfill. It rejects a binding whose UID differs from the pod's, so that
+    a pod that was replaced in the meantime is not bound.
 
     Raises:
         UnknownNameError: `result` was not decided on `snapshot`.
@@ -56,9 +56,9 @@ def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str
 
 
 def eviction_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
-    """Return a policy/v1 Eviction for every eviction of `result`, in its order. O(snapshot).
+    """Return a policy/v1 Eviction for every eviction of `result`, in the same order. O(snapshot).
 
-    Kubernetes refuses an eviction whose precondition names another UID than the pod's.
+    Kubernetes rejects an eviction whose precondition has a UID that differs from the pod's.
 
     Raises:
         UnknownNameError: `result` was not decided on `snapshot`.
@@ -80,14 +80,14 @@ def eviction_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[st
 
 
 def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
-    """Return a patch for every pod whose reservation is to change, in order of UID. O(snapshot).
+    """Return a patch for every pod whose reservation changes, in order of UID. O(snapshot).
 
-    Patches are merge patches, to be applied to the pods that their metadata name. They set the
-    annotation that `snapshot_from_objects` reads to the node that is to be kept, or remove it
-    (None) from pods that were bound or lost their reservation. Pods whose annotation is right
-    as it is are left alone. `batchsched.reservations_to_keep` tells which are to be kept.
+    Patches are merge patches for the pods named in their metadata. They set the annotation that
+    `snapshot_from_objects` reads to the reserved node, or remove it (None) from pods that were
+    bound or lost their reservation. Pods whose annotation is already correct get no patch.
+    `batchsched.reservations_to_keep` determines the reservations that are kept.
 
-    Kubernetes refuses a patch that names another UID than the pod's.
+    Kubernetes rejects a patch whose UID differs from the pod's.
 
     Raises:
         UnknownNameError: `result` was not decided on `snapshot`.
@@ -119,15 +119,16 @@ def reservation_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict
 
 
 def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
-    """Return a patch for every pod whose promise is to change, in order of UID. O(snapshot).
+    """Return a patch for every pod whose promise changes, in order of UID. O(snapshot).
 
-    Patches are merge patches for the ``status`` subresource of the pods that their metadata name.
+    Patches are merge patches for the ``status`` subresource of the pods named in their metadata.
     They set ``status.nominatedNodeName`` to the node where evicted tasks make room for the pod
-    (`CycleResult.kept_promises`), or remove it (None). `snapshot_from_objects` reads such a pod as
-    Pipelined, so that nobody else gets the room meanwhile. Pods that are nominated to the right
-    node already are left alone, and so are those that were bound, of which Kubernetes removes it.
+    (`CycleResult.kept_promises`), or remove it (None). `snapshot_from_objects` reads a nominated
+    pod as Pipelined, so that no other task gets the room in the meantime. Pods that are already
+    nominated to the right node get no patch, and neither do pods that were bound: Kubernetes
+    clears their nomination.
 
-    Kubernetes refuses a patch that names another UID than the pod's.
+    Kubernetes rejects a patch whose UID differs from the pod's.
 
     Raises:
         UnknownNameError: `result` was not decided on `snapshot`.
@@ -164,7 +165,7 @@ def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[
 def _pods_to_patch(
     tasks: dict[str, TaskInfo], before: Mapping[str, str | None], after: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, object], str | None]]:
-    """Yield the metadata of each pod whose node changes, by UID, and the node that it gets."""
+    """Yield, in order of UID, the metadata of each pod whose node changes, and its new node."""
     for uid in sorted(before.keys() | after.keys()):
         if before.get(uid) == after.get(uid):
             continue
@@ -181,7 +182,7 @@ def _tasks_by_uid(snapshot: Snapshot) -> dict[str, TaskInfo]:
 
 def _task(tasks: dict[str, TaskInfo], uid: str) -> TaskInfo:
     if uid not in tasks:
-        raise UnknownNameError(f"the result names the task {uid!r}, which the snapshot has not")
+        raise UnknownNameError(f"expected a task of the snapshot, got {uid!r} in the result")
     return tasks[uid]
 
 
@@ -190,5 +191,5 @@ def _metadata(task: TaskInfo) -> dict[str, object]:
 
 
 def _has_own_uid(task: TaskInfo) -> bool:
-    # A pod that was given without a UID goes by its name here, which is no UID to Kubernetes.
+    # A pod without a UID is identified here by its name, which Kubernetes does not accept as UID.
     return task.uid != task.full_name

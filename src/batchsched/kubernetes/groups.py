@@ -23,21 +23,21 @@ __all__ = [
 
 
 WITHOUT_ROLE = "-"
-"""The group of the pods that name no role, in a PodGroup that has roles; no role's own name."""
+"""The group of pods without a role, in a PodGroup with roles; not a valid name of a role."""
 
 
 @frozen
 class PriorityClasses:
-    """The PriorityClasses that there are."""
+    """The given PriorityClasses."""
 
     values: Mapping[str, int]
     """Name to value."""
     default: int | None
-    """The value of the class with ``globalDefault``, if there is one; of several the least, as
-    Kubernetes has it."""
+    """The value of the class with ``globalDefault``, if there is one; of several the smallest, as
+    in Kubernetes."""
 
     def of(self, given: KubernetesObject, name: str, default: int) -> int:
-        """Return the priority of an object whose spec names a class, or no class at all."""
+        """Return the priority of an object, given the class that its spec names; "": none."""
         value = self.values.get(name)
         if value is not None:
             return value
@@ -48,7 +48,7 @@ class PriorityClasses:
             given.note(
                 NoticeCode.PRIORITY_CLASS_MISSING,
                 "spec.priorityClassName",
-                f"priority class {name!r} was not given{hint}: the priority {fallback} counts",
+                f"priority class {name!r} was not given{hint}: priority {fallback} is used",
             )
         return fallback
 
@@ -58,7 +58,7 @@ def read_priority_classes(classes: Iterable[KubernetesObject], /) -> PriorityCla
     values: dict[str, int] = {}
     defaults: list[int] = []
     for priority_class in classes:
-        priority_class.creation_time()  # not kept, but it tells something about the present time
+        priority_class.creation_time()  # not stored, but it is a lower bound of the present time
         value = priority_class.reader.integer("value")
         values[priority_class.name] = value
         if priority_class.reader.truth("globalDefault"):
@@ -69,14 +69,14 @@ def read_priority_classes(classes: Iterable[KubernetesObject], /) -> PriorityCla
 def read_pod_group(
     group: KubernetesObject, priorities: PriorityClasses, default_queue: str, /
 ) -> JobInfo:
-    """Return a PodGroup as the model has it, without tasks."""
+    """Return a PodGroup as a `JobInfo` without tasks."""
     spec = group.reader.child("spec")
     note_unsupported(group)
     job = JobInfo(
         name=group.name,
         namespace=group.namespace,
         queue=spec.text("queue") or default_queue,
-        # The API leaves a 0 out when it writes an object.
+        # The API omits a 0.
         min_available=spec.integer("minMember", default=0),
         priority=priorities.of(group, spec.text("priorityClassName"), 0),
         creation_time=group.creation_time(),
@@ -104,5 +104,5 @@ def _roles(spec: Reader) -> Iterator[TaskGroup]:
 
 
 def _min_groups(spec: Reader) -> int | None:
-    """Return how many of its highest groups a PodGroup needs; None: all."""
+    """Return how many of its top-level groups a PodGroup needs; None: all."""
     return None if spec.get("minSubGroup") is None else spec.integer("minSubGroup")

@@ -1,4 +1,4 @@
-"""Which pods are tasks of which jobs, and which only occupy their nodes."""
+"""Assigns pods to jobs, and finds the pods that only occupy their nodes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 @frozen
 class JobBuilder:
-    """Sorts pods into jobs, and notes what cannot be honoured of them."""
+    """Assigns pods to jobs, and notes what is not supported."""
 
     groups: Sequence[tuple[KubernetesObject, JobInfo]]
-    """The pod groups, and as jobs without tasks."""
+    """The pod groups, each with its job, which has no tasks yet."""
     nodes: Collection[str]
     """The names of the nodes that were given."""
     closed_queues: Collection[str]
@@ -37,7 +37,7 @@ class JobBuilder:
     default_queue: str
 
     def build(self, pods: Iterable[Pod]) -> tuple[list[JobInfo], list[TaskInfo]]:
-        """Return the jobs, and the tasks that belong to none. O(pods)."""
+        """Return the jobs, and the tasks without a job. O(pods)."""
         members: dict[str, list[TaskInfo]] = {group.uid: [] for _, group in self.groups}
         waiting: dict[str, list[tuple[KubernetesObject, TaskInfo]]] = {}
         with_roles = {group.uid for _, group in self.groups if group.groups}
@@ -81,7 +81,7 @@ class JobBuilder:
             pod.object.note(
                 NoticeCode.WITHOUT_GROUP,
                 "",
-                f"belongs to no pod group: a job of its own in queue {self.default_queue!r}",
+                f"belongs to no pod group: a separate job in queue {self.default_queue!r}",
             )
         job = JobInfo(
             name=task.name,
@@ -96,7 +96,7 @@ class JobBuilder:
         return read_job_timing(pod.object).of(job)
 
     def _scheduled(self, pod: Pod, queue: str) -> TaskInfo:
-        """Return a job's task as it is to be treated, and note what that leaves out."""
+        """Return a job's task as it is to be scheduled, and note what is not supported."""
         task = pod.task
         if task.status in _ENDED:
             return task
@@ -127,44 +127,45 @@ class JobBuilder:
     def _note_left_out(self, pod: Pod) -> None:
         task = pod.task
         if task.status is TaskStatus.RELEASING or task.status in _ENDED:
-            # Pods often outlive their group for a while: they are deleted together.
+            # Pods often exist a little longer than their group: both are deleted together.
             return
         if pod.scheduler_name != self.scheduler_name:
             if not task.status.holds:
                 pod.object.note(
                     NoticeCode.OTHER_SCHEDULER,
                     "spec.schedulerName",
-                    f"left out: asks for the scheduler {pod.scheduler_name!r}, "
+                    f"left out: it is for the scheduler {pod.scheduler_name!r}, "
                     f"not {self.scheduler_name!r}",
                 )
         elif pod.group:
             pod.object.note(
                 NoticeCode.GROUP_MISSING,
                 f"metadata.annotations[{pod.group_key!r}]",
-                "its pod group was not given: not scheduled, and counts only for what it holds",
+                "its pod group was not given: not scheduled, only its resources count",
             )
         else:
             pod.object.note(
                 NoticeCode.NAME_TAKEN,
                 "metadata.name",
-                "belongs to no pod group and has the name of one: not scheduled, and counts only "
-                "for what it holds",
+                "belongs to no pod group and has the name of one: not scheduled, only its "
+                "resources count",
             )
 
 
 def _with_tasks(group: JobInfo, tasks: Sequence[TaskInfo]) -> JobInfo:
-    """Return a job with tasks; roles that it does not name are groups that need nothing."""
+    """Return a job with tasks; a role that it does not name becomes a group with a minimum of 0."""
     if not group.groups:
         return evolve(group, tasks=tasks)
     known = {each.name for each in group.groups}
     others = sorted({task.group for task in tasks if task.group is not None} - known)
     groups = (*group.groups, *(TaskGroup(name, min=0) for name in others))
-    # What needs nothing is there always, and is not what is counted.
+    # A group with a minimum of 0 is always satisfied, so it must not count towards the minimum.
     least = None if group.min_groups is None else group.min_groups + len(others)
     return evolve(group, tasks=tasks, groups=groups, min_groups=least)
 
 
 def _on_no_node(task: TaskInfo) -> TaskInfo:
-    """Return the task as one that holds nothing, is not placed and counts for nothing."""
-    gone = task.status is TaskStatus.RELEASING
-    return evolve(task, status=TaskStatus.RELEASING if gone else TaskStatus.UNKNOWN, node_name=None)
+    """Return the task as one that is on no node and is not scheduled."""
+    is_leaving = task.status is TaskStatus.RELEASING
+    status = TaskStatus.RELEASING if is_leaving else TaskStatus.UNKNOWN
+    return evolve(task, status=status, node_name=None)

@@ -28,7 +28,7 @@ _UNLIMITED = -1
 
 
 def is_kai_queue(given: KubernetesObject, /) -> bool:
-    """Return whether a Queue is one of KAI Scheduler, by its API group or, without, its fields."""
+    """Return whether a Queue is KAI Scheduler's, by its API group or else by its fields."""
     version = given.reader.get("apiVersion")
     if isinstance(version, str) and version:
         return version.startswith(_GROUP)
@@ -39,8 +39,8 @@ def is_kai_queue(given: KubernetesObject, /) -> bool:
 def read_kai_queue(given: KubernetesObject, /) -> QueueDraft:
     """Return a queue with quota, limit and weight.
 
-    A quota or limit that is not given is 0; of -1 there is no end. A limit below the quota
-    allows nothing beyond the quota, as KAI Scheduler's documentation has it of a limit of 0.
+    A missing quota or limit is 0; -1 means unlimited. With a limit below the quota the queue may
+    use its quota and no more, as KAI Scheduler's documentation says of a limit of 0.
     """
     note_unsupported(given, "Queue (KAI Scheduler)")
     spec = given.reader.child("spec")
@@ -70,7 +70,7 @@ def read_kai_queue(given: KubernetesObject, /) -> QueueDraft:
         given.note(
             NoticeCode.FIELD_IGNORED,
             "spec.resources",
-            "overQuotaWeight is one for all resources here: that of gpus counts, else the largest",
+            "a queue has one weight here: overQuotaWeight of gpu is used, or else the largest",
         )
     queue = Queue(
         name=given.name,
@@ -90,7 +90,7 @@ def read_kai_queue(given: KubernetesObject, /) -> QueueDraft:
 
 
 def _number(resource: Reader, key: str, default: int) -> Fraction:
-    """Return a number of 0 or more, or -1 where that stands for no end."""
+    """Return a number of 0 or more, or -1 where that means unlimited."""
     given = resource.get(key)
     if given is None:
         return Fraction(default)

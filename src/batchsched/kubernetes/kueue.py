@@ -1,4 +1,4 @@
-"""Kueue's cluster queues and cohorts: quotas of a subtree are what its members have together."""
+"""Kueue's cluster queues and cohorts; the quota of a subtree is the sum of its members'."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ class _Member:
     """A cluster queue or a cohort."""
 
     object: KubernetesObject | None
-    """None: a cohort that others name and that was not given."""
+    """None: a cohort that was not given, but is named by another member."""
     name: str
     is_cohort: bool
     parent: str | None
-    """The name of a cohort."""
+    """The name of the parent cohort."""
     quota: dict[str, int] = field(factory=dict[str, int])
-    """Its own, by resource, of all flavors together."""
+    """Its own quota by resource, the sum of all flavors."""
     borrowing: dict[str, int] = field(factory=dict[str, int])
-    """What it may borrow; what is not named is unlimited."""
+    """What it may borrow; a resource that is not named is unlimited."""
     lending: dict[str, int] = field(factory=dict[str, int])
-    """What it may lend; what is not named is all of it."""
+    """What it may lend; of a resource that is not named, everything."""
     lends_all: set[str] = field(factory=set[str])
-    """The resources of which some flavor has no limit of lending."""
+    """The resources for which some flavor has no lending limit."""
 
 
 def read_kueue(given: Sequence[KubernetesObject], taken: Collection[str], /) -> list[QueueDraft]:
-    """Return what ClusterQueues and Cohorts describe, with the cohorts that they only name.
+    """Return the queues of ClusterQueues and Cohorts, with cohorts that are only named by others.
 
-    What a queue deserves is its nominal quota; of a cohort, its own and that of all below it. A
-    subtree may borrow as much as it says, and one without a parent nothing; what it does not lend
+    A queue deserves its nominal quota; a cohort deserves its own and that of all members below it.
+    A subtree may borrow up to its limit, and one without a parent nothing; what it does not lend
     is guaranteed to it.
 
     Args:
         given: objects of the kinds ClusterQueue and Cohort.
-        taken: names that other queues have. A cohort whose name is taken, also by a cluster
+        taken: the names of other queues. A cohort whose name is taken, possibly by a cluster
             queue, is called ``cohort/name``.
 
     """
@@ -61,11 +61,11 @@ def read_kueue(given: Sequence[KubernetesObject], taken: Collection[str], /) -> 
             cohorts[parent] = _Member(None, parent, True, None)
     taken = {*taken, *(member.name for member in members if not member.is_cohort)}
     children: dict[str, list[_Member]] = {}
-    everybody = [*(m for m in members if not m.is_cohort), *cohorts.values()]
-    for member in everybody:
+    all_members = [*(m for m in members if not m.is_cohort), *cohorts.values()]
+    for member in all_members:
         if member.parent is not None:
             children.setdefault(member.parent, []).append(member)
-    return [_draft(member, children, taken) for member in everybody]
+    return [_draft(member, children, taken) for member in all_members]
 
 
 def _member(given: KubernetesObject) -> _Member:
@@ -98,14 +98,14 @@ def _member(given: KubernetesObject) -> _Member:
         if lending is None:
             member.lends_all.add(name)
             lending = quota
-        elif not is_cohort:  # a cohort lends what is below it too
+        elif not is_cohort:  # a cohort also lends the quotas of its members
             lending = min(lending, quota)
         member.lending[name] = member.lending.get(name, 0) + lending
     for name, count in counts.items():
-        if limited.get(name, 0) < count:  # one flavor without a limit is enough to have none
+        if limited.get(name, 0) < count:  # unlimited if any flavor has no limit
             member.borrowing.pop(name, None)
     if any(count > 1 for count in counts.values()):
-        message = "flavors are not told apart: the quotas of a resource are added up"
+        message = "flavors are not distinguished: the quotas of a resource are added up"
         given.note(NoticeCode.FIELD_IGNORED, "spec.resourceGroups", message)
     return member
 
@@ -137,7 +137,7 @@ def _draft(
     for name, lent in member.lending.items():
         if not member.is_cohort:
             guarantee[name] = member.quota[name] - lent
-        elif name not in member.lends_all:  # of a cohort it is about all below it
+        elif name not in member.lends_all:  # a cohort's limit applies to its whole subtree
             guarantee[name] = max(0, deserved[name] - lent)
     return QueueDraft.of(
         member.object,
@@ -156,7 +156,7 @@ def _draft(
 
 
 def _below(member: _Member, children: dict[str, list[_Member]]) -> Iterator[_Member]:
-    """Yield a member and all below it, each once even if cohorts are in a cycle."""
+    """Yield a member and all members below it, each once even if cohorts form a cycle."""
     found = [member]
     seen = {(member.is_cohort, member.name)}
     for one in found:
@@ -187,7 +187,7 @@ def _state(member: _Member) -> QueueStatus:
             ".spec.stopPolicy", f"expected None, Hold or HoldAndDrain, got {policy!r}"
         )
         return QueueStatus.OPEN
-    message = "not open: nothing new starts in it"
+    message = "not open: no new tasks start in it"
     member.object.note(NoticeCode.QUEUE_CLOSED, "spec.stopPolicy", message)
     return _STATES[policy]
 

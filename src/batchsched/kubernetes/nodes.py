@@ -1,4 +1,4 @@
-"""Nodes."""
+"""Reads nodes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["read_node"]
 
 
 def read_node(node: KubernetesObject, /) -> NodeInfo:
-    """Return a v1 Node as the model has it."""
-    node.creation_time()  # not kept, but it tells something about the present time
+    """Return a v1 Node as a `NodeInfo`."""
+    node.creation_time()  # not stored, but it is a lower bound of the present time
     spec = node.reader.child("spec")
     status = node.reader.child("status")
     allocatable, max_tasks = read_allocatable(status)
@@ -40,7 +40,7 @@ def _taints(spec: Reader) -> Iterator[Taint]:
 
 def _conditions(status: Reader) -> Iterator[tuple[str, str]]:
     for condition in status.children("conditions"):
-        # Nodes report every few minutes at least, so that these are close to the present time.
+        # Nodes report at least every few minutes, so these times are close to the present.
         condition.time("lastHeartbeatTime")
         condition.time("lastTransitionTime")
         yield condition.text("type", required=True), condition.text("status", required=True)

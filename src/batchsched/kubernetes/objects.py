@@ -1,8 +1,8 @@
-"""Reading plain Kubernetes objects: typed access, with a fault for whatever cannot be read.
+"""Typed access to plain Kubernetes objects, with a fault for every value that cannot be read.
 
-An object is a mapping with the key names of the API (``nodeName``), as ``kubectl get -o json``
-gives it, or of the official Python client's ``to_dict()`` (``node_name``). Keys that users make
-up (labels, annotations, names of resources) are never converted. Faults name the API's keys.
+An object is a mapping with the keys of the API (``nodeName``), as in ``kubectl get -o json``, or
+those of the official Python client's ``to_dict()`` (``node_name``). Keys that users choose (labels,
+annotations, names of resources) are never converted. Faults name the API's keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOTHING: Mapping[str, object] = {}
 
 
 class _SnakeCase(dict[str, str]):
-    """The Python client's names for the API's keys, made when they are first asked for."""
+    """The Python client's names for the API's keys, computed on first use."""
 
     def __missing__(self, key: str) -> str:
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
@@ -44,8 +44,8 @@ _snake_case = _SnakeCase()
 
 
 def _is_mapping(given: object) -> TypeGuard[Mapping[str, object]]:
-    # Keys are texts in all that comes from JSON; `text_map` checks where others would do harm.
-    # A `dict` is tried first, as asking for the abstract class takes much longer.
+    # Keys read from JSON are strings; `text_map` checks them where it matters.
+    # `dict` is tested first, as the test against the abstract class takes much longer.
     return isinstance(given, (dict, Mapping))
 
 
@@ -56,7 +56,7 @@ def _is_sequence(given: object) -> TypeGuard[Sequence[object]]:
 
 
 def look_up(given: object, key: str, /) -> object:
-    """Return what stands at `key` of a mapping, by either name; None if there is nothing."""
+    """Return the value of a mapping at `key`, by either of its names, or None."""
     if not _is_mapping(given):
         return None
     found = given.get(key)
@@ -64,16 +64,16 @@ def look_up(given: object, key: str, /) -> object:
 
 
 def mappings_in(given: object, /) -> Iterator[Mapping[str, object]]:
-    """Yield the mappings in a list; nothing if it is none."""
+    """Yield the mappings in a list; nothing if `given` is not a list."""
     if _is_sequence(given):
         yield from (item for item in given if _is_mapping(item))
 
 
 class Reader:
-    """Typed access to one mapping inside an object.
+    """Typed access to one mapping within an object.
 
-    Whatever is absent or None counts as not given. Whatever has the wrong type counts as not
-    given too, after a fault was noted.
+    A value that is absent or None counts as not given. So does a value of the wrong type, after
+    a fault has been recorded.
     """
 
     __slots__ = ("_above", "_step", "content", "reading")
@@ -92,21 +92,21 @@ class Reader:
 
     @property
     def path(self) -> str:
-        """Where this is, such as ``pods['ns/name'].spec``."""
-        # Made only when there is a fault, which is rare: paths would cost more than reading.
+        """The path of this mapping, such as ``pods['ns/name'].spec``."""
+        # Built only for faults, which are rare: building paths would cost more than reading.
         return self._step if self._above is None else self._above.path + self._step
 
     def fault(self, below: str, message: str) -> None:
-        """Note that something is wrong with what `below` names: ``.key`` or ``[0]``."""
+        """Record a fault of the value at `below`, which is ``.key`` or ``[0]``."""
         self.reading.fault(self.path + below, message)
 
     def get(self, key: str) -> object:
-        """Return what stands at `key`, as it is."""
+        """Return the unconverted value at `key`, or None."""
         found = self.content.get(key)
         return self.content.get(_snake_case[key]) if found is None else found
 
     def text(self, key: str, *, required: bool = False) -> str:
-        """Return a string; empty if it is not given."""
+        """Return a string, empty if it is not given."""
         found = self.get(key)
         if isinstance(found, str):
             if not found and required:
@@ -119,7 +119,7 @@ class Reader:
         return ""
 
     def integer(self, key: str, *, default: int | None = None) -> int:
-        """Return an integer. It is required if there is no default."""
+        """Return an integer, which is required if there is no default."""
         found = self.get(key)
         if isinstance(found, int) and not isinstance(found, bool):
             return found
@@ -130,7 +130,7 @@ class Reader:
         return default or 0
 
     def truth(self, key: str) -> bool:
-        """Return a boolean; False if it is not given."""
+        """Return a boolean, False if it is not given."""
         found = self.get(key)
         if found is not None and not isinstance(found, bool):
             self.fault(f".{key}", f"expected true or false, got {shown(found)}")
@@ -153,7 +153,7 @@ class Reader:
     def member(
         self, key: str, kind: type[EnumT], *, default: EnumT | None = None, required: bool = False
     ) -> EnumT | None:
-        """Return the member of `kind` that a string names; `default` if none is given."""
+        """Return the member of the enum `kind` with the given value; `default` if none is given."""
         found = self.get(key)
         if found is None or found == "":
             if required:
@@ -177,21 +177,21 @@ class Reader:
         return tuple(found)
 
     def text_map(self, key: str) -> Mapping[str, str]:
-        """Return a map of strings to strings whose keys are users' own, such as labels."""
+        """Return a mapping of strings to strings whose keys users choose, such as labels."""
         content = self.child(key).content
         if not content:
             return EMPTY
-        sound: dict[str, str] = {}
+        valid: dict[str, str] = {}
         for name, item in content.items():
             if type(name) is str and type(item) is str:
-                sound[name] = item
+                valid[name] = item
             else:
                 message = f"expected strings, got {shown(item)} for {shown(name)}"
                 self.fault(f".{key}[{shown(name)}]", message)
-        return self.reading.shared(FrozenMap(sound))
+        return self.reading.shared(FrozenMap(valid))
 
     def integer_map(self, key: str) -> Mapping[str, int]:
-        """Return a map of strings to integers whose keys are users' own, in order of key."""
+        """Return a mapping of strings to integers whose keys users choose, in order of key."""
         below = self.child(key)
         names: list[str] = []
         for name, given in below.content.items():
@@ -203,11 +203,11 @@ class Reader:
         return {name: below.integer(name) for name in sorted(names)}
 
     def child(self, key: str) -> Reader:
-        """Return a reader of a mapping; of an empty one if none is given."""
+        """Return a reader of the mapping at `key`, or of an empty one if it is not given."""
         return self.optional_child(key) or Reader(_NOTHING, self.reading, f".{key}", self)
 
     def optional_child(self, key: str) -> Reader | None:
-        """Return a reader of a mapping, or None."""
+        """Return a reader of the mapping at `key`, or None."""
         found = self.get(key)
         if found is None:
             return None
@@ -217,7 +217,7 @@ class Reader:
         return None
 
     def children(self, key: str) -> Iterator[Reader]:
-        """Yield a reader of each mapping in a list."""
+        """Yield a reader of each mapping in the list at `key`."""
         for position, item in enumerate(self._items(key)):
             if _is_mapping(item):
                 yield Reader(item, self.reading, f".{key}[{position}]", self)
@@ -225,9 +225,9 @@ class Reader:
                 self.fault(f".{key}[{position}]", f"expected a mapping, got {shown(item)}")
 
     def amounts(self, unit_of: Callable[[str], bool | None]) -> dict[str, int]:
-        """Return this mapping's quantities: names of resources to whole amounts, rounded up.
+        """Return the quantities in this mapping by name of resource, rounded up to whole numbers.
 
-        `unit_of` says of a name whether its amount is meant in thousandths; None: ignore it.
+        `unit_of` returns whether amounts of a resource are in thousandths; None: ignore it.
         """
         amounts: dict[str, int] = {}
         for name, given in self.content.items():
@@ -255,26 +255,26 @@ class Reader:
 
 @frozen
 class KubernetesObject:
-    """An object that has a name."""
+    """An object with a name."""
 
     kind: str
     reader: Reader
     metadata: Reader
     name: str
     namespace: str
-    """Empty for objects of kinds that have none."""
+    """Empty for objects of kinds without namespaces."""
 
     @property
     def full_name(self) -> str:
-        """``namespace/name``, or the name alone for objects that are in no namespace."""
+        """``namespace/name``, or the name alone for objects without a namespace."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     def creation_time(self) -> float:
-        """Return the time at which the object was made, in seconds; 0.0 if it does not say."""
+        """Return the creation time of the object in seconds; 0.0 if it is not given."""
         return self.metadata.time("creationTimestamp") or 0.0
 
     def note(self, code: NoticeCode, field: str, consequence: str) -> None:
-        """Note that something of the object cannot be honoured, and what follows."""
+        """Record that a field of the object is not supported, and the consequence."""
         self.reader.reading.notices.note(
             code,
             self.kind,
@@ -288,28 +288,28 @@ class KubernetesObject:
 def named_objects(
     reading: Reading, argument: str, kind: str | Sequence[str], given: Objects, *, namespaced: bool
 ) -> list[KubernetesObject]:
-    """Return the objects of `given`, without those that cannot be told apart by kind and name.
+    """Return the objects in `given` without invalid ones and duplicates of kind and name.
 
-    Of several kinds the first is that of an object that does not say its kind.
+    An object without a kind is of the first of several kinds.
     """
     kinds = (kind,) if isinstance(kind, str) else tuple(kind)
-    named: list[KubernetesObject] = []
+    found: list[KubernetesObject] = []
     seen: set[tuple[str, str]] = set()
     for position, content in enumerate(_contents(reading, argument, given)):
         place = f"{argument}[{position}]"
         if not _is_mapping(content):
             reading.fault(
                 place,
-                f"expected a mapping, got {shown(content)}; use plain dicts, such as to_dict() of "
-                "the Kubernetes client's objects",
+                f"expected a mapping, got {shown(content)}; use plain dicts, such as those of "
+                "to_dict() of the Kubernetes client",
             )
             continue
         reader = Reader(content, reading, place)
-        said_kind = reader.get("kind")
-        if said_kind is not None and said_kind not in kinds:
-            reader.fault(".kind", f"expected {' or '.join(kinds)}, got {shown(said_kind)}")
+        given_kind = reader.get("kind")
+        if given_kind is not None and given_kind not in kinds:
+            reader.fault(".kind", f"expected {' or '.join(kinds)}, got {shown(given_kind)}")
             continue
-        its_kind = said_kind if isinstance(said_kind, str) else kinds[0]
+        its_kind = given_kind if isinstance(given_kind, str) else kinds[0]
         metadata = reader.child("metadata")
         name = metadata.text("name", required=True)
         namespace = (metadata.text("namespace") or "default") if namespaced else ""
@@ -318,12 +318,12 @@ def named_objects(
         full_name = f"{namespace}/{name}" if namespaced else name
         named_reader = Reader(content, reading, f"{argument}[{full_name!r}]")
         if (its_kind, full_name) in seen:
-            named_reader.fault("", "this name is given twice")
+            named_reader.fault("", "duplicate name")
             continue
         seen.add((its_kind, full_name))
         metadata = Reader(metadata.content, reading, ".metadata", named_reader)
-        named.append(KubernetesObject(its_kind, named_reader, metadata, name, namespace))
-    return named
+        found.append(KubernetesObject(its_kind, named_reader, metadata, name, namespace))
+    return found
 
 
 def _contents(reading: Reading, argument: str, given: object) -> Iterable[object]:
@@ -332,7 +332,7 @@ def _contents(reading: Reading, argument: str, given: object) -> Iterable[object
         if _is_sequence(items):
             return items
         if items is not None or not str(given.get("kind") or "").endswith("List"):
-            message = "is one mapping; use a list of objects, or a List object with items"
+            message = "expected a list of objects or a List object with items, got one mapping"
             reading.fault(argument, message)
         return ()
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):

@@ -1,4 +1,4 @@
-"""Planned starts, as annotations of the pods that wait for them."""
+"""Planned starts, as annotations of pending pods."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PLANNED_NODE = "batchsched/planned-node"
 
 
 def plan_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
-    """Return a patch for every pod whose planned start is to change, in order of UID. O(snapshot).
+    """Return a patch for every pod whose planned start changes, in order of UID. O(snapshot).
 
-    Patches are merge patches, to be applied to the pods that their metadata name. They set the
-    annotations that `snapshot_from_objects` reads as `JobInfo.plan`, so that plans are kept from
-    cycle to cycle, or remove them (None) from pods that are not planned any more. The pods stay
-    Pending. Pods that were bound, or whose annotations are right as they are, are left alone.
+    Patches are merge patches for the pods named in their metadata. They set the annotations that
+    `snapshot_from_objects` reads as `JobInfo.plan`, so that plans persist from cycle to cycle, or
+    remove them (None) from pods that are no longer planned. The pods stay Pending. Pods that were
+    bound, or whose annotations are already correct, get no patch.
 
-    Kubernetes refuses a patch that names another UID than the pod's.
+    Kubernetes rejects a patch whose UID differs from the pod's.
 
     Raises:
         UnknownNameError: `result` was not decided on `snapshot`.
@@ -52,8 +52,9 @@ def plan_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, o
             continue
         if uid not in tasks:
             if uid not in after:
-                continue  # The snapshot's own plan is of a pod that is gone.
-            raise UnknownNameError(f"the result names the task {uid!r}, which the snapshot has not")
+                continue  # The snapshot's own plan names a pod that no longer exists.
+            message = f"expected a task of the snapshot, got {uid!r} in the result"
+            raise UnknownNameError(message)
         start, node = after.get(uid, (None, None))
         annotations = {PLANNED_START: None if start is None else _text(start), PLANNED_NODE: node}
         metadata = {**_metadata(tasks[uid]), "annotations": annotations}
@@ -62,14 +63,14 @@ def plan_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, o
 
 
 def _places(plans: Mapping[str, Plan]) -> dict[str, tuple[float, str]]:
-    """Return start and node of each task that is planned, by its UID."""
+    """Return the start and the node of each planned task, by its UID."""
     return {uid: (plan.start, node) for plan in plans.values() for uid, node in plan.nodes.items()}
 
 
 def read_plan(pods: Iterable[tuple[KubernetesObject, TaskInfo]], /) -> Plan | None:
-    """Return the plan that the annotations of a job's pending pods tell, or None. O(pods).
+    """Return the plan in the annotations of a job's pending pods, or None. O(pods).
 
-    It starts when the last of them is to.
+    The plan starts at the latest planned start of a pod.
     """
     starts: list[float] = []
     nodes: dict[str, str] = {}
@@ -92,11 +93,11 @@ def read_plan(pods: Iterable[tuple[KubernetesObject, TaskInfo]], /) -> Plan | No
 
 
 def _text(seconds: float) -> str:
-    # All digits: a plan that is moved by a hair does not fit any more.
+    # Written exactly: rounding could make the plan infeasible.
     return repr(int(seconds)) if seconds == int(seconds) else repr(float(seconds))
 
 
 def _metadata(task: TaskInfo) -> dict[str, object]:
     named: dict[str, object] = {"name": task.name, "namespace": task.namespace}
-    # A pod that was given without a UID goes by its name here, which is no UID to Kubernetes.
+    # A pod without a UID is identified here by its name, which Kubernetes does not accept as UID.
     return named if task.uid == task.full_name else {**named, "uid": task.uid}

@@ -1,4 +1,4 @@
-"""Pods."""
+"""Reads pods."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ from batchsched.model.status import TaskStatus
 __all__ = ["Pod", "read_pod"]
 
 _PRIORITY = 1
-"""The priority of a task whose pod names none."""
+"""The priority of a task whose pod has none."""
 _ENDED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
 
 
 @frozen
 class Pod:
-    """A pod as a task, and whose it is."""
+    """A pod as a task, with its group and role."""
 
     object: KubernetesObject
     task: TaskInfo
     group: str
-    """The name of its PodGroup, which is in its namespace; empty if it names none."""
+    """The name of its PodGroup, in the same namespace; empty if it names none."""
     group_key: str
-    """The annotation that says so."""
+    """The annotation that names the group."""
     role: str
     """Its role in its PodGroup; empty if it names none."""
     scheduler_name: str
     own_priority: int
-    """The priority that it names, or the default, or 0."""
+    """The priority in its spec, or the default of priority classes, or 0."""
     is_gated: bool
-    """Whether it has scheduling gates, and so is not to be scheduled yet."""
+    """Whether it has scheduling gates and is not scheduled yet."""
     has_priority: bool
-    """Whether it names its priority itself, as all pods do that Kubernetes admitted."""
+    """Whether its spec has a priority, as that of every pod that Kubernetes admitted."""
 
     def has_unknown_class(self, priorities: PriorityClasses, /) -> bool:
-        """Return whether its priority is that of a class that was not given."""
+        """Return whether its priority depends on a class that was not given."""
         name = self.task.priority_class_name
         return not self.has_priority and bool(name) and name not in priorities.values
 
 
 def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: PriorityClasses, /) -> Pod:
-    """Return a v1 Pod as the model has it."""
+    """Return a v1 Pod as a task, with its group and role."""
     reading = pod.reader.reading
     metadata, spec = pod.metadata, pod.reader.child("spec")
     annotations = metadata.text_map("annotations")
     group_key = next((key for key in GROUP_NAMES if annotations.get(key)), "")
-    status, node_name = _standing(pod, spec, annotations.get(RESERVED_NODE, ""))
+    status, node_name = _status_and_node(pod, spec, annotations.get(RESERVED_NODE, ""))
     containers = read_containers(spec)
     request = read_pod_request(spec, containers, reading)
     affinity = spec.optional_child("affinity")
     class_name = spec.text("priorityClassName")
     has_priority = spec.get("priority") is not None
     if has_priority:
-        # Where Kubernetes admitted the pod, this is the value of its priority class.
+        # In a pod that Kubernetes admitted, this is the value of its priority class.
         priority = own_priority = spec.integer("priority", default=_PRIORITY)
     else:
         known = priorities.values.get(class_name, priorities.default)
@@ -117,12 +117,12 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
     )
 
 
-def _standing(
+def _status_and_node(
     pod: KubernetesObject, spec: Reader, reserved_node: str
 ) -> tuple[TaskStatus, str | None]:
     pod_status = pod.reader.child("status")
     phase = pod_status.text("phase") or "Pending"
-    # It lies ahead by the time that the pod is given to end, so it says nothing of the present.
+    # This is the end of the grace period, which may be in the future: not a bound of the present.
     is_deleted = pod.metadata.time("deletionTimestamp", is_past=False) is not None
     node_name = spec.text("nodeName") or None
     if phase in _ENDED:

@@ -1,8 +1,8 @@
-"""Kubernetes quantities: `250m`, `1Gi`, `2e3`.
+"""Parses Kubernetes quantities: `250m`, `1Gi`, `2e3`.
 
 The notation and the rounding are those of Kubernetes' ``resource.Quantity``. Values are
-exact: no binary float takes part. Where Kubernetes caps at ``2**63 - 1``, overflows, or rounds
-up to a billionth, the exact value is returned.
+exact, without binary floats. Where Kubernetes caps at ``2**63 - 1``, overflows, or rounds up to a
+billionth, the exact value is returned.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from batchsched.errors import QuantityError
 __all__ = ["QuantityInput", "milli_value", "parse_quantity", "value"]
 
 QuantityInput = str | int | float
-"""What a quantity may be given as: a string, or the number that a YAML or JSON file had for it."""
+"""The accepted types of a quantity: a string, or a number as read from YAML or JSON."""
 
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)"
@@ -32,7 +32,7 @@ _FACTORS: dict[str, Fraction] = {
 }
 
 _LARGEST_EXPONENT = 64
-"""Bounds the work: 2**63 - 1, beyond which Kubernetes counts nothing, has 19 digits."""
+"""Limits the cost of parsing; the largest amount in Kubernetes, 2**63 - 1, has 19 digits."""
 _LONGEST = 128
 
 _NOTATION = (
@@ -44,11 +44,11 @@ _NOTATION = (
 def parse_quantity(quantity: QuantityInput, /) -> Fraction:
     """Return the exact value of `quantity`, in its unit (cpus, bytes, devices).
 
-    A float counts as what it is written as: ``0.1`` is one tenth. O(digits).
+    A float has the value of its shortest decimal form: ``0.1`` is one tenth. O(digits).
 
     Raises:
-        QuantityError: `quantity` is no number in Kubernetes' notation, or is not finite, or
-            its decimal exponent is not in -64..64.
+        QuantityError: `quantity` is not a number in Kubernetes' notation, is not finite, or has
+            a decimal exponent outside -64..64.
 
     >>> parse_quantity("250m"), parse_quantity(0.1), parse_quantity("1E"), parse_quantity("1E3")
     (Fraction(1, 4), Fraction(1, 10), Fraction(1000000000000000000, 1), Fraction(1000, 1))
@@ -67,14 +67,14 @@ an optional suffix (n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei) or expone
     if type(quantity) is int:
         return Fraction(quantity)
     if type(quantity) is float:
-        # The shortest decimal that reads as this float is what the user wrote; "nan" and
-        # "inf" are no quantities.
+        # The shortest decimal that reads as this float is what the user wrote. "nan" and "inf"
+        # are not quantities and are rejected.
         return _parse_text(repr(quantity))
     raise QuantityError(f"expected a quantity, got {quantity!r}; {_NOTATION}")
 
 
 def milli_value(quantity: QuantityInput, /) -> int:
-    """Return `quantity` in thousandths, rounded away from zero as ``Quantity.MilliValue()`` is.
+    """Return `quantity` in thousandths, rounded away from zero like ``Quantity.MilliValue()``.
 
     Raises:
         QuantityError: as `parse_quantity`.
@@ -87,7 +87,7 @@ def milli_value(quantity: QuantityInput, /) -> int:
 
 
 def value(quantity: QuantityInput, /) -> int:
-    """Return `quantity` in its unit, rounded away from zero as ``Quantity.Value()`` is.
+    """Return `quantity` in its unit, rounded away from zero like ``Quantity.Value()``.
 
     Raises:
         QuantityError: as `parse_quantity`.
@@ -114,8 +114,8 @@ def _parse_text(text: str) -> Fraction:
     exponent = int(match["exponent"] or 0)
     if abs(exponent) > _LARGEST_EXPONENT:
         raise QuantityError(
-            f"{text!r} has the exponent {exponent}; a quantity's is in "
-            f"-{_LARGEST_EXPONENT}..{_LARGEST_EXPONENT}"
+            f"expected an exponent in -{_LARGEST_EXPONENT}..{_LARGEST_EXPONENT}, "
+            f"got {exponent} in {text!r}"
         )
     exponent -= len(part)
     number = Fraction(digits * 10**exponent) if exponent >= 0 else Fraction(digits, 10**-exponent)

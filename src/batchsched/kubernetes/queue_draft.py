@@ -1,4 +1,4 @@
-"""A queue as it was read, before its place in the tree and its weight are settled."""
+"""A queue as it was read, before its parent and its weight are final."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["QueueDraft"]
 
 @frozen
 class QueueDraft:
-    """A queue with a weight that need not be a whole number."""
+    """A queue whose weight may be a fraction."""
 
     object: KubernetesObject | None
-    """What it was read from; None: other queues only name it."""
+    """The object that it was read from; None: other queues only name it."""
     queue: Queue
-    """All but the weight."""
+    """Everything except the weight."""
     weight: Fraction
     parent_is_known: bool = False
-    """Whether its parent is one of the queues that are read, or implied by them."""
+    """Whether its parent is known to exist: it was read, or is implied by other queues."""
 
     @classmethod
     def of(
@@ -40,17 +40,17 @@ class QueueDraft:
         unlimited: frozenset[str] = frozenset(),
         parent_is_known: bool = False,
     ) -> QueueDraft:
-        """Return a queue with amounts by dimension.
+        """Create a draft from amounts by dimension.
 
         Args:
-            given: what it was read from.
-            queue: its name, place and so on.
-            weight: of what is left.
-            guarantee: what is kept for it.
-            deserved: what is its own; what is not named is 0.
-            limit: the most that it may hold; what is not named is unlimited.
-            unlimited: the dimensions in which it deserves all that its parent has.
-            parent_is_known: whether its parent needs not be looked for.
+            given: the object that it was read from.
+            queue: the queue without weight and amounts.
+            weight: its weight when surplus is divided.
+            guarantee: what is guaranteed to it.
+            deserved: what it deserves; a dimension that is not named is 0.
+            limit: the most that it may hold; a dimension that is not named is unlimited.
+            unlimited: the dimensions in which it deserves everything that its parent has.
+            parent_is_known: whether its parent is known to exist.
 
         """
         deserves = deserved or {}
@@ -59,7 +59,7 @@ class QueueDraft:
             evolve(
                 queue,
                 guarantee=resource_of(guarantee or {}),
-                # In a `ResourceLimit` what is not named is unlimited.
+                # A dimension that a `ResourceLimit` does not name is unlimited.
                 deserved=_limit_of(
                     {name: 0 for name in ("cpu", "memory") if name not in unlimited}
                     | {name: amount for name, amount in deserves.items() if name not in unlimited}
@@ -73,7 +73,7 @@ class QueueDraft:
         )
 
     def with_weight(self, weight: int | Fraction) -> QueueDraft:
-        """Return the same with another weight."""
+        """Return a copy with another weight."""
         return evolve(self, weight=Fraction(weight))
 
 

@@ -1,4 +1,4 @@
-"""Queues of kube-batch, Volcano, KAI Scheduler and Kueue, as one tree."""
+"""Reads the queues of kube-batch, Volcano, KAI Scheduler and Kueue as one tree."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _ROOT = "root"
 
 
 def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
-    """Return the queues that objects describe, with the inner ones that they only name. O(size)."""
+    """Return the queues of objects, with inner queues that are only named by others. O(size)."""
     drafts = [_without_missing_parents(draft, given) for draft in _drafts(given)]
-    # Weights are whole numbers here, and only their proportions matter.
+    # Weights must be whole numbers, and only their proportions matter.
     factor = lcm(*(draft.weight.denominator for draft in drafts))
     return [evolve(draft.queue, weight=int(draft.weight * factor)) for draft in drafts]
 
 
 def closed_queues(queues: Sequence[Queue], /) -> set[str]:
-    """Return the names of the queues that take no work, or are below one that does not."""
-    states = {queue.name: queue for queue in queues}
+    """Return the names of the queues that are not open, or are below one that is not open."""
+    by_name = {queue.name: queue for queue in queues}
 
     def is_closed(queue: Queue) -> bool:
         seen: set[str] = set()
@@ -46,7 +46,7 @@ def closed_queues(queues: Sequence[Queue], /) -> set[str]:
             if above.state is not QueueStatus.OPEN:
                 return True
             seen.add(above.name)
-            above = None if above.parent is None else states.get(above.parent)
+            above = None if above.parent is None else by_name.get(above.parent)
         return False
 
     return {queue.name for queue in queues if is_closed(queue)}
@@ -66,14 +66,14 @@ def _drafts(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
 
 
 def _without_missing_parents(draft: QueueDraft, given: Sequence[KubernetesObject]) -> QueueDraft:
-    """Let a queue stand at the top if its parent was not given."""
+    """Return a queue without its parent if that was not given."""
     parent = draft.queue.parent
     if draft.object is None or parent is None or draft.parent_is_known:
         return draft
     if any(queue.name == parent and queue.kind == "Queue" for queue in given):
         return draft
     field = "spec.parentQueue" if is_kai_queue(draft.object) else "spec.parent"
-    message = f"queue {parent!r} was not given: the queue stands at the top"
+    message = f"queue {parent!r} was not given: the queue has no parent"
     draft.object.note(NoticeCode.QUEUE_MISSING, field, message)
     return evolve(draft, queue=evolve(draft.queue, parent=None))
 
@@ -88,7 +88,7 @@ def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
     has_root = any(paths.values()) or any(_parent(queue) == _ROOT for queue in given)
     for queue in given:
         if queue.name == _ROOT and has_root:
-            continue  # it is the cluster, and its amounts are what the cluster has
+            continue  # the root is the cluster itself
         draft = _volcano_draft(queue)
         path = paths[queue.name]
         if path:
@@ -127,22 +127,22 @@ def _volcano_draft(given: KubernetesObject) -> QueueDraft:
 def _volcano_state(given: KubernetesObject) -> QueueStatus:
     """Return the state in ``status.state``.
 
-    Volcano writes Open, Closed, Closing or Unknown, and nothing into a queue that is new.
+    Volcano sets Open, Closed, Closing or Unknown; a new queue has none.
     """
     if given.reader.child("status").text("state") in ("", "Open"):
         return QueueStatus.OPEN
-    given.note(NoticeCode.QUEUE_CLOSED, "status.state", "not open: nothing new starts in it")
+    given.note(NoticeCode.QUEUE_CLOSED, "status.state", "not open: no new tasks start in it")
     return QueueStatus.CLOSED
 
 
 def _annotated_path(given: KubernetesObject) -> tuple[str, ...]:
-    """Return where an annotation such as ``root/science/vision`` puts a queue; (): it has none."""
+    """Return the path in an annotation such as ``root/science/vision``; (): there is none."""
     text = given.metadata.text_map("annotations").get(_HIERARCHY, "")
     if not text:
         return ()
     field = f"metadata.annotations[{_HIERARCHY!r}]"
     if _parent(given):
-        given.note(NoticeCode.FIELD_IGNORED, field, "ignored: spec.parent says where it stands")
+        given.note(NoticeCode.FIELD_IGNORED, field, "ignored: spec.parent takes precedence")
         return ()
     root, *path = text.split("/")
     if root != _ROOT or not path or not all(path):
@@ -160,14 +160,14 @@ def _in_hierarchy(
     names: Mapping[tuple[str, ...], str],
     implied: dict[tuple[str, ...], QueueDraft],
 ) -> QueueDraft:
-    """Put a queue where its annotations say, below queues that there are by such paths only."""
+    """Place a queue in the tree by its annotations; inner queues may exist only in annotations."""
     weights = _annotated_weights(given, len(path))
     above: str | None = None
     for depth in range(1, len(path)):
         part = path[:depth]
         name = names.get(part)
         if name is None:
-            name = "/".join((_ROOT, *part))  # no object can have a name with a slash
+            name = "/".join((_ROOT, *part))  # unique: names of objects have no slash
             weight = 1 if weights is None else weights[depth - 1]
             if part not in implied:
                 queue = Queue(name=name, parent=above)
@@ -176,7 +176,7 @@ def _in_hierarchy(
                 given.note(
                     NoticeCode.FIELD_IGNORED,
                     f"metadata.annotations[{_WEIGHTS!r}]",
-                    f"ignored of {name!r}: another queue gives it the weight "
+                    f"ignored for {name!r}: another queue gives it the weight "
                     f"{implied[part].weight}",
                 )
         above = name
@@ -188,7 +188,7 @@ def _annotated_weights(given: KubernetesObject, count: int) -> Sequence[int] | N
     text = given.metadata.text_map("annotations").get(_WEIGHTS, "")
     if not text:
         return None
-    weights = text.split("/")[1:]  # that of the root plays no part
+    weights = text.split("/")[1:]  # the root's weight has no effect
     if len(weights) == count and all(w.isascii() and w.isdecimal() and int(w) for w in weights):
         return [int(weight) for weight in weights]
     given.note(

@@ -1,4 +1,4 @@
-"""What the reading of one set of objects shares: faults, notices, and values met before."""
+"""The state shared while one set of objects is read: faults, notices and interned values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def seconds_of(time: str | datetime, /) -> float:
     """Return a time in seconds since 1970-01-01T00:00:00Z.
 
     Raises:
-        ValueError: `time` is no RFC 3339 string, or a datetime without a time zone.
+        ValueError: `time` is not an RFC 3339 string, or is a datetime without a time zone.
 
     >>> seconds_of("1970-01-02T00:00:00Z"), seconds_of("1970-01-01T01:00:00.5+01:00")
     (86400.0, 0.5)
@@ -40,40 +40,43 @@ def seconds_of(time: str | datetime, /) -> float:
             raise ValueError(f"expected a time, got {shown(time)}: {error}") from None
     if time.tzinfo is None:
         # Its meaning would depend on the machine that reads it.
-        raise ValueError(f"{time!r} has no time zone; use an aware datetime")
+        raise ValueError(f"expected a datetime with a time zone, got {time!r}")
     return time.timestamp()
 
 
 class Reading:
-    """What the reading of one set of objects shares: the faults found, and values met before.
+    """The state shared while one set of objects is read: faults, notices and interned values.
 
     Most pods of a cluster are alike. Equal values become one object, which saves memory and
-    lets the snapshot check each of them once.
+    lets the snapshot check each value once.
     """
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.notices = NoticeCollector()
         self.latest: float | None = None
-        """The latest time in the past that any object told, in seconds."""
+        """The latest past time in any object, in seconds."""
         self._shared: dict[Hashable, Hashable] = {}
         self._times: dict[str, float] = {}
         self._milli_values: dict[str, int] = {}
         self._values: dict[str, int] = {}
 
     def fault(self, path: str, message: str) -> None:
-        """Note that something is wrong."""
+        """Record a fault."""
         self.faults.append(Fault(path, message))
 
     def shared(self, given: HashableT) -> HashableT:
-        """Return the first value that is equal to `given`. Use it for one type per meaning."""
+        """Return the first value seen that equals `given`.
+
+        Equal values of different types would be confused: do not mix types here.
+        """
         return cast("HashableT", self._shared.setdefault(given, given))
 
     def seconds(self, time: object) -> float:
         """Return a time in seconds.
 
         Raises:
-            ValueError: `time` is none.
+            ValueError: `time` is not a valid time.
 
         """
         if isinstance(time, str):
@@ -89,7 +92,7 @@ class Reading:
         """Return a quantity as a whole number of units or of thousandths, rounded up.
 
         Raises:
-            QuantityError: it is no quantity, or negative.
+            QuantityError: `given` is not a quantity, or is negative.
 
         """
         known = self._milli_values if milli else self._values
@@ -104,6 +107,6 @@ class Reading:
         amount = milli_value(given) if milli else value(given)
         if amount < 0:
             raise QuantityError(f"expected 0 or more, got {shown(given)}")
-        if isinstance(given, str):  # numbers are left out: True and 1 are one key
+        if isinstance(given, str):  # numbers are not cached: True and 1 would be the same key
             known[given] = amount
         return amount

@@ -1,4 +1,4 @@
-"""What containers and pods request, and what nodes have."""
+"""Reads what containers and pods request, and what nodes have."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ __all__ = [
 
 
 def is_scalar_resource(name: str, /) -> bool:
-    """Return whether a resource counts as a scalar, besides cpu and memory.
+    """Return whether a resource counts as a scalar resource.
 
-    Those are extended resources, whose name has a domain of somebody's own, and of Kubernetes'
-    own ``ephemeral-storage`` and the huge pages. Names in the domain ``kubernetes.io`` do not
-    count, nor does ``pods``.
+    Scalars are extended resources, whose name has a domain other than ``kubernetes.io``, and of
+    Kubernetes' own resources ``ephemeral-storage`` and huge pages; ``pods`` is not a scalar.
 
     >>> is_scalar_resource("nvidia.com/gpu"), is_scalar_resource("hugepages-2Mi")
     (True, True)
@@ -48,12 +47,12 @@ def is_scalar_resource(name: str, /) -> bool:
 
 
 def is_native_scalar(name: str, /) -> bool:
-    """Return whether this is ephemeral storage or huge pages of some size."""
+    """Return whether a resource is ephemeral storage or huge pages of any size."""
     return name == "ephemeral-storage" or name.startswith("hugepages-")
 
 
 def amount_unit(name: str, /) -> bool | None:
-    """Return whether amounts of a resource are in thousandths; None: it does not count.
+    """Return whether amounts of a resource are in thousandths; None: the resource is ignored.
 
     >>> amount_unit("cpu"), amount_unit("memory"), amount_unit("pods")
     (True, False, None)
@@ -66,7 +65,7 @@ def amount_unit(name: str, /) -> bool | None:
 
 
 def _at_pod_level(name: str) -> bool | None:
-    """Return the unit of what may be requested for a pod as a whole."""
+    """Return the unit, as `amount_unit`, of a resource that a pod may request as a whole."""
     return amount_unit(name) if name in ("cpu", "memory") or is_native_scalar(name) else None
 
 
@@ -76,18 +75,18 @@ def resource_of(amounts: Mapping[str, int], /) -> Resource:
     return Resource(
         milli_cpu=amounts.get("cpu", 0),
         memory=amounts.get("memory", 0),
-        # An amount of 0 says nothing more than no amount does.
+        # An amount of 0 means the same as no amount.
         scalars={name: amount for name, amount in scalars.items() if amount} if scalars else {},
     )
 
 
 def read_amounts(resources: Reader, /) -> dict[str, int]:
-    """Return a mapping of resources to quantities: thousandths, and bytes of memory."""
+    """Return the amounts in a mapping of resources to quantities, in thousandths or bytes."""
     return resources.amounts(amount_unit)
 
 
 def read_allocatable(status: Reader, /) -> tuple[Resource, int | None]:
-    """Return what a node has, and how many pods it takes (None: any number)."""
+    """Return a node's allocatable resources, and its maximum number of pods (None: any number)."""
     allocatable = status.optional_child("allocatable") or status.child("capacity")
     pods = allocatable.amounts(lambda name: False if name == "pods" else None)
     return resource_of(allocatable.amounts(amount_unit)), pods.get("pods")
@@ -99,7 +98,7 @@ class PodRequest:
 
     resreq: Resource
     init_resreq: Resource | None
-    """None: as `resreq`."""
+    """None: the same as `resreq`."""
     scoring_request: ScoringRequest
 
 
@@ -129,8 +128,8 @@ class Containers:
 
     ordinary: tuple[Reader, ...]
     init: tuple[tuple[Reader, bool], ...]
-    """The init containers in their order, and whether each of them is a sidecar: one that is
-    always restarted, so that it goes on running beside the ordinary containers."""
+    """The init containers in order, and whether each is a sidecar: a container that is always
+    restarted and so keeps running with the ordinary containers."""
 
     def running(self) -> Iterator[Reader]:
         """Yield the containers that run as long as the pod does."""
@@ -152,12 +151,12 @@ def read_containers(spec: Reader, /) -> Containers:
 
 
 def read_pod_request(spec: Reader, containers: Containers, reading: Reading, /) -> PodRequest:
-    """Return what a pod requests, by Kubernetes' rules.
+    """Return what a pod requests, by the rules of Kubernetes.
 
-    A request that is missing is the limit of the same name, if there is one. Sidecars count as
-    containers, and for the init containers that are started after them. What the pod requests
-    as a whole takes the place of what its containers request of the same resource. The
-    overhead of the pod is added.
+    A missing request defaults to the limit of the same resource, if there is one. Sidecars count
+    like containers, and also towards the init containers that start after them. A request of the
+    pod as a whole replaces the requests of its containers for the same resource. The overhead of
+    the pod is added.
     """
     running = [_container_request(container) for container in containers.ordinary]
     sidecars: list[Resource] = []
@@ -202,7 +201,7 @@ def read_pod_request(spec: Reader, containers: Containers, reading: Reading, /) 
 
 
 def _pod_level_amounts(resources: Reader, of_containers: Resource) -> dict[str, int]:
-    """Return what a pod requests as a whole; a limit counts where nothing is requested at all."""
+    """Return the requests of a pod as a whole; a limit counts where there is no request at all."""
     limits = resources.child("limits").amounts(_at_pod_level)
     unrequested = {name: amount for name, amount in limits.items() if not of_containers.get(name)}
     return unrequested | resources.child("requests").amounts(_at_pod_level)

@@ -1,4 +1,4 @@
-"""From Kubernetes objects to a snapshot."""
+"""Converts Kubernetes objects to a snapshot."""
 
 from __future__ import annotations
 
@@ -45,39 +45,38 @@ def snapshot_from_objects(
     notices: list[Notice] | None = None,
     strict: bool = False,
 ) -> Snapshot:
-    """Return the snapshot that Kubernetes objects describe. O(size).
+    """Create a snapshot from Kubernetes objects. O(size).
 
     Every argument is a collection of plain mappings, or a ``List`` object with ``items``. Keys
-    are the API's (``nodeName``) or the official Python client's (``node_name``); keys that mean
-    nothing here are ignored. `batchsched.kubernetes` tells how objects become nodes, tasks,
-    jobs and queues.
+    are the API's (``nodeName``) or the official Python client's (``node_name``); other keys are
+    ignored. `batchsched.kubernetes` describes how objects become nodes, tasks, jobs and queues.
 
     Args:
         nodes: v1 Nodes.
         pods: v1 Pods, of all namespaces and schedulers.
         pod_groups: PodGroups of kube-batch or Volcano.
         queues: Queues of kube-batch, Volcano or KAI Scheduler, and Kueue's ClusterQueues and
-            Cohorts. An object that does not say its kind is a Queue.
+            Cohorts. An object without a kind is a Queue.
         priority_classes: scheduling.k8s.io PriorityClasses, for the priorities of pod groups.
         namespaces: v1 Namespaces. Needed only if a pod's affinity selects namespaces by label.
         now: the present time: an RFC 3339 string, an aware datetime, or seconds since 1970. None:
-            the latest time that any object tells as its creation or as a node's report.
+            the latest time that any object has as its creation time or as a node's report.
         scheduler_name: the ``spec.schedulerName`` of pods that are to be scheduled.
-        default_queue: the queue of jobs that name none. If a job draws on it and it is not
-            given, it is added with the weight 1.
-        jobs: batch/v1 Jobs. The pods of one that no pod group has are then one job: it runs up to
-            ``spec.parallelism`` of them, and no more than ``spec.completions`` asks for still, one
-            by one. Pods of other Jobs are jobs by themselves.
-        leader_worker_sets: whether pods with the labels of a LeaderWorkerSet that no pod group
-            has are one job, in which each replica starts as a whole.
-        notices: a list to which a `Notice` is added for whatever is not honoured, such as
-            fields that change scheduling and are not supported, or a pod on a node that is
-            not given. `read_objects` returns them instead.
-        strict: whether everything of which there would be a notice is a fault.
+        default_queue: the queue of jobs that name none. If a job uses it and it is not given, it
+            is added with a weight of 1.
+        jobs: batch/v1 Jobs. The pods of such a Job that are in no pod group become one job, whose
+            pods start one by one: at most ``spec.parallelism`` of them, and no more than are
+            missing for ``spec.completions``. Each pod of another Job becomes a separate job.
+        leader_worker_sets: whether pods that have the labels of a LeaderWorkerSet and are in no
+            pod group become one job, in which each replica starts as a whole.
+        notices: a list to which a `Notice` is added for everything that is not supported, such as
+            fields that affect other schedulers, or a pod on a node that is not given.
+            `read_objects` returns them instead.
+        strict: whether everything that would give a notice is a fault.
 
     Raises:
-        KubernetesObjectError: anything in the objects cannot be read, or is not honoured and
-            `strict` is given; it lists every fault.
+        KubernetesObjectError: objects cannot be read or, with `strict`, have something that is
+            not supported; it lists every fault.
         SnapshotError: the objects contradict each other, such as two pods with one UID; it
             lists every fault.
 
@@ -133,10 +132,10 @@ def read_objects(
     leader_worker_sets: bool = False,
     strict: bool = False,
 ) -> tuple[Snapshot, tuple[Notice, ...]]:
-    """Return the snapshot that Kubernetes objects describe, and what it does not honour of them.
+    """Create a snapshot from Kubernetes objects; return it and a notice of what is unsupported.
 
-    Arguments and errors are those of `snapshot_from_objects`. Notices come in order of kind and
-    field; the order of the objects plays no part.
+    Arguments and errors are those of `snapshot_from_objects`. Notices are sorted by kind and
+    field, whatever the order of the objects.
 
     >>> gates = [{"name": "example.com/wait"}]
     >>> pod = {
@@ -189,12 +188,12 @@ def read_objects(
             given.note(
                 NoticeCode.QUEUE_MISSING,
                 "spec.queue",
-                f"queue {group.queue!r} was not given: left out of every cycle",
+                f"queue {group.queue!r} was not given: the job is left out of every cycle",
             )
     tasks = [task for job in built for task in job.tasks] + others
-    node_infos = _counted(node_infos, tasks)
+    node_infos = _without_unused_scalars(node_infos, tasks)
     _note_overcommitted(node_objects, node_infos, tasks)
-    present = _present(reading, now)
+    present = _present_time(reading, now)
     if strict:
         reading.faults += [Fault(path, message) for path, message in reading.notices.each()]
     if reading.faults:
@@ -213,22 +212,22 @@ def _namespaces(reading: Reading, given: Objects | None, of_pods: set[str]) -> N
     return Namespaces(labels, labels_are_known=given is not None)
 
 
-def _counted(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]) -> list[NodeInfo]:
-    """Return the nodes without those of Kubernetes' own scalars for which nobody asks.
+def _without_unused_scalars(nodes: Sequence[NodeInfo], tasks: Iterable[TaskInfo]) -> list[NodeInfo]:
+    """Return the nodes without those of Kubernetes' own scalars that no pod requests.
 
-    Every node has some ephemeral storage. Where no pod asks for it, it would be a dimension of
-    which every queue has a share that it never uses up.
+    Every node has ephemeral storage. Where no pod requests it, it would be a dimension in which
+    every queue has a share that it never uses up.
     """
-    asked = {name for task in tasks for name in task.start_request.scalars}
-    return [_with_scalars(node, asked) for node in nodes]
+    requested = {name for task in tasks for name in task.start_request.scalars}
+    return [_with_scalars(node, requested) for node in nodes]
 
 
-def _with_scalars(node: NodeInfo, asked: Collection[str]) -> NodeInfo:
+def _with_scalars(node: NodeInfo, requested: Collection[str]) -> NodeInfo:
     scalars = node.allocatable.scalars
     kept = {
         name: amount
         for name, amount in scalars.items()
-        if name in asked or not is_native_scalar(name)
+        if name in requested or not is_native_scalar(name)
     }
     if len(kept) == len(scalars):
         return node
@@ -249,11 +248,11 @@ def _note_overcommitted(
                 given.note(
                     NoticeCode.NODE_OVERCOMMITTED,
                     f"status.allocatable[{name!r}]",
-                    "its pods hold more than it has: takes no pods that ask for it",
+                    "its pods hold more than it has: it accepts no pods that request it",
                 )
 
 
-def _present(reading: Reading, now: object) -> float:
+def _present_time(reading: Reading, now: object) -> float:
     if now is None:
         return reading.latest or 0.0
     if isinstance(now, (str, datetime)):

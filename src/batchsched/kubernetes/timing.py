@@ -1,4 +1,4 @@
-"""The annotations with which pods and pod groups tell of time."""
+"""The annotations of pods and pod groups about time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LONGEST = 40
 
 
 def parse_duration(text: str, /) -> float:
-    """Return a duration in seconds: a number of seconds, or one in Go's notation.
+    """Return a duration in seconds, given as a number of seconds or in Go's notation.
 
     Raises:
         ValueError: `text` is neither, or negative.
@@ -57,7 +57,7 @@ def parse_duration(text: str, /) -> float:
 
 @frozen(kw_only=True)
 class JobTiming:
-    """What annotations tell of a job."""
+    """The properties of a job that annotations define."""
 
     labels: Mapping[str, str]
     user: str
@@ -68,7 +68,7 @@ class JobTiming:
     depends_on: tuple[Dependency, ...]
 
     def of(self, job: JobInfo) -> JobInfo:
-        """Return the job with all that the annotations tell."""
+        """Return the job with the properties that annotations define."""
         return evolve(
             job,
             labels=self.labels,
@@ -82,7 +82,7 @@ class JobTiming:
 
 
 def read_job_timing(found: KubernetesObject, /) -> JobTiming:
-    """Return what the annotations of a pod group, or of a pod without a group, tell of its job."""
+    """Return the job properties in the annotations of a pod group, or of a pod without a group."""
     annotations = _Annotations(found)
     return JobTiming(
         labels=found.metadata.text_map("labels"),
@@ -100,11 +100,11 @@ def read_job_timing(found: KubernetesObject, /) -> JobTiming:
 
 def pod_estimate(pod: KubernetesObject, /) -> float | None:
     """Return a pod's estimate: its annotation, else ``spec.activeDeadlineSeconds``."""
-    told = _Annotations(pod).read(parse_duration, ESTIMATE)
+    estimate = _Annotations(pod).read(parse_duration, ESTIMATE)
     spec = pod.reader.child("spec")
-    if told is None and spec.get("activeDeadlineSeconds") is not None:
+    if estimate is None and spec.get("activeDeadlineSeconds") is not None:
         return spec.integer("activeDeadlineSeconds")
-    return told
+    return estimate
 
 
 def read_attained(pod: KubernetesObject, /) -> float:
@@ -118,7 +118,7 @@ class _Annotations:
         self._found = found
 
     def read(self, parse: Callable[[str], ValueT], *keys: str) -> ValueT | None:
-        """Return what the first annotation of these names that is there says, or None."""
+        """Return the parsed value of the first of these annotations that is set, or None."""
         for key in keys:
             text = self.texts.get(key, "")
             if text:

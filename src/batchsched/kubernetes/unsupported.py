@@ -1,4 +1,4 @@
-"""Fields that change scheduling elsewhere and are not supported here, and what follows."""
+"""Fields that affect other schedulers and are not supported here, and the consequences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLACED_VOLUMES = (
     *("persistentVolumeClaim", "ephemeral", "csi", "awsElasticBlockStore", "azureDisk"),
     *("cinder", "gcePersistentDisk", "iscsi", "rbd"),
 )
-"""Kinds of volumes that not every node can mount; configMap, emptyDir and the like are not."""
+"""Kinds of volumes that only some nodes can mount, unlike configMap or emptyDir."""
 
 
 def _has_placed_volume(volumes: object) -> bool:
@@ -41,17 +41,17 @@ def _has_placed_volume(volumes: object) -> bool:
 
 @frozen
 class UnsupportedField:
-    """A field that is not honoured."""
+    """A field that is not supported."""
 
     path: tuple[str, ...]
     """The keys that lead to it."""
     consequence: str
     matters: Callable[[object], bool] = _is_given
-    """Whether a value of it changes anything."""
+    """Returns whether a value of the field would have an effect."""
 
     @property
     def text(self) -> str:
-        """The path in one string: ``spec.volumes``, ``metadata.annotations['a/b']``."""
+        """The path as a string: ``spec.volumes``, ``metadata.annotations['a/b']``."""
         first, *rest = self.path
         return first + "".join(f"[{key!r}]" if "/" in key else f".{key}" for key in rest)
 
@@ -73,20 +73,22 @@ UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
         ),
         _field(
             "spec.resourceClaims",
-            "ignored: pods may be placed where the devices that they claim are not",
+            "ignored: pods may be placed on nodes without the devices that they claim",
         ),
         _field(
             "spec.volumes",
-            "ignored: pods may be placed where their volumes cannot be mounted",
+            "ignored: pods may be placed on nodes that cannot mount their volumes",
             _has_placed_volume,
         ),
         _field(
             "spec.preemptionPolicy",
-            "ignored: preempt and reclaim may evict for pods that ask for no evictions",
+            "ignored: preempt and reclaim may evict for pods with the policy Never",
             _is_never,
         ),
         _field("spec.workloadRef", "ignored: pods are grouped by pod groups only"),
-        _annotation("volcano.sh/preemptable", "ignored: plugins alone say who may be evicted"),
+        _annotation(
+            "volcano.sh/preemptable", "ignored: only plugins decide which tasks may be evicted"
+        ),
         _annotation("volcano.sh/revocable-zone", "ignored: all nodes count as permanent"),
         _annotation("volcano.sh/numa-topology-policy", "ignored: nodes are not split by NUMA zone"),
         _annotation(
@@ -94,15 +96,17 @@ UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
         ),
     ),
     "PodGroup": (
-        _field("spec.networkTopology", "ignored: nodes are chosen whatever lies between them"),
+        _field("spec.networkTopology", "ignored: network topology is not considered"),
         _field("spec.subGroupPolicy", "ignored: the group starts as one gang of minMember pods"),
-        _annotation("volcano.sh/preemptable", "ignored: plugins alone say who may be evicted"),
+        _annotation(
+            "volcano.sh/preemptable", "ignored: only plugins decide which tasks may be evicted"
+        ),
     ),
     "Queue": (
         _field("spec.capability.pods", "ignored: pods are not counted"),
         _field(
             "spec.reclaimable",
-            "ignored: reclaim may evict from the queue although it is said to be not reclaimable",
+            "ignored: reclaim may evict from the queue although it is not reclaimable",
             _is_false,
         ),
         _field("spec.affinity", "ignored: the queue may use all nodes"),
@@ -123,19 +127,19 @@ UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
             "ignored: jobs behind one that cannot be placed are tried too",
             lambda value: value == "StrictFIFO",
         ),
-        _field("spec.preemption", "ignored: plugins alone say who may be evicted for whom"),
-        _field("spec.flavorFungibility", "ignored: flavors are not told apart"),
+        _field("spec.preemption", "ignored: only plugins decide which tasks may be evicted"),
+        _field("spec.flavorFungibility", "ignored: flavors are not distinguished"),
         _field("spec.admissionChecks", "ignored: jobs do not wait for admission checks"),
         _field("spec.admissionChecksStrategy", "ignored: jobs do not wait for admission checks"),
-        _field("spec.admissionScope", "ignored: earlier use does not order the jobs of the queue"),
+        _field("spec.admissionScope", "ignored: past use does not order the jobs of the queue"),
     ),
     "Cohort": (),
 }
-"""By kind: the fields of which a notice is given. What is read elsewhere does not stand here."""
+"""The fields that give a notice, by kind."""
 
 
 def note_unsupported(given: KubernetesObject, kind: str | None = None, /) -> None:
-    """Note every unsupported field that an object sets, by the fields of its kind. O(fields)."""
+    """Record a notice of every unsupported field that an object sets. O(fields)."""
     for unsupported in UNSUPPORTED[kind or given.kind]:
         found: object = given.reader.content
         for key in unsupported.path:

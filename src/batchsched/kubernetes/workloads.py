@@ -1,4 +1,4 @@
-"""Pods of Kubernetes' own Jobs, and of LeaderWorkerSets, as jobs where no pod group says so."""
+"""Reads pods of batch/v1 Jobs and of LeaderWorkerSets that are in no pod group as jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batchsched.model.status import TaskStatus
 __all__ = ["Workloads"]
 
 _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
-"""The label of a Job's pods, and what it was called before Kubernetes 1.27."""
+"""The label of a Job's pods, and its name before Kubernetes 1.27."""
 _SET = "leaderworkerset.sigs.k8s.io/name"
 _REPLICA = "leaderworkerset.sigs.k8s.io/group-index"
 _SIZE = "leaderworkerset.sigs.k8s.io/size"
@@ -24,23 +24,23 @@ _SIZE = "leaderworkerset.sigs.k8s.io/size"
 
 @frozen
 class Workloads:
-    """Finds the jobs that pods belong to by who made them."""
+    """Assigns pods to jobs by the object that created them."""
 
     jobs: Sequence[KubernetesObject]
     """batch/v1 Jobs."""
     leader_worker_sets: bool
-    """Whether the labels of LeaderWorkerSets count."""
+    """Whether to use the labels of LeaderWorkerSets."""
     scheduler_name: str
     default_queue: str
 
     def find(
         self, pods: Sequence[Pod], taken: Collection[str]
     ) -> tuple[list[tuple[KubernetesObject, JobInfo]], list[Pod]]:
-        """Return the jobs without tasks, each with an object of it, and the pods with their jobs.
+        """Return the jobs without tasks, each with an object of it, and the pods with their groups.
 
         Args:
             pods: all pods.
-            taken: the UIDs of jobs that pod groups make.
+            taken: the UIDs of jobs that are defined by pod groups.
 
         """
         named = {job.full_name: job for job in self.jobs if job.full_name not in taken}
@@ -69,11 +69,11 @@ class Workloads:
         most = spec.integer("parallelism", default=1)
         if spec.get("completions") is not None:
             ended = sum(pod.task.status is TaskStatus.SUCCEEDED for pod in pods)
-            # Pods that ended may have been deleted; the Job remembers how many they were.
+            # Pods that ended may have been deleted; the Job's status still counts them.
             ended = max(ended, status.integer("succeeded", default=0))
             most = min(most, max(0, spec.integer("completions") - ended))
         if spec.truth("suspend"):
-            job.note(NoticeCode.FIELD_IGNORED, "spec.suspend", "no pod of it is started")
+            job.note(NoticeCode.FIELD_IGNORED, "spec.suspend", "none of its pods are started")
             most = 0
         return JobInfo(
             name=job.name,
@@ -90,7 +90,9 @@ class Workloads:
         members: dict[str, list[Pod]] = {}
         for pod in pods:
             members.setdefault(pod.role, []).append(pod)
-        groups = [TaskGroup(name, min=_size(own)) for name, own in sorted(members.items(), key=_by)]
+        groups = [
+            TaskGroup(name, min=_size(own)) for name, own in sorted(members.items(), key=_by_number)
+        ]
         return JobInfo(
             name=first.group,
             namespace=first.task.namespace,
@@ -103,13 +105,13 @@ class Workloads:
         )
 
 
-def _by(item: tuple[str, object]) -> tuple[int, str]:
-    """Return where a replica stands: by its number."""
+def _by_number(item: tuple[str, object]) -> tuple[int, str]:
+    """Return the sort key of a replica: by its number."""
     return len(item[0]), item[0]
 
 
 def _size(pods: Sequence[Pod]) -> int:
-    """Return how many pods a replica has: what they say, or how many there are."""
+    """Return the size of a replica: as annotated, or else the number of its pods."""
     for pod in pods:
         annotations = pod.object.metadata.text_map("annotations")
         size = annotations.get(_SIZE, "")
@@ -118,7 +120,7 @@ def _size(pods: Sequence[Pod]) -> int:
     pods[0].object.note(
         NoticeCode.FIELD_IGNORED,
         f"metadata.annotations[{_SIZE!r}]",
-        "not given, or no number: all pods that the replica has must start together",
+        "not given, or not a number: all existing pods of the replica must start together",
     )
     return len(pods)
 

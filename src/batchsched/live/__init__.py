@@ -1,7 +1,7 @@
-"""A cluster that lives: events change it, and a cycle on it costs what has changed.
+"""A live cluster: events change it, and the cost of a cycle depends on what has changed.
 
-`Cluster` is the living counterpart of `batchsched.Snapshot`. It is as deterministic as that: in
-memory, without input or output, and its time is what `TimePassed` says.
+`Cluster` is the mutable counterpart of `batchsched.Snapshot`, and just as deterministic: it is in
+memory, has no input or output, and its time advances only by `TimePassed`.
 """
 
 from batchsched.live.attached import AttachedScheduler

@@ -1,4 +1,4 @@
-"""A scheduler that is attached to a living cluster."""
+"""A scheduler that is attached to a live cluster."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["AttachedScheduler", "Policy"]
 
 
 class Policy(Protocol):
-    """What decides in a session: a `batchsched.Scheduler`."""
+    """The part of `batchsched.Scheduler` that runs cycles in a given session."""
 
     def run(
         self, session: Session, /, *, reasons: bool = True, unchanged: Unchanged | None = None
     ) -> CycleResult:
-        """Run all actions in a session, close it, and return what was decided."""
+        """Run all actions in a session, close it, and return the decisions."""
         ...
 
     def keep(self, content: Content, /) -> Keeper:
-        """Return books that follow a cluster."""
+        """Return the state that is kept up to date with a cluster."""
         ...
 
 
 class AttachedScheduler:
-    """A scheduler that keeps what it remembers of one cluster; see `Scheduler.attach`."""
+    """A scheduler that keeps its state of one cluster between cycles; see `Scheduler.attach`."""
 
     __slots__ = ("_cluster", "_keeper", "_policy")
 
@@ -43,27 +43,27 @@ class AttachedScheduler:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster that it decides on."""
+        """The cluster that it schedules."""
         return self._cluster
 
     def schedule(self, *, reasons: bool = True) -> CycleResult:
-        """Run one cycle on the cluster as it is, and return what it decided.
+        """Run one cycle on the cluster in its present state, and return the decisions.
 
-        The cluster is not changed; `Cluster.carry_out` lets the decisions take effect. The result
-        is that of ``scheduler.schedule(cluster.snapshot())``. The first cycle costs what that
-        costs; a later one costs what has changed since the last, and what waits.
+        The cluster is not changed; `Cluster.carry_out` applies the decisions. The result equals
+        ``scheduler.schedule(cluster.snapshot())``. The first cycle has the same cost; the cost of
+        a later one depends on what has changed since the last cycle, and on the waiting jobs.
 
-        Outcomes of tasks and jobs that the cycle has left as they were are made when they are
-        asked for, from what was true in the cycle, however the cluster has changed since.
+        Outcomes of tasks and jobs that the cycle did not change are computed when they are read.
+        They show the state of the cluster in the cycle, even if it has changed since.
 
         Args:
-            reasons: whether it is to be found out why tasks are pending. If not,
-                `CycleResult.pending` is empty, and conditions do not say what nodes lack.
+            reasons: whether to determine why tasks are pending. If False, `CycleResult.pending`
+                is empty, and conditions do not say why nodes were rejected.
 
         Raises:
-            PluginError: a plugin raised, or answered what it must not. What was remembered of the
-                cluster is forgotten, and found out again by the next cycle.
-            ActionError: an action raised; the same applies.
+            PluginError: a plugin raised an exception or returned an invalid value. The state kept
+                of the cluster is dropped, and the next cycle builds it again.
+            ActionError: an action raised an exception; its effect is the same.
 
         """
         keeper = self._take_keeper()
@@ -76,12 +76,14 @@ class AttachedScheduler:
 
     @contextmanager
     def open(self) -> Generator[Session]:
-        """Open a session on the cluster as it is without running any action, to look around.
+        """Open a session on the cluster without running any action, for inspection.
 
-        What is done in it is undone at the end. The cost is that of `schedule`, without actions.
+        All changes in the session are undone at the end. The cost is that of `schedule`, without
+        the actions.
 
         Raises:
-            PluginError: a plugin raised, or opened what it must not.
+            PluginError: a plugin raised an exception when it was opened, or its `open` returned
+                an invalid object.
 
         """
         keeper = self._take_keeper()
@@ -90,6 +92,6 @@ class AttachedScheduler:
         self._keeper = keeper
 
     def _take_keeper(self) -> Keeper:
-        """Return the books. Whatever is raised next, what half a cycle leaves is not used again."""
+        """Take the kept state, so that it is not used again if the cycle raises."""
         keeper, self._keeper = self._keeper, None
         return self._policy.keep(self._cluster.content) if keeper is None else keeper

@@ -1,4 +1,4 @@
-"""The living counterpart of a snapshot."""
+"""The mutable counterpart of a snapshot."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["Cluster"]
 
 
 class Cluster:
-    """A cluster in memory, which events and decisions change. No clock: time is an event too.
+    """A cluster in memory that is changed by events and decisions; time passes by an event too.
 
-    It is begun from a snapshot, or from what a snapshot consists of. Schedulers are attached to
-    it with `batchsched.Scheduler.attach`; any number of them, which do not disturb each other.
+    It is created from a snapshot, or from the parts of one. Any number of schedulers can be
+    attached to it with `batchsched.Scheduler.attach`; they do not affect each other.
 
     Args:
-        snapshot: what to begin with; None: what the other arguments say.
-        nodes: nodes to begin with.
-        jobs: jobs to begin with.
-        queues: queues to begin with.
-        other_tasks: tasks of no job to begin with.
+        snapshot: the initial state; None: the state is given by the other arguments.
+        nodes: the initial nodes.
+        jobs: the initial jobs.
+        queues: the initial queues.
+        other_tasks: the initial tasks without a job.
         now: the time, in seconds.
 
     Raises:
-        SnapshotError: what it is to begin with is at fault, or a snapshot is given and something
-            else too; all faults at once.
+        SnapshotError: the initial state is invalid, or both a snapshot and parts are given; all
+            faults at once.
 
     >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, Scheduler, TaskInfo
     >>> from batchsched.live import Cluster, JobArrived, TaskSucceeded, TimePassed
@@ -89,7 +89,7 @@ class Cluster:
                 ("now", now, None),
             ):
                 if given != nothing:
-                    faults.append(Fault(name, "a snapshot is given, which says this already"))
+                    faults.append(Fault(name, "expected a snapshot or its parts, got both"))
             if faults:
                 raise SnapshotError(faults)
         self._content = Content(snapshot)
@@ -101,18 +101,18 @@ class Cluster:
 
     @property
     def content(self) -> Content:
-        """What it consists of, for schedulers that are attached to it; only `Cluster` writes."""
+        """The content, for attached schedulers to read; only `Cluster` changes it."""
         return self._content
 
     def apply(self, *events: Event) -> None:
-        """Let events have happened, one after the other. O(what they change).
+        """Apply events in order. O(what they change).
 
-        What depends on something else is looked at when all have been applied: a job may
-        come before the node that its tasks run on.
+        References between objects are checked after all events have been applied: a job may
+        arrive before the node that its tasks run on.
 
         Raises:
-            EventError: events name what is not there, cannot have happened to what they name,
-                or bring what is at fault; all faults at once, and nothing has changed.
+            EventError: events name objects that do not exist, do not fit their state, or add
+                invalid objects; all faults at once, and nothing has changed.
 
         >>> from batchsched.live import Cluster, QueueRemoved, TaskFailed
         >>> Cluster().apply(TaskFailed("t1"), QueueRemoved("q"))
@@ -134,24 +134,25 @@ class Cluster:
         replacement: Callable[[TaskInfo], TaskInfo | None] = as_new,
         keep_reservations: bool = True,
     ) -> None:
-        """Let the decisions of a cycle take effect, as `batchsched.next_snapshot` does.
+        """Apply the decisions of a cycle, as `batchsched.next_snapshot` does.
 
-        What was bound runs, and what was evicted is gone and waits again, unless it is named;
-        so does what was on its way before. No time passes. O(tasks of the jobs concerned).
+        Tasks that were bound run, and tasks that were evicted have left and are pending again,
+        unless they are named below. The same applies to tasks that were Bound or Releasing
+        before. No time passes. O(tasks of the jobs concerned).
 
         Args:
-            cycle: what a scheduler decided on this cluster.
-            not_started: UIDs of tasks that are bound and have not started; they are Bound, until
-                `TaskStarted`, `BindRefused` or the next time something is carried out.
-            still_releasing: UIDs of tasks that were evicted, or are leaving, and are not gone yet;
-                they are Releasing, until `TaskGone`, `EvictionRefused` or the next time.
-            replacement: what comes in the place of a task that is gone; see `next_snapshot`.
+            cycle: the result of a cycle on this cluster.
+            not_started: UIDs of bound tasks that have not started; they are Bound until
+                `TaskStarted`, `BindRefused` or the next `carry_out`.
+            still_releasing: UIDs of tasks that were evicted, or are leaving, and still hold their
+                resources; they are Releasing until `TaskGone`, `EvictionRefused` or the next
+                `carry_out`.
+            replacement: returns the task that replaces one that is gone; see `next_snapshot`.
             keep_reservations: whether reservations are kept.
 
         Raises:
-            EventError: the cycle decided on something else than this cluster as it is, or tasks
-                are named to which this cannot have happened; all faults at once, and nothing has
-                changed.
+            EventError: the cycle was not run on this cluster in its present state, or a named
+                task was neither bound nor evicted; all faults at once, and nothing has changed.
 
         """
         content = self._content
@@ -163,7 +164,7 @@ class Cluster:
             and type(keep_reservations) is bool
         ):
             if decides_nothing(cycle):
-                # Nothing can be wrong with it, and only plans may differ.
+                # Such a result cannot be invalid here, and can change only plans.
                 keep_plans(content, cycle.planned)
                 content.commit()
                 return
@@ -186,7 +187,7 @@ class Cluster:
         before = content.part([uid for uid in named if uid in content.tasks], nodes)
         after = next_snapshot(
             before,
-            part,  # type: ignore[arg-type]  # whatever it is, it is looked at there
+            part,  # type: ignore[arg-type]  # anything else is rejected there
             now=before.now,
             not_started=not_started,
             still_releasing=still_releasing,
@@ -205,15 +206,15 @@ class Cluster:
         content.commit()
 
     def snapshot(self) -> Snapshot:
-        """Return the cluster as it is, frozen. O(size), and O(1) while nothing changes."""
+        """Return the present state as a snapshot. O(size), and O(1) while nothing changes."""
         return self._content.snapshot()
 
     @contextmanager
     def trial(self) -> Generator[Cluster]:
-        """Let everything that is done to the cluster inside be undone at the end.
+        """Undo all changes to the cluster at the end of a ``with`` block.
 
-        What is given is the cluster itself: apply events, and schedule with what is attached
-        to it, to learn what would happen. Trials may be nested. O(what was changed), at the end.
+        The value is the cluster itself: apply events, and schedule with the attached schedulers,
+        to find out what would happen. Trials can be nested. O(what was changed), at the end.
 
         >>> from batchsched import NodeInfo
         >>> from batchsched.live import Cluster, NodeAdded
@@ -232,14 +233,14 @@ class Cluster:
             self._content.restore(version)
 
     def copy(self) -> Cluster:
-        """Return another cluster like this one, to which nothing is attached. O(size)."""
+        """Return an independent cluster with the same state and no schedulers. O(size)."""
         return Cluster(self.snapshot())
 
     def __copy__(self) -> Cluster:
         return self.copy()
 
     def __deepcopy__(self, _memo: object) -> Cluster:
-        # All that a cluster consists of is frozen.
+        # Everything in a cluster is frozen.
         return self.copy()
 
     def __reduce__(self) -> tuple[type[Cluster], tuple[Snapshot]]:
@@ -254,7 +255,7 @@ class Cluster:
 
 
 def _listed(uids: Iterable[str]) -> Iterable[str]:
-    """Return UIDs so that they can be gone through twice, or as they are, to be refused."""
+    """Return UIDs as a list, so that they can be iterated twice; invalid values are unchanged."""
     return list(uids) if _is_list(uids) else uids
 
 

@@ -1,4 +1,4 @@
-"""What one scheduler keeps of a cluster between cycles, and how it catches up."""
+"""The state that a scheduler keeps of a live cluster between cycles, and how it is updated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Keeper"]
 
 
 class Keeper:
-    """Books that follow the content of a cluster. Whatever they cannot follow, they begin anew."""
+    """Keeps `Books` up to date with the content of a cluster, or rebuilds them where it cannot."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Keeper:
         self._promises_repel = promises_repel
         self._plugins = plugins
         self._placement = placement
-        self._begin_anew()
+        self._rebuild()
 
-    def _begin_anew(self) -> None:
+    def _rebuild(self) -> None:
         content = self._content
         self._version = content.version
         self._ledger = LiveLedger(content.snapshot())
@@ -46,19 +46,19 @@ class Keeper:
         )
         self._books.live_on()
         self._undone: list[JobState] = []
-        """The jobs that the last cycle changed."""
+        """The jobs whose changes in the last cycle were undone."""
 
     def session(self) -> Session:
-        """Open a session on the cluster as it is now. O(what changed since the last)."""
+        """Open a session on the present state of the cluster. O(changes since the last one)."""
         if self._version is not self._content.version or self._undone:
-            # Plugins that are opened anew read the time.
+            # Plugins may read the time when they are opened again.
             self._ledger.now = self._content.now
             before = self._content.changed_since(self._version)
             self._version = self._content.version
             if not _Following(self._content, self._ledger, self._books).follow(
                 before, self._undone
             ):
-                self._begin_anew()
+                self._rebuild()
         self._ledger.begin_cycle()
         failed_turns = self._books.failed_turns
         if failed_turns is not None:
@@ -69,7 +69,7 @@ class Keeper:
         return session
 
     def end(self) -> None:
-        """Undo what the session did. O(what it did)."""
+        """Undo all changes of the session. O(changes)."""
         failed_turns = self._books.failed_turns
         if failed_turns is not None:
             failed_turns.end_cycle()
@@ -78,7 +78,7 @@ class Keeper:
 
 
 class _Following:
-    """Enters into books what changed in the content of a cluster."""
+    """Applies changes in the content of a cluster to books."""
 
     def __init__(self, content: Content, ledger: LiveLedger, books: Books) -> None:
         self._content = content
@@ -91,11 +91,11 @@ class _Following:
         self._others_changed = False
 
     def follow(self, before: dict[tuple[Table, str], Value], undone: list[JobState]) -> bool:
-        """Catch up; return False if that cannot be done, and the books are of no use any more."""
+        """Apply all changes; return False if that is not possible and the books must be rebuilt."""
         content, ledger = self._content, self._ledger
         nodes: list[str] = []
         leaving: dict[str, None] = {}
-        """The jobs that are taken out, to be entered anew if they are there still."""
+        """The jobs that are removed, and added again if they still exist."""
         tasks: dict[str, None] = {}
         used: list[Queue] = []
         for table, key in before:
@@ -118,7 +118,7 @@ class _Following:
         for now in used:
             ledger.describe_queue(now)
         if nodes:
-            # What had no place may have one now, and the other way round.
+            # A task whose node did not exist may have one now, and vice versa.
             for task in (*ledger.diverging(), *self._promised_on(nodes)):
                 if task.job is not None:
                     leaving[task.job.uid] = None
@@ -177,7 +177,10 @@ class _Following:
         return True
 
     def _sort_tasks(self, tasks: dict[str, None], leaving: dict[str, None]) -> list[str] | None:
-        """Find out what is to be done about each task; return those of no job. None: too much."""
+        """Sort changed tasks by how they are updated; return those without a job.
+
+        None: the change cannot be applied.
+        """
         content, ledger = self._content, self._ledger
         others: list[str] = []
         for uid in tasks:
@@ -216,7 +219,7 @@ class _Following:
         return all(self._knows_task(content.tasks[task]) for task in content.members.get(uid, ()))
 
     def _promised_on(self, names: list[str]) -> list[TaskState]:
-        """Return the tasks that have a place on nodes without holding anything there."""
+        """Return the tasks that are assigned to nodes without holding resources there."""
         found: list[TaskState] = []
         for name in names:
             node = self._ledger.node_named.get(name)
@@ -226,7 +229,7 @@ class _Following:
         return found
 
     def _change_nodes(self, names: list[str], moved: list[TaskState]) -> list[NodeState]:
-        """Enter what became of nodes; return those that are gone."""
+        """Update nodes; return those that were removed."""
         content, ledger = self._content, self._ledger
         for name in names:
             if name in content.nodes:
@@ -236,7 +239,7 @@ class _Following:
         return [ledger.remove_node(name) for name in gone]
 
     def _needs_new_view(self, coming: Iterable[TaskInfo], *, nodes: bool) -> bool:
-        """Return whether the index of inter-pod affinity will not know what there is then."""
+        """Return whether the index of inter-pod affinity cannot represent the new state."""
         index = self._books.view.pod_affinity_if_any
         if index is None:
             return False
@@ -246,7 +249,7 @@ class _Following:
 
 
 def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:
-    """Return whether the accounts and indices of the ledger cannot tell two descriptions apart."""
+    """Return whether two descriptions of a task are the same to the ledger's totals and indices."""
     return (
         one.resreq is other.resreq
         and one.init_resreq is other.init_resreq

@@ -1,4 +1,4 @@
-"""What a cluster was at one time, for results that are read after it has changed."""
+"""The content of a cluster at one time, for results that are read after it has changed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["Past"]
 
 
 class Past:
-    """The content of a cluster as it was in one version, whatever happens later.
+    """The content of a cluster in one version, even after later changes.
 
-    To ask for something costs O(what changed since the last question), and O(1) besides.
+    A look-up costs O(what changed since the last look-up), and O(1) besides.
     """
 
     def __init__(self, content: Content) -> None:
         self._content = content
         self._at: Version = content.version
-        """The version up to which `_before` holds."""
+        """The version up to which `_before` has the changes."""
         self._before: dict[tuple[Table, str], Value] = {}
 
     def tasks(

@@ -1,8 +1,8 @@
-"""Cycles on snapshots, each of which is found to differ from the last by identity.
+"""Cycles on successive snapshots, whose differences are found by object identity.
 
-Snapshots are frozen, and `next_snapshot` and `attrs.evolve` share what has not changed. So
-whatever is the same object as in the last snapshot is the same; everything else is looked at.
-That never decides anything: what is equal and is not the same object is only entered again.
+Snapshots are frozen, and `next_snapshot` and `attrs.evolve` share unchanged objects. So an object
+that is identical to the one in the last snapshot has not changed; all others are processed.
+Identity never affects decisions: an equal object that is not identical is only processed again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["WarmCycles"]
 
 
 class WarmCycles:
-    """Keeps what a scheduler remembers from one snapshot to the next."""
+    """Keeps the state of a scheduler from one snapshot to the next."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._kept: tuple[Snapshot, Content, Keeper] | None = None
 
     def schedule(self, snapshot: Snapshot, *, reasons: bool) -> CycleResult:
-        """Run one cycle. O(what differs from the last snapshot, nodes, jobs and what waits)."""
-        # Whatever is raised, nothing that half a cycle has left is used again.
+        """Run one cycle. O(differences from the last snapshot + nodes + jobs + waiting tasks)."""
+        # If the cycle raises an exception, its incomplete state must not be used again.
         kept, self._kept = self._kept, None
         if kept is None:
             content = Content(snapshot)
@@ -46,7 +46,7 @@ class WarmCycles:
 
 
 def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
-    """Write what differs between two snapshots."""
+    """Apply the differences between two snapshots to the content."""
     if not _are_same(last.nodes, now.nodes):
         nodes = {node.name: node for node in now.nodes}
         for name in [name for name in content.nodes if name not in nodes]:
@@ -68,9 +68,9 @@ def _follow(content: Content, last: Snapshot, now: Snapshot) -> None:
         if len(before) + came > len(now.jobs):
             for uid in sorted(before.keys() - {job.uid for job in now.jobs}):
                 content.leave(uid)
-        # All that went goes first: it may have come back in another job.
+        # Remove tasks first: a task may have moved to another job.
         for job in changed:
-            _take_out_what_went(content, job)
+            _remove_missing_tasks(content, job)
         for job in changed:
             _enter(content, job)
     if not _are_same(last.other_tasks, now.other_tasks):
@@ -90,7 +90,7 @@ def _are_same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
     return before is now or (len(before) == len(now) and all(map(is_, before, now)))
 
 
-def _take_out_what_went(content: Content, job: JobInfo) -> None:
+def _remove_missing_tasks(content: Content, job: JobInfo) -> None:
     members = content.members.get(job.uid)
     if members is not None:
         uids = tuple(task.uid for task in job.tasks)

@@ -1,1 +1,1 @@
-"""Plain frozen data: what a snapshot holds, what a cycle decides, and the reasons that it gives."""
+"""Plain frozen data: the parts of a snapshot, the decisions of a cycle, and their reasons."""

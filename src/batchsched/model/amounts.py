@@ -1,4 +1,4 @@
-"""Amounts as messages show them: in the units that people use."""
+"""Formats amounts of resources for messages, in customary units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _UNITS = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB")
 
 
 def shown_amount(dimension: str, amount: float, /) -> str:
-    """Return an amount of a dimension in words: whole cpus and devices, and bytes by their size.
+    """Return an amount of a dimension as text: in cpus or devices, or in bytes with a prefix.
 
     >>> shown_amount("cpu", 2500), shown_amount("memory", 3 << 29), shown_amount("gpu", 8000)
     ('2.5', '1.5 GiB', '8')

@@ -1,7 +1,7 @@
-"""The data model: tasks, jobs, nodes and queues, as a caller describes them.
+"""The data model: tasks, jobs, nodes and queues, as described by the caller.
 
-All of it is frozen and hashable. Nothing is checked here; a `batchsched.Snapshot`
-checks everything at once when it is made. Use `attrs.evolve` to make changed copies.
+All classes are frozen and hashable. Nothing is checked here; a `batchsched.Snapshot`
+checks everything at once when it is created. Use `attrs.evolve` to make changed copies.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _NO_DEPENDENCIES: tuple[Dependency, ...] = ()
 _NO_GROUPS: tuple[TaskGroup, ...] = ()
 
 DEFAULT_SCORING_MILLI_CPU = 100
-"""What a container that names no cpu request counts in scores, in thousandths of a cpu."""
+"""The cpu request used in scores for a container without one, in thousandths of a cpu."""
 DEFAULT_SCORING_MEMORY = 200 << 20
-"""What a container that names no memory request counts in scores, in bytes."""
+"""The memory request used in scores for a container without one, in bytes."""
 
 
 @frozen
 class ScoringRequest:
-    """What a task counts when nodes are scored.
+    """The request of a task that is used to score nodes.
 
-    It differs from what the task requests: a container that names no request
-    counts a little all the same, so that such tasks spread.
+    It differs from the actual request: a container without a request counts a
+    small amount, so that such tasks are spread over nodes.
     """
 
     milli_cpu: int
@@ -52,7 +52,7 @@ class ScoringRequest:
     """Bytes."""
 
 
-# These have the usual case inline: tasks are many.
+# The usual case comes first, for speed: there are many tasks.
 
 
 def _tolerations(items: Iterable[Toleration], /) -> tuple[Toleration, ...]:
@@ -65,7 +65,7 @@ def _host_ports(items: Iterable[HostPort], /) -> tuple[HostPort, ...]:
 
 @frozen(kw_only=True)
 class TaskInfo:
-    """A task: it asks for resources and runs on one node (a pod).
+    """A task: it requests resources and runs on one node (a pod).
 
     >>> task = TaskInfo(uid="u1", name="worker-0", resreq=Resource(milli_cpu=500, memory=1 << 30))
     >>> task.start_request is task.resreq, task.is_best_effort
@@ -82,16 +82,16 @@ class TaskInfo:
     resreq: Resource = _NOTHING
     """What the task holds while it runs."""
     init_resreq: Resource | None = None
-    """What it needs to start: the maximum of `resreq` and every init step. None: `resreq`."""
+    """What it needs to start: the maximum of `resreq` and all init containers. None: `resreq`."""
     scoring_request: ScoringRequest | None = None
-    """What it counts in scores. None: as one container that names what is not 0 in `resreq`."""
+    """Its request in scores. None: that of one container with the amounts above 0 of `resreq`."""
     priority: int = 1
-    """The higher goes first."""
+    """Tasks with a higher priority come first."""
     priority_class_name: str = ""
     creation_time: float = 0.0
     """Seconds, on the same clock as the snapshot's `now`."""
     is_backfill: bool = False
-    """Whether it runs in resources that others were promised."""
+    """Whether it runs on resources that other jobs wait for."""
     labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     node_selector: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     """Labels that the node must carry."""
@@ -99,26 +99,26 @@ class TaskInfo:
     tolerations: tuple[Toleration, ...] = field(default=(), converter=_tolerations)
     host_ports: tuple[HostPort, ...] = field(default=(), converter=_host_ports)
     pod_affinity: PodAffinity | None = None
-    """The tasks to be near to."""
+    """The tasks to be placed near to."""
     pod_anti_affinity: PodAffinity | None = None
     """The tasks to keep away from."""
     start_time: float | None = None
     """Since when the task holds its resources, in seconds on the clock of `now`.
 
-    None: unknown. It means nothing for a task that holds nothing.
+    None: unknown. It is ignored for a task that holds no resources.
     """
     estimate: float | None = None
-    """For how many seconds it may hold its resources once started, as far as the caller knows:
-    a limit, or a prediction. None: what its job says (`JobInfo.estimate`)."""
+    """For how many seconds it will hold its resources once started, as far as the caller knows:
+    a limit, or a prediction. None: its job's (`JobInfo.estimate`)."""
     attained_service: float = 0.0
     """For how many seconds it held resources in earlier runs; see `seconds_held`."""
     group: str | None = None
-    """Which group of its job it is in, a leaf (`JobInfo.groups`). None: its job has no groups."""
+    """The group of its job that it belongs to, a leaf of `JobInfo.groups`. None: no groups."""
 
     def seconds_held(self, now: float, /) -> float:
-        """Return for how many seconds it has held resources until `now`, all runs together.
+        """Return for how many seconds it has held resources until `now`, in all runs.
 
-        The present run counts nothing where its start is unknown.
+        The present run does not count if its start is unknown.
 
         >>> again = TaskInfo(
         ...     uid="u", name="u", status=TaskStatus.RUNNING, node_name="n1",
@@ -140,7 +140,7 @@ class TaskInfo:
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether the task asks for nothing in order to start."""
+        """Whether the task needs no resources to start."""
         return self.start_request.is_empty()
 
     @property
@@ -150,7 +150,7 @@ class TaskInfo:
 
     @property
     def display_name(self) -> str:
-        """What people call the task: ``namespace/name``, or its UID if that is its name."""
+        """The name shown to users: ``namespace/name``, or the UID if that is the task's name."""
         return self.uid if self.uid == self.name else self.full_name
 
     def counts_in_scores(self) -> ScoringRequest:
@@ -176,7 +176,7 @@ def _dependencies(items: Iterable[Dependency], /) -> tuple[Dependency, ...]:
 
 def _groups(items: Iterable[TaskGroup], /) -> tuple[TaskGroup, ...]:
     if isinstance(items, (tuple, set, frozenset)):
-        return cast("tuple[TaskGroup, ...]", items)  # a set is refused: it has no order
+        return cast("tuple[TaskGroup, ...]", items)  # a set has no order: validation rejects it
     return kept_tuple(items)
 
 
@@ -198,42 +198,42 @@ class JobInfo:
     name: str
     namespace: str = "default"
     queue: str
-    """The name of the queue that the job draws on."""
+    """The name of the job's queue."""
     min_available: int = 1
-    """How many of the tasks must be able to start together (gang), whatever its groups ask for."""
+    """How many tasks must be able to start together (gang), in addition to the minima of groups."""
     max_available: int | None = None
-    """How many of the tasks are placed at most; those that have ended do not count. None: all."""
+    """The most tasks that are placed at the same time; ended tasks do not count. None: all."""
     groups: tuple[TaskGroup, ...] = field(default=_NO_GROUPS, converter=_groups)
-    """Groups of its tasks with minima and maxima of their own; each task names one of the leaves.
+    """Groups of its tasks, each with a minimum and a maximum; each task names one of the leaves.
 
-    What starts together is then at least `min_groups` of them. Of equals those listed first go
+    At least `min_groups` of them then start together. Among equal groups, those listed first come
     first.
     """
     min_groups: int | None = None
-    """How many of the groups that have no parent must be able to start together. None: all."""
+    """How many of the top-level groups must be able to start together. None: all."""
     priority: int = 0
-    """The higher goes first."""
+    """Jobs with a higher priority come first."""
     creation_time: float = 0.0
     """Seconds, on the same clock as the snapshot's `now`."""
     tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
     labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     user: str = ""
-    """Whose job it is. Empty: unknown; all jobs of unknown users count as one user's."""
+    """The user who owns the job. Empty: unknown; all such jobs count as those of one user."""
     estimate: float | None = None
-    """The `TaskInfo.estimate` of tasks that have none, in seconds. None: unknown."""
+    """The estimate for tasks without their own `TaskInfo.estimate`, in seconds. None: unknown."""
     deadline: float | None = None
-    """When the job is to have ended, in seconds on the clock of `now`. None: at any time."""
+    """The time by which the job should have ended, in seconds on the clock of `now`. None: any."""
     max_wait: float | None = None
-    """Within how many seconds of its `eligible_time` it is to start. None: at any time."""
+    """The time within which it should start after becoming eligible, in seconds. None: any."""
     depends_on: tuple[Dependency, ...] = field(default=_NO_DEPENDENCIES, converter=_dependencies)
-    """The jobs that it waits for: it is eligible once all of this holds."""
+    """The jobs that it depends on: it is eligible once all dependencies hold."""
     eligible_time: float | None = None
     """Since when the job has waited, in seconds on the clock of `now`.
 
-    None: since `creation_time`, or it is not eligible yet.
+    None: since `creation_time`, or it is not yet eligible.
     """
     plan: Plan | None = None
-    """When and where the last cycle expected the job to start. None: there is no such plan."""
+    """When and where the last cycle planned to start the job. None: there is no plan."""
     uid: str = field(init=False, eq=False, repr=False)
     """``namespace/name``."""
 
@@ -242,15 +242,15 @@ class JobInfo:
 
     @property
     def waits_since(self) -> float:
-        """The time from which the job's waiting counts: `eligible_time`, or `creation_time`."""
+        """The time since which the job has waited: `eligible_time`, or else `creation_time`."""
         return self.creation_time if self.eligible_time is None else self.eligible_time
 
     @property
     def start_by(self) -> float | None:
         """The latest time at which the job should start; None: any.
 
-        The least of `deadline` less the estimate, which counts as 0 where it is unknown, and
-        of `waits_since` plus `max_wait`.
+        The minimum of `deadline` minus the estimate (0 if unknown), and of `waits_since` plus
+        `max_wait`.
 
         >>> JobInfo(name="j", queue="q", deadline=100, estimate=30, max_wait=80).start_by
         70
@@ -290,14 +290,14 @@ def _taints(items: Iterable[Taint], /) -> tuple[Taint, ...]:
 
 @frozen(kw_only=True)
 class NodeInfo:
-    """A node: what it has, and what it demands of the tasks that run there."""
+    """A node: its resources, and its constraints on tasks."""
 
     name: str
-    """Unique in the snapshot; nodes are ordered by it."""
+    """Unique in the snapshot; nodes are sorted by name."""
     allocatable: Resource = _NOTHING
-    """What tasks may hold there together."""
+    """The resources that all tasks on the node can hold together."""
     max_tasks: int | None = None
-    """How many tasks may be there at once (the ``pods`` capacity). None: any number."""
+    """The most tasks on the node at the same time (the ``pods`` capacity). None: any number."""
     labels: Mapping[str, str] = field(default=EMPTY, converter=kept_text_map)
     taints: tuple[Taint, ...] = field(default=(), converter=_taints)
     unschedulable: bool = False
@@ -312,11 +312,11 @@ def _kept_usage(content: Mapping[str, Resource], /) -> Mapping[str, Resource]:
 
 @frozen(kw_only=True)
 class Queue:
-    """A queue: it draws a share of the cluster, by weight and by what it was granted.
+    """A queue: its jobs get a share of the cluster, by weight and by what the queue deserves.
 
-    Queues form a tree by `parent`; jobs name its leaves. What stands in `parent`, `priority`,
-    `guarantee`, `deserved`, `limit` and `state` is for the plugin ``capacity``, and what was used
-    in the past for the plugin ``usage``; other plugins see a list of queues with weights.
+    Queues form a tree by `parent`; jobs name its leaves. `parent`, `priority`, `guarantee`,
+    `deserved`, `limit` and `state` are read by the plugin ``capacity``, and the past use by the
+    plugin ``usage``; other plugins see a list of queues with weights.
 
     >>> Queue(name="vision", parent="research", deserved=Resource(milli_cpu=64_000)).weight
     1
@@ -325,33 +325,34 @@ class Queue:
     name: str
     """Unique in the snapshot."""
     weight: int = 1
-    """Its part of what is left when all have what they deserve; 0: it gets none of that."""
+    """Its weight when the surplus beyond deserved amounts is divided; 0: it gets none."""
     creation_time: float = 0.0
     """Seconds, on the same clock as the snapshot's `now`."""
     parent: str | None = None
-    """The name of the queue that it is a part of; None: it stands at the top."""
+    """The name of its parent queue; None: it is at the top level."""
     priority: int = 0
-    """Among the children of one queue, the higher is served first where not all can be."""
+    """Among siblings, queues with a higher priority are served first if resources are short."""
     guarantee: Resource = _NOTHING
-    """What is kept for it and never lent to others, even while it is not used."""
+    """Resources that are kept for it and never lent, even while they are unused."""
     deserved: Resource | ResourceLimit | None = _NOTHING
-    """What is its own, and lent to others while it is not used.
+    """Resources that it is entitled to, and that are lent to other queues while unused.
 
-    In a `ResourceLimit` what is not named is all that its parent has; None: all of everything.
+    In a `ResourceLimit`, a dimension that is not named is all that its parent has; None: all
+    dimensions are.
     """
     limit: ResourceLimit | None = None
-    """The most that it may hold; None: it has no limit."""
+    """The most that it may hold; None: unlimited."""
     state: QueueStatus = QueueStatus.OPEN
-    """Whether it, and all queues below it, take work."""
+    """Whether tasks may start in it and in all queues below it."""
     usage: Resource = _NOTHING
-    """What its jobs held in the past, decayed: each dimension's units times seconds.
+    """What its jobs held in the past, decayed, in each dimension's units times seconds.
 
     See `batchsched.decayed`. The plugin ``usage`` reads it.
     """
     usage_by_user: Mapping[str, Resource] = field(default=EMPTY, converter=_kept_usage)
     """The part of each user in `usage`, by `JobInfo.user`."""
     usage_half_life: float | None = None
-    """In how many seconds `usage` halves: `next_snapshot` and the living cluster keep it then.
+    """The time in which `usage` halves, in seconds; `next_snapshot` and `Cluster` then update it.
 
-    None: they leave it as it is, for the caller keeps it.
+    None: they do not change it; the caller keeps it up to date.
     """

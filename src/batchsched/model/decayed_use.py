@@ -1,4 +1,4 @@
-"""Decayed use: what was held in the past, of which the older counts less."""
+"""Decayed use: past use of resources, where older use counts less."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _LN_2 = log(2)
 
 
 def decayed(usage: Resource, held: Resource, seconds: float, *, half_life: float) -> Resource:
-    """Return what decayed use comes to when the same has been held for some more seconds.
+    """Return the decayed use after an amount has been held for some more seconds.
 
-    What was held an age ago counts ``0.5 ** (age / half_life)`` times. With U so far and A held
-    from then on this is ``U * d + A * (half_life / ln 2) * (1 - d)``, d being
-    ``2 ** (-seconds / half_life)``: exact, and so independent of how often it is asked for, but
-    for the rounding of floats. It halves in each half-life in which nothing is held, and tends to
-    ``A * half_life / ln 2``.
+    Use of a given age counts ``0.5 ** (age / half_life)`` times. If U is the use so far and A is
+    held from then on, the result is ``U * d + A * (half_life / ln 2) * (1 - d)`` with ``d = 2 **
+    (-seconds / half_life)``. This is exact, so the result does not depend on the number of steps
+    in which it is computed, except for float rounding. The use halves in each half-life in which
+    nothing is held, and tends to ``A * half_life / ln 2``.
 
     Args:
         usage: the use so far, in units of each dimension times seconds.
-        held: what is held throughout.
-        seconds: for how long, 0 or more.
-        half_life: in how many seconds what was held comes to count half.
+        held: what is held all the time.
+        seconds: for how long it is held, 0 or more.
+        half_life: the time after which past use counts half, in seconds.
 
     Raises:
-        ValueError: `seconds` are negative, or `half_life` is not more than 0.
+        ValueError: `seconds` is negative, or `half_life` is not positive.
 
     >>> used = decayed(Resource(), Resource(milli_cpu=4000), 3600, half_life=3600)
     >>> round(used.milli_cpu / 4000)

@@ -1,4 +1,4 @@
-"""Which jobs may be scheduled by what they depend on."""
+"""Determines which jobs are eligible, given their dependencies."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 @frozen
 class Unmet:
-    """The dependencies of a job that do not hold."""
+    """The unmet dependencies of a job."""
 
     dependencies: tuple[Dependency, ...]
-    """Those that do not hold now."""
+    """All that do not hold now."""
     never: tuple[Dependency, ...]
-    """Those among them that cannot hold any more, as things stand."""
+    """Those that can no longer hold in the present state."""
 
     @property
     def text(self) -> str:
-        """What the job waits for, in words."""
+        """A description of what the job waits for."""
         shown = ", ".join(f"{d.job} ({d.on.value})" for d in self.never or self.dependencies)
-        return f"cannot hold any more: {shown}" if self.never else f"waits for {shown}"
+        return f"can no longer hold: {shown}" if self.never else f"waits for {shown}"
 
 
 def unmet_dependencies(jobs: Iterable[JobInfo], /) -> Mapping[str, Unmet]:
-    """Return the jobs that are not eligible, by UID, and what they wait for.
+    """Return the jobs that are not eligible, by UID, with their unmet dependencies.
 
-    A job is eligible once all that it depends on holds. An `eligible_time` says that this was
-    so once, which is enough: jobs that others depended on may be removed when they have ended.
-    What a job depends on cannot hold any more if the other job ended otherwise, or cannot
-    become eligible itself. O(dependencies + tasks of the jobs that others depend on), and
-    O(jobs).
+    A job is eligible once all its dependencies hold. A job with an `eligible_time` has been
+    eligible before and stays so: the jobs that it depended on may be removed when they have
+    ended. A dependency can no longer hold if the other job ended differently, or can never
+    become eligible. O(jobs + dependencies + tasks of the jobs that others depend on).
 
     >>> from batchsched import JobEvent
     >>> after = Dependency(job="default/a", on=JobEvent.SUCCEEDED)
@@ -53,23 +52,23 @@ def unmet_dependencies(jobs: Iterable[JobInfo], /) -> Mapping[str, Unmet]:
     if not waiting:
         return {}
     known = {job.uid: job for job in jobs}
-    standings: dict[str, _Standing] = {}
+    progress_of: dict[str, _Progress] = {}
     open_dependencies: dict[str, list[Dependency]] = {}
     never: dict[str, list[Dependency]] = {}
     for job in waiting:
         for dependency in job.depends_on:
             other = known.get(dependency.job)
-            standing: _Standing | None = None
+            progress: _Progress | None = None
             if other is not None:
-                standing = standings.get(other.uid)
-                if standing is None:
-                    standing = standings[other.uid] = _standing_of(other)
-            if _holds(dependency, standing):
+                progress = progress_of.get(other.uid)
+                if progress is None:
+                    progress = progress_of[other.uid] = _progress_of(other)
+            if _holds(dependency, progress):
                 continue
             open_dependencies.setdefault(job.uid, []).append(dependency)
-            if standing is not None and standing.has_ended:
+            if progress is not None and progress.has_ended:
                 never.setdefault(job.uid, []).append(dependency)
-    _spread(open_dependencies, never, standings)
+    _propagate_never(open_dependencies, never, progress_of)
     return {
         uid: Unmet(tuple(found), tuple(never.get(uid, ())))
         for uid, found in open_dependencies.items()
@@ -77,19 +76,19 @@ def unmet_dependencies(jobs: Iterable[JobInfo], /) -> Mapping[str, Unmet]:
 
 
 @frozen
-class _Standing:
-    """How far a job has come that others depend on."""
+class _Progress:
+    """The progress of a job that others depend on."""
 
     has_started: bool
     has_ended: bool
     has_succeeded: bool
 
 
-def _standing_of(job: JobInfo) -> _Standing:
+def _progress_of(job: JobInfo) -> _Progress:
     ready = sum(task.status.ready for task in job.tasks)
     succeeded = sum(task.status is TaskStatus.SUCCEEDED for task in job.tasks)
     has_ended = bool(job.tasks) and all(task.status in _ENDED for task in job.tasks)
-    return _Standing(
+    return _Progress(
         has_started=has_ended
         or (ready > 0 and _is_enough(job, ready, lambda status: bool(status.ready))),
         has_ended=has_ended,
@@ -99,45 +98,45 @@ def _standing_of(job: JobInfo) -> _Standing:
 
 
 def _is_enough(job: JobInfo, count: int, counts: Callable[[TaskStatus], bool]) -> bool:
-    """Return whether the tasks whose statuses count, `count` of them, are what a job needs."""
+    """Return whether `count` tasks, those whose status counts, meet the minima of a job."""
     if count < job.min_available or not job.groups:
         return count >= job.min_available
     there = Counter(task.group for task in job.tasks if counts(task.status))
     return can_start_with(job.groups, job.min_groups, there)
 
 
-def _holds(dependency: Dependency, standing: _Standing | None) -> bool:
-    if standing is None:
+def _holds(dependency: Dependency, progress: _Progress | None) -> bool:
+    if progress is None:
         return dependency.satisfied_if_missing and dependency.on is not JobEvent.FAILED
     match dependency.on:
         case JobEvent.STARTED:
-            return standing.has_started
+            return progress.has_started
         case JobEvent.SUCCEEDED:
-            return standing.has_succeeded
+            return progress.has_succeeded
         case JobEvent.ENDED:
-            return standing.has_ended
+            return progress.has_ended
         case JobEvent.FAILED:
-            return standing.has_ended and not standing.has_succeeded
+            return progress.has_ended and not progress.has_succeeded
 
 
-def _spread(
+def _propagate_never(
     open_dependencies: Mapping[str, list[Dependency]],
     never: dict[str, list[Dependency]],
-    standings: Mapping[str, _Standing],
+    progress_of: Mapping[str, _Progress],
 ) -> None:
-    """Let what can never be eligible, and has not started either, hold up what waits for it."""
+    """Add to `never` the dependencies on jobs that can never be eligible and have not started."""
     dependents: dict[str, list[tuple[str, Dependency]]] = {}
     for uid, found in open_dependencies.items():
         for dependency in found:
             dependents.setdefault(dependency.job, []).append((uid, dependency))
-    to_tell = sorted(never)
-    while to_tell:
-        uid = to_tell.pop()
-        standing = standings.get(uid)
-        if standing is not None and standing.has_started:
+    to_visit = sorted(never)
+    while to_visit:
+        uid = to_visit.pop()
+        progress = progress_of.get(uid)
+        if progress is not None and progress.has_started:
             continue
         for dependent, dependency in dependents.get(uid, ()):
             if dependent not in never:
-                to_tell.append(dependent)
+                to_visit.append(dependent)
             if dependency not in never.setdefault(dependent, []):
                 never[dependent].append(dependency)

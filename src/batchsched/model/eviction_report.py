@@ -1,4 +1,4 @@
-"""Why nobody was evicted for a task, as a value."""
+"""A report of a search for tasks to evict that failed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NOTHING = Resource()
 
 @frozen(kw_only=True)
 class EvictionReport:
-    """A search for tasks to evict that found nobody, or not enough.
+    """A search for tasks to evict that found none, or too few.
 
-    It tells of the cluster as it stood at the end of the cycle.
+    It describes the state of the cluster at the end of the cycle.
 
     >>> print(EvictionReport(
     ...     action="reclaim",
@@ -43,34 +43,35 @@ covered by its queue's share: 7, would still be 2 nvidia.com/gpu short on n3
     nodes: int
     """How many nodes it searched: those that the predicates accept.
 
-    With `curable` also those that refuse the task for what evicting can cure.
+    With `curable`, also those that reject the task only for reasons that evictions can remove.
     """
     candidates: int
-    """How many running tasks are there that it may consider."""
+    """How many running tasks on these nodes it could consider."""
     out: Mapping[str, int] = field(default=EMPTY, converter=_counts)
-    """How many of them may not be evicted, by reason."""
+    """How many candidates may not be evicted, by reason."""
     best_node: str = ""
-    """The node where least is short once all that may be evicted are; empty if none is short."""
+    """The node with the smallest shortfall after evicting all allowed tasks; empty: no
+    shortfall."""
     shortfall: Resource = _NOTHING
-    """What is still short there."""
+    """The resources that would still be missing on that node."""
     refusing: int = 0
-    """How many of the nodes searched would refuse the task even then, by a predicate."""
+    """How many searched nodes would still reject the task by a predicate."""
 
     @property
     def text(self) -> str:
-        """The search in one line."""
+        """The report in one line."""
         counts = sorted(self.out.items(), key=lambda item: (-item[1], item[0]))
         parts = [f"{why}: {count}" for why, count in counts]
         if self.best_node:
             short = amounts_text(self.shortfall.dimensions())
             parts.append(f"would still be {short} short on {self.best_node}")
         if self.refusing:
-            would = "1 node" if self.refusing == 1 else f"{self.refusing} nodes"
-            parts.append(f"{would} would still refuse it")
+            refusing = "1 node" if self.refusing == 1 else f"{self.refusing} nodes"
+            parts.append(f"{refusing} would still refuse it")
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
         candidates = "1 candidate" if self.candidates == 1 else f"{self.candidates} candidates"
-        said = f"{self.action} searched {nodes} with {candidates}"
-        return f"{said}: {', '.join(parts)}" if parts else said
+        text = f"{self.action} searched {nodes} with {candidates}"
+        return f"{text}: {', '.join(parts)}" if parts else text
 
     def __str__(self) -> str:
         return self.text

@@ -1,4 +1,4 @@
-"""Groups of tasks within a job: roles with minima and maxima, and replicas made of them."""
+"""Groups of tasks within a job: roles with minima and maxima, and replicas composed of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["TaskGroup", "can_start_with", "children_of", "deepest_first", "least
 
 @frozen
 class TaskGroup:
-    """A group of a job's tasks, or of its other groups.
+    """A group of a job's tasks, or of other groups of the job.
 
-    Groups form a tree under their job. The tasks name its leaves (`TaskInfo.group`): roles such
-    as workers and a driver. A group of groups is a replica: it starts as a whole.
+    Groups form a tree under their job. Tasks name its leaves (`TaskInfo.group`), which are roles
+    such as workers and a driver. A group of groups, such as a replica, starts as a whole.
 
     >>> driver, worker = TaskGroup("driver", min=1), TaskGroup("worker", min=2, max=8)
     >>> replica = TaskGroup("replica-0")
@@ -24,18 +24,18 @@ class TaskGroup:
     name: str
     """Unique in the job."""
     parent: str | None = None
-    """The group that it is a part of. None: the job itself."""
+    """The parent group. None: it is a top-level group of the job."""
     min: int | None = None
-    """What must be able to start together: of a leaf, how many of its tasks, and 0 for tasks that
-    nobody waits for; of other groups, how many of the groups in it, and None for all of them."""
+    """How many must be able to start together. For a leaf: tasks; 0 means that its job does not
+    wait for them. For another group: groups directly in it; None means all of them."""
     max: int | None = None
-    """How many of its tasks, or of the groups in it, are placed at most. None: any number."""
+    """The most tasks of it, or groups directly in it, that are placed. None: any number."""
 
 
 def least_tasks(groups: Sequence[TaskGroup], min_groups: int | None) -> int:
-    """Return with how many tasks at least the groups of a job can start. O(groups log groups).
+    """Return the minimum number of tasks that satisfies a job's groups. O(groups log groups).
 
-    The groups must be sound.
+    The groups must be valid.
     """
     children = children_of(groups)
 
@@ -52,14 +52,14 @@ def least_tasks(groups: Sequence[TaskGroup], min_groups: int | None) -> int:
 def can_start_with(
     groups: Sequence[TaskGroup], min_groups: int | None, counts: Mapping[str | None, int]
 ) -> bool:
-    """Return whether the tasks that count are enough for the groups of a job. O(groups).
+    """Return whether numbers of tasks meet the minima of a job's groups. O(groups).
 
-    The groups must be sound.
+    The groups must be valid.
 
     Args:
-        groups: all of them.
-        min_groups: how many of those without a parent are needed; None: all.
-        counts: how many tasks count, by name of their group.
+        groups: all groups of the job.
+        min_groups: how many top-level groups are needed; None: all.
+        counts: the number of tasks by group.
 
     """
     children = children_of(groups)
@@ -81,7 +81,7 @@ def can_start_with(
 
 
 def children_of(groups: Iterable[TaskGroup]) -> dict[str | None, list[str]]:
-    """Return the names of the groups by parent, in the order listed; None: the job itself."""
+    """Return the names of groups by parent, in the order listed; None: the top-level groups."""
     children: dict[str | None, list[str]] = {}
     for group in groups:
         children.setdefault(group.parent, []).append(group.name)
@@ -89,7 +89,7 @@ def children_of(groups: Iterable[TaskGroup]) -> dict[str | None, list[str]]:
 
 
 def deepest_first(groups: Sequence[TaskGroup]) -> list[TaskGroup]:
-    """Return groups so that each comes before its parent. O(groups); there must be no cycle."""
+    """Return the groups, each before its parent. O(groups); they must not form a cycle."""
     named = {group.name: group for group in groups}
     children = children_of(groups)
     order = list(children.get(None, ()))

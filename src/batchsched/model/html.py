@@ -1,4 +1,4 @@
-"""Tables for notebooks."""
+"""HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MOST_ROWS = 20
 def html_table(
     caption: str, header: Sequence[str], rows: Iterable[Sequence[object]], *, count: int
 ) -> str:
-    """Return an HTML table of the first 20 rows, and how many more there are.
+    """Return an HTML table of the first 20 rows, with the number of the others.
 
     Args:
-        caption: what stands above the table.
+        caption: the caption of the table.
         header: the names of the columns.
-        rows: the rows; no more are made than are shown.
-        count: how many rows there are in all.
+        rows: the rows; only those that are shown are consumed.
+        count: the number of all rows.
 
     >>> print(html_table("a & b", ["x"], [["<1>"]], count=1))
     <table><caption>a &amp; b</caption><thead><tr><th>x</th></tr></thead>\

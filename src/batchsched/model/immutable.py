@@ -1,4 +1,4 @@
-"""Immutable collections: a hashable mapping, and what frozen classes convert their fields with."""
+"""Immutable collections: a hashable mapping, and converters for the fields of frozen classes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ V = TypeVar("V")
 class FrozenMap(dict[K, V]):
     """A `dict` that cannot be changed and can be hashed.
 
-    It compares equal to a plain `dict` with the same content. Reading costs
-    what it costs in a `dict`; the hash is made once, O(n).
+    It equals a plain `dict` with the same content. Reading costs the same as in
+    a `dict`; the hash is computed once, O(n).
 
     >>> labels = FrozenMap({"zone": "z1"})
     >>> labels["zone"], labels == {"zone": "z1"}, hash(labels) == hash(FrozenMap(zone="z1"))
@@ -66,9 +66,9 @@ class FrozenMap(dict[K, V]):
 
 
 class LazyMap(Mapping[K, V]):
-    """A mapping that cannot be changed and that is made whole only when all of it is read.
+    """An immutable mapping whose items are computed on demand.
 
-    What is in `changed` is at hand; every other item is made when it is asked for.
+    The items in `changed` are stored; every other item is computed when it is read.
 
     >>> squares = LazyMap({2: 4}, lambda n: n * n if n < 4 else None, lambda: {0: 0, 1: 1, 3: 9})
     >>> squares[3], sorted(squares), squares == {0: 0, 1: 1, 2: 4, 3: 9}
@@ -84,17 +84,17 @@ class LazyMap(Mapping[K, V]):
         others: Callable[[], Mapping[K, V]],
     ) -> None:
         self.changed = frozen_map(changed)
-        """The items that are at hand."""
+        """The items that are stored."""
         self._one: Callable[[K], V | None] | None = one
         self._others: Callable[[], Mapping[K, V]] | None = others
         self._whole: FrozenMap[K, V] | None = None
 
     def whole(self) -> FrozenMap[K, V]:
-        """Return all of it. O(size), and O(1) after the first time."""
+        """Return the complete mapping. O(size) the first time, then O(1)."""
         if self._whole is None:
             assert self._others is not None
             self._whole = FrozenMap({**self._others(), **self.changed})
-            self._one = self._others = None  # what they hold on to is needed no more
+            self._one = self._others = None  # release what the functions refer to
         return self._whole
 
     def __getitem__(self, key: K) -> V:
@@ -124,14 +124,14 @@ class LazyMap(Mapping[K, V]):
 
 
 EMPTY: FrozenMap[str, NoReturn] = FrozenMap()
-"""The one empty map: values that have nothing share it."""
+"""The empty map, shared by all values without content."""
 
 
 def frozen_map(content: Mapping[K, V], /) -> FrozenMap[K, V]:
     """Return `content` as a `FrozenMap`; itself if it is one. O(n).
 
     Raises:
-        TypeError: `content` is no mapping.
+        TypeError: `content` is not a mapping.
 
     >>> frozen_map({"zone": "z1"})
     {'zone': 'z1'}
@@ -148,7 +148,7 @@ def frozen_map(content: Mapping[K, V], /) -> FrozenMap[K, V]:
 
 
 def is_frozen_map(value: object, /) -> TypeGuard[FrozenMap[object, object]]:
-    """Return whether a value is a `FrozenMap`, by its type: it may raise if asked for its class."""
+    """Return whether a value is a `FrozenMap`, by its type, as its `__class__` may raise."""
     kind = type(value)
     return kind is FrozenMap or issubclass(kind, FrozenMap)
 
@@ -160,19 +160,18 @@ def _is_iterator(value: object) -> bool:
 def _is_mapping(value: object) -> bool:
     try:
         return isinstance(value, Mapping)
-    except Exception:  # what is asked for its class may raise anything
+    except Exception:  # a property `__class__` may raise anything
         return False
 
 
-# What follows converts the fields of frozen classes. What cannot be converted is kept as it
-# is, for the snapshot to refuse together with everything else that is wrong, and with its
-# path. Type checkers do not see through a generic converter, so each type of field has one
-# of its own.
+# Converters for the fields of frozen classes. A value that cannot be converted is kept
+# unchanged, so that the snapshot can report it with its path, together with all other faults.
+# Type checkers cannot follow a generic converter, so there is one for each type of field.
 
 
 def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
-    """Return `content` frozen, or as it is if it is no mapping. O(n)."""
-    kind = type(content)  # it is asked for its class only where that is not its type
+    """Return `content` as a `FrozenMap`, or unchanged if it is not a mapping. O(n)."""
+    kind = type(content)  # checked before `isinstance`, which reads `__class__`
     if kind is FrozenMap or issubclass(kind, (FrozenMap, LazyMap)):
         return content
     if kind is dict or _is_mapping(content):
@@ -181,30 +180,30 @@ def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
 
 
 def kept_text_map(content: Mapping[str, str], /) -> Mapping[str, str]:
-    """Return `content`, such as labels, frozen, or as it is if it is no mapping. O(n)."""
+    """Return `content`, such as labels, as a `FrozenMap`, or unchanged if not a mapping. O(n)."""
     return kept_map(content)
 
 
 def kept_tuple(items: Iterable[T], /) -> tuple[T, ...]:
-    """Return `items` as a tuple, or as they are if they are no collection of items. O(n).
+    """Return `items` as a tuple, or unchanged if it is not a collection of items. O(n).
 
-    A string is one item, not a collection of letters; a mapping is no collection either.
+    Strings and mappings do not count as collections.
 
     >>> kept_tuple([1, 2]), kept_tuple("ab"), kept_tuple({"a": 1}), kept_tuple(None)
     ((1, 2), 'ab', {'a': 1}, None)
     """
     if _is_iterator(items):
-        return tuple(items)  # what it raises comes from whoever made it
+        return tuple(items)  # an exception of the caller's iterator is passed on
     try:
         if isinstance(items, tuple) or not isinstance(items, (str, bytes, dict, Mapping)):
             return tuple(items)
-    except Exception:  # noqa: S110 - what is asked for its class, or its items, may raise anything
+    except Exception:  # noqa: S110 - reading its class or its items may raise anything
         pass
     return cast("tuple[T, ...]", items)
 
 
 def kept_in_order(items: Iterable[T], key: Callable[[T], str], /) -> tuple[T, ...]:
-    """Return `items` as a tuple, in the order of `key` if all have one. O(n log n).
+    """Return `items` as a tuple, sorted by `key` if possible. O(n log n).
 
     >>> kept_in_order(["bb", "a", "ccc"], str), kept_in_order(None, str)
     (('a', 'bb', 'ccc'), None)

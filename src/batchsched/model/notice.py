@@ -1,4 +1,4 @@
-"""Notices: what was read and could not be honoured, with what follows from it."""
+"""Notices: parts of the input that are not supported, with the consequences."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ _EXAMPLES = 5
 
 
 class NoticeCode(Enum):
-    """What kind of thing a notice is about. The value is a stable code."""
+    """The kind of a notice. The value is a stable code."""
 
     FIELD_IGNORED = "FieldIgnored"
-    """A field is set that changes scheduling elsewhere and is not supported here."""
+    """A field is set that affects other schedulers and is not supported here."""
     SCHEDULING_GATES = "SchedulingGates"
     """Pods have scheduling gates; they are not scheduled until the gates are removed."""
     QUEUE_CLOSED = "QueueClosed"
-    """A queue is not open; nothing new starts in it."""
+    """A queue is not open; no new tasks start in it."""
     QUEUE_MISSING = "QueueMissing"
-    """Pod groups name a queue that was not given; a cycle leaves them out."""
+    """Pod groups name a queue that was not given; cycles leave them out."""
     GROUP_MISSING = "GroupMissing"
     """Pods name a pod group that was not given; they are not scheduled."""
     NODE_MISSING = "NodeMissing"
-    """Pods are on a node that was not given; they hold nothing and are not scheduled."""
+    """Pods are on a node that was not given; they hold no resources and are not scheduled."""
     NODE_OVERCOMMITTED = "NodeOvercommitted"
     """The pods of a node hold more than it has; it is full in that resource."""
     NAME_TAKEN = "NameTaken"
     """Pods without a group have the name of a pod group; they are not scheduled."""
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"
-    """A priority class is named that was not given; the default priority counts."""
+    """A priority class is named that was not given; the default priority is used."""
     OTHER_SCHEDULER = "OtherScheduler"
-    """Pods that hold nothing ask for another scheduler; they are left out."""
+    """Pods without resources on a node name another scheduler; they are left out."""
     WITHOUT_GROUP = "WithoutGroup"
-    """Pods belong to no pod group although there are some; each is a job of its own."""
+    """Pods belong to no pod group although there are pod groups; each is a separate job."""
     UNKNOWN_KEY = "UnknownKey"
-    """A configuration has a key that is not known; it is left out."""
+    """A configuration has an unknown key; it is ignored."""
     UNKNOWN_ACTION = "UnknownAction"
     """A configuration names an action that is not registered; it does not run."""
     UNKNOWN_PLUGIN = "UnknownPlugin"
     """A configuration names a plugin that is not registered; it is left out."""
     UNKNOWN_FLAG = "UnknownFlag"
-    """A configuration switches an extension point that there is not; it has no effect."""
+    """A configuration has a flag for an unknown extension point; it has no effect."""
     UNKNOWN_ARGUMENT = "UnknownArgument"
-    """A configuration gives an argument that the plugin or action does not have."""
+    """A configuration has an argument that the plugin or action does not have."""
 
 
 @frozen(kw_only=True)
 class Notice:
-    """Something that was read and not honoured, and what follows from it.
+    """Something in the input that is not supported, and the consequence.
 
     >>> print(Notice(
     ...     code=NoticeCode.FIELD_IGNORED,
@@ -59,23 +59,23 @@ class Notice:
     ...     field="spec.volumes",
     ...     count=7,
     ...     examples=("team/a", "team/b"),
-    ...     consequence="ignored: pods may be placed where their volumes cannot be mounted",
+    ...     consequence="ignored: pods may be placed on nodes that cannot mount their volumes",
     ... ))
-    7 x Pod spec.volumes: ignored: pods may be placed where their volumes cannot be mounted \
+    7 x Pod spec.volumes: ignored: pods may be placed on nodes that cannot mount their volumes \
 (team/a, team/b, ...)
     """
 
     code: NoticeCode
     kind: str
-    """The kind of the objects: ``Pod``, ``Queue``; ``plugin``, ``action`` of a configuration."""
+    """The kind of the objects: ``Pod``, ``Queue``, or ``plugin``, ``action`` in configurations."""
     field: str = ""
-    """What of the objects it is about, such as ``spec.topologySpreadConstraints``."""
+    """The field of the objects, such as ``spec.topologySpreadConstraints``."""
     count: int
-    """How many objects it is about."""
+    """The number of objects."""
     examples: tuple[str, ...]
-    """The first few of them in order of name; at most five."""
+    """The first objects by name, at most five."""
     consequence: str
-    """What is done instead, and what follows from that."""
+    """What is done instead, and its effect on scheduling."""
 
     def __str__(self) -> str:
         shown = ", ".join(self.examples)
@@ -85,7 +85,7 @@ class Notice:
 
 
 class NoticeCollector:
-    """Collects what is to be noticed of single objects, and sums it up."""
+    """Collects notices about single objects and merges equal ones."""
 
     def __init__(self) -> None:
         self._noted: dict[tuple[str, str, NoticeCode, str], dict[str, str]] = {}
@@ -93,24 +93,21 @@ class NoticeCollector:
     def note(
         self, code: NoticeCode, kind: str, field: str, *, name: str, path: str, consequence: str
     ) -> None:
-        """Note something of one object.
+        """Add a notice about one object.
 
         Args:
-            code: what kind of thing it is.
+            code: the kind of the notice.
             kind: the object's kind.
-            field: what of the object it is about.
+            field: the field of the object.
             name: the object's name.
-            path: where it stands, for those to whom notices are faults.
-            consequence: what follows. Objects are summed up where it is the same.
+            path: the path in the input, for callers that treat notices as faults.
+            consequence: the consequence. Objects with the same one are merged into one notice.
 
         """
         self._noted.setdefault((kind, field, code, consequence), {})[name] = path
 
     def notices(self) -> tuple[Notice, ...]:
-        """Return one notice for all objects that share one, in an order of their own.
-
-        By kind, field, code and consequence: the order of the objects plays no part.
-        """
+        """Return the merged notices, sorted by kind, field, code and consequence."""
         return tuple(
             Notice(
                 code=code,
@@ -126,7 +123,7 @@ class NoticeCollector:
         )
 
     def each(self) -> list[tuple[str, str]]:
-        """Return the path and the consequence of everything noted, in order of path."""
+        """Return the path and the consequence of every single notice, in order of path."""
         return sorted(
             (path, consequence)
             for (_, _, _, consequence), names in self._noted.items()

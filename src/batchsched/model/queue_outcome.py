@@ -1,4 +1,4 @@
-"""How queues stand at the end of a cycle, and how that is printed: as a tree with bars."""
+"""The state of queues at the end of a cycle, printed as a tree with bars."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _NOTHING = Resource()
 
 @frozen(kw_only=True)
 class QueueOutcome:
-    """How a queue stands at the end of a cycle, with all queues below it."""
+    """The state of a queue and all queues below it at the end of a cycle."""
 
     parent: str | None = None
-    """The queue that it is a part of, if any."""
+    """Its parent queue, if any."""
     fair_share: Resource = _NOTHING
-    """What it could have had in this cycle, whatever others did."""
+    """The resources that it was entitled to in this cycle."""
     allocated: Resource = _NOTHING
-    """What its tasks hold or have been promised, without those marked as backfill."""
+    """The resources that its tasks hold or are promised, without backfill tasks."""
     guarantee: Resource = _NOTHING
-    """What is kept for it, and at least what is kept for the queues below it."""
+    """Its guarantee, or the sum of the guarantees below it where that is larger."""
     limit: ResourceLimit | None = None
-    """The most that it may hold; None: it has no limit."""
+    """The most that it may hold; None: unlimited."""
     covered: Resource = _NOTHING
-    """What of its tasks on nodes is covered by fair shares: nobody can reclaim it."""
+    """The resources of its tasks on nodes that are covered by fair shares: not reclaimable."""
     on_loan: Resource = _NOTHING
-    """What of its tasks on nodes is not: others that are below their shares can reclaim it."""
+    """Those that are not covered: queues below their fair share can reclaim them."""
 
 
 _BAR, _NAME, _STEP = 20, 28, 2
 
 
 class QueueOutcomes(FrozenMap[str, QueueOutcome]):
-    """How queues stand, by name; it prints as a tree.
+    """The outcomes of queues by name, printed as a tree.
 
-    Of each queue there is the dimension of which it uses the largest part of its share: ``#`` is
-    covered, ``~`` on loan or not on a node yet, and ``.`` is what it could have besides.
+    Each queue is shown with the dimension of which it uses the largest part of its share: ``#`` is
+    covered, ``~`` is on loan or not yet on a node, and ``.`` is unused.
 
     >>> share, held = Resource(milli_cpu=8000), Resource(milli_cpu=6000)
     >>> outcome = QueueOutcome(fair_share=share, allocated=held, covered=held)

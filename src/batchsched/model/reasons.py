@@ -1,4 +1,4 @@
-"""Why something was not done: as values, whose texts are made only when asked for."""
+"""The reasons why tasks are pending, as values; their text is built on demand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class UnfitReason(Enum):
-    """Why one node does not take one task. The value is a stable code."""
+    """Why a node does not accept a task. The value is a stable code."""
 
     INSUFFICIENT_RESOURCE = "InsufficientResource"
     TOO_MANY_TASKS = "TooManyTasks"
@@ -44,18 +44,18 @@ class UnfitReason(Enum):
     PLANNED = "Planned"
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
     NOT_ITS_TURN = "NotItsTurn"
-    """A job that came before waits. About a job, not a node."""
+    """A job that comes before it is waiting. About a job, not a node."""
     QUEUE_LIMIT = "QueueLimit"
-    """With it, a queue would hold more than it may. About a queue, not a node."""
+    """A queue would exceed its limit. About a queue, not a node."""
     QUEUE_CLOSED = "QueueClosed"
-    """Its queue, or one above it, takes no work. About a queue, not a node."""
+    """Its queue, or one above it, is not open. About a queue, not a node."""
     ABOVE_FAIR_SHARE = "AboveFairShare"
-    """Its queue would have more than its fair share. About a queue, not a node."""
+    """Its queue would exceed its fair share. About a queue, not a node."""
 
 
 _UNFIT_TEXTS = {
     UnfitReason.INSUFFICIENT_RESOURCE: "insufficient {detail}",
-    UnfitReason.TOO_MANY_TASKS: "node(s) had as many tasks as they may",
+    UnfitReason.TOO_MANY_TASKS: "node(s) had the maximum number of tasks",
     UnfitReason.NODE_NOT_READY: "node(s) were not ready",
     UnfitReason.NETWORK_UNAVAILABLE: "node(s) had no network",
     UnfitReason.NODE_UNSCHEDULABLE: "node(s) were unschedulable",
@@ -67,8 +67,8 @@ _UNFIT_TEXTS = {
     UnfitReason.PID_PRESSURE: "node(s) were under PID pressure",
     UnfitReason.POD_AFFINITY: "node(s) didn't match inter-pod affinity",
     UnfitReason.POD_ANTI_AFFINITY: "node(s) didn't match inter-pod anti-affinity",
-    UnfitReason.EXISTING_ANTI_AFFINITY: "node(s) had tasks whose anti-affinity forbids it",
-    UnfitReason.RESERVED: "node(s) resource was(were) reserved",
+    UnfitReason.EXISTING_ANTI_AFFINITY: "node(s) had tasks whose anti-affinity excludes it",
+    UnfitReason.RESERVED: "node(s) were reserved for other tasks",
     UnfitReason.QUEUE_LIMIT: "{detail}",
     UnfitReason.QUEUE_CLOSED: "{detail}",
     UnfitReason.ABOVE_FAIR_SHARE: "{detail}",
@@ -80,7 +80,7 @@ _UNFIT_TEXTS = {
 
 @frozen
 class Unfit:
-    """One node does not take one task.
+    """The reason why a node does not accept a task.
 
     >>> Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu").text
     'insufficient cpu'
@@ -88,13 +88,13 @@ class Unfit:
 
     reason: UnfitReason
     plugin: str = ""
-    """The plugin that refused; empty for what the session itself sees to."""
+    """The plugin that refused; empty for reasons of the session itself."""
     detail: str = ""
-    """The resource that is short, or a plugin's own words."""
+    """The resource that is insufficient, or a plugin's message."""
 
     @property
     def text(self) -> str:
-        """The reason in words."""
+        """The reason as text."""
         return _UNFIT_TEXTS[self.reason].format(detail=self.detail, plugin=self.plugin)
 
 
@@ -104,22 +104,22 @@ def _counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
 
 @frozen
 class NodeTally:
-    """How many nodes could take a task now, and on how many it failed for what.
+    """How many nodes could accept a task now, and how many could not, by reason.
 
-    A node that lacks several resources counts for each of them; for
-    everything else the first refusal counts.
+    A node with several insufficient resources counts once for each of them;
+    otherwise only the first reason of a node counts.
 
     >>> short = Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu")
     >>> print(NodeTally(total=5, available=0, unfit={short: 3, Unfit(UnfitReason.RESERVED): 2}))
-    0/5 nodes are available: 3 insufficient cpu, 2 node(s) resource was(were) reserved
+    0/5 nodes are available: 3 insufficient cpu, 2 node(s) were reserved for other tasks
     """
 
     total: int
     """The number of nodes."""
     available: int
-    """On how many of them the task could start now."""
+    """The number of nodes on which the task could start now."""
     unfit: Mapping[Unfit, int] = field(default=FrozenMap(), converter=_counts)
-    """On how many of them it could not, by reason."""
+    """The number of nodes on which it could not, by reason."""
 
     @property
     def text(self) -> str:
@@ -139,60 +139,60 @@ class WhyPending(Enum):
     """Why a task was left pending. The value is a stable code."""
 
     NO_NODE = "NoNode"
-    """No node could take it; the tally says why."""
+    """No node could accept it; the tally says why."""
     GANG_INCOMPLETE = "GangIncomplete"
     """It could be placed, but not together with enough other tasks of its job."""
     NOT_REACHED = "NotReached"
-    """An earlier task of its job could not be placed, so it was not tried."""
+    """It was not tried, because an earlier task of its job could not be placed."""
     QUEUE_OVERUSED = "QueueOverused"
-    """Its queue has all that it deserves."""
+    """Its queue has its deserved share."""
     QUEUE_LIMIT = "QueueLimit"
-    """With it, a queue would hold more than it may."""
+    """A queue would exceed its limit."""
     QUEUE_CLOSED = "QueueClosed"
-    """Its queue, or one above it, takes no work."""
+    """Its queue, or one above it, is not open."""
     HELD_BY_GANG = "HeldByGang"
-    """A job that is not ready holds the room, or the share of the queue, that it needs."""
+    """A job that is not ready holds the resources, or the share of the queue, that it needs."""
     AT_MAXIMUM = "AtMaximum"
-    """Its job, or a group of it, has as many tasks as it may have."""
+    """Its job, or a group of it, has its maximum number of tasks."""
     ABOVE_FAIR_SHARE = "AboveFairShare"
-    """Its queue would have more than its fair share, so it may claim nothing from others."""
+    """Its queue would exceed its fair share, so it may not reclaim resources."""
     JOB_INVALID = "JobInvalid"
     """A plugin refused its job as a whole."""
     QUEUE_UNKNOWN = "QueueUnknown"
     """Its job names a queue that is not in the snapshot."""
     QUEUE_NOT_LEAF = "QueueNotLeaf"
-    """Its job names a queue that has other queues below it."""
+    """Its job names a queue that is not a leaf."""
     PLANNED = "Planned"
-    """Its job is planned to start later; the text says when."""
+    """Its job is planned to start later, at the time in the text."""
     NEVER_FITS = "NeverFits"
-    """Its job fits at no time, by what is expected to end."""
+    """Its job would not fit at any time, given when tasks are expected to end."""
     WAITS_FOR = "WaitsFor"
-    """Its job depends on others that have not come so far."""
+    """Its job depends on other jobs, and these dependencies do not hold yet."""
     NEVER_ELIGIBLE = "NeverEligible"
-    """Its job depends on what cannot hold any more."""
+    """Its job has a dependency that can no longer hold."""
     NOT_CONSIDERED = "NotConsidered"
-    """No action of the cycle came to it."""
+    """No action of the cycle considered it."""
 
 
 @frozen
 class PendingReason:
-    """Why one task was left pending, as things stood at the end of the cycle."""
+    """Why a task is pending, at the end of the cycle."""
 
     why: WhyPending
     tally: NodeTally | None = None
-    """What the nodes had to say, where nodes were asked."""
+    """The outcome for each node, where nodes were evaluated."""
     detail: str = ""
-    """What stands in the way, in words, where that is not the tally."""
+    """An explanation, where the tally is not the reason."""
     held_by: tuple[str, ...] = ()
-    """UIDs of jobs that are not ready and hold, or were promised, room that the task needs."""
+    """UIDs of jobs that are not ready and hold, or were promised, resources that it needs."""
     gang_need: GangNeed | None = None
-    """What its gang needs at once, if no state of the cluster could ever hold that."""
+    """What its gang needs at once, if the gang could not start even on an empty cluster."""
     share: QueueShare | None = None
-    """What its queue deserves and has, where that is why."""
+    """What its queue deserves and has, where that is the reason."""
     evictions: tuple[EvictionReport, ...] = ()
-    """Why actions that searched for tasks to evict for it found nobody, or not enough.
+    """Why actions that searched for tasks to evict for it found none, or too few.
 
-    The most important jobs have them; see `EvictionReport`.
+    Only the most important jobs have these reports; see `EvictionReport`.
     """
 
     @property
@@ -230,17 +230,17 @@ class ConditionReason(Enum):
     NOT_ENOUGH_RESOURCES = "NotEnoughResources"
     """Its gang was not complete when the session closed."""
     NOT_ENOUGH_TASKS = "NotEnoughTasks"
-    """It has fewer tasks that could ever start than it needs."""
+    """It has fewer tasks that can run than it needs."""
     QUEUE_UNKNOWN = "QueueUnknown"
     """It names a queue that is not in the snapshot."""
     QUEUE_NOT_LEAF = "QueueNotLeaf"
-    """It names a queue that has other queues below it."""
+    """It names a queue that is not a leaf."""
     WAITS_FOR = "WaitsFor"
-    """It depends on other jobs that have not come so far."""
+    """It depends on other jobs, and these dependencies do not hold yet."""
     NEVER_ELIGIBLE = "NeverEligible"
-    """It depends on what cannot hold any more."""
+    """It has a dependency that can no longer hold."""
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
-    """A plugin of the user's own refused it."""
+    """A custom plugin rejected it."""
 
 
 @frozen
@@ -250,7 +250,7 @@ class JobCondition:
     reason: ConditionReason
     message: str
     plugin: str = ""
-    """The plugin that says so; empty for what the session itself sees to."""
+    """The plugin that reported it; empty for conditions of the session itself."""
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.message}"

@@ -1,4 +1,4 @@
-"""Limits: an amount, or no limit at all, for each dimension of resources."""
+"""Resource limits: an amount for each limited dimension."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def _kept_amounts(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
 
 @frozen(kw_only=True)
 class ResourceLimit:
-    """The most of each dimension; what is not named is unlimited.
+    """The most of each dimension; a dimension that is not named is unlimited.
 
-    In a `batchsched.Resource` what is not named is 0, which makes it no limit: one of
-    4 cpus would allow no memory.
+    A `batchsched.Resource` cannot express this: a dimension that it does not name is 0,
+    so 4 cpus would allow no memory.
 
     >>> limit = ResourceLimit(milli_cpu=4000, scalars={"nvidia.com/gpu": 2000})
     >>> limit.get("cpu"), limit.get("memory"), limit.get("nvidia.com/gpu")
@@ -33,10 +33,10 @@ class ResourceLimit:
     memory: Amount | None = None
     """Bytes; None: unlimited."""
     scalars: Mapping[str, Amount] = field(default=EMPTY, converter=_kept_amounts)
-    """Thousandths of each named scalar resource; one that is not named is unlimited."""
+    """Thousandths of each named scalar; a scalar that is not named is unlimited."""
 
     def get(self, dimension: str, /) -> Amount | None:
-        """Return the limit of ``cpu``, ``memory`` or a scalar; None: there is none."""
+        """Return the limit of ``cpu``, ``memory`` or a scalar; None: unlimited."""
         if dimension == "cpu":
             return self.milli_cpu
         if dimension == "memory":

@@ -26,10 +26,10 @@ EPSILON = 0.1
 
 
 def exact(amount: Amount, /) -> int:
-    """Return an amount as what sums can be made of that hold exactly: an int or a `Fraction`.
+    """Return an amount in an exact form: an int, or a `Fraction` that is typed as one.
 
-    Such sums do not depend on their order and leave nothing behind when they are undone; sums
-    of floats do both. A Fraction takes part in all arithmetic and comparisons that an int does.
+    Exact sums do not depend on the order of their terms, and subtracting all terms leaves 0;
+    neither is true of floats. A Fraction supports all arithmetic and comparisons of an int.
     """
     if isinstance(amount, int):
         return amount
@@ -46,8 +46,8 @@ class Resource:
 
     A scalar that is not named is 0 in every operation, so that
     ``Resource(scalars={"nvidia.com/gpu": 0}) == Resource()``.
-    Nothing is checked here: negative and not-a-number amounts are refused
-    where resources enter, by `batchsched.Snapshot`.
+    Nothing is checked here: `batchsched.Snapshot` rejects negative amounts and
+    amounts that are not numbers.
 
     >>> task = Resource(milli_cpu=500, memory=4 << 30, scalars={"nvidia.com/gpu": 1000})
     >>> node = Resource(milli_cpu=8000, memory=64 << 30, scalars={"nvidia.com/gpu": 2000})
@@ -82,8 +82,8 @@ class Resource:
     def fits(self, capacity: Resource, /) -> bool:
         """Return whether no dimension exceeds `capacity` by `EPSILON` or more. O(dimensions).
 
-        A dimension of which less than `EPSILON` is asked for does not matter, even where
-        `capacity` has a negative amount of it.
+        A dimension with less than `EPSILON` is ignored, even where `capacity` has a negative
+        amount of it.
 
         >>> Resource(milli_cpu=500).fits(Resource(milli_cpu=500, memory=-1))
         True
@@ -130,7 +130,7 @@ class Resource:
         """Return what is left.
 
         Raises:
-            ResourceError: a dimension would be left below ``-EPSILON``. It names all such.
+            ResourceError: the result would be below ``-EPSILON`` in the dimensions that it names.
 
         >>> Resource(milli_cpu=5) - Resource(milli_cpu=6, memory=7)
         Traceback (most recent call last):
@@ -213,7 +213,7 @@ class Resource:
     def _shown_scalars(self) -> str:
         try:
             return repr(dict(sorted(self.scalars.items())))
-        except (AttributeError, TypeError):  # no mapping, or names that are no strings
+        except (AttributeError, TypeError):  # not a mapping, or keys that are not strings
             return repr(self.scalars)
 
 
@@ -243,7 +243,7 @@ def _each_scalar(
 
 
 def sum_resources(resources: Iterable[Resource], /) -> Resource:
-    """Return the sum of all `resources`; nothing, if there are none.
+    """Return the sum of all `resources`, an empty one if there are none.
 
     >>> sum_resources([Resource(milli_cpu=1), Resource(milli_cpu=2, memory=3)])
     Resource(milli_cpu=3, memory=3)

@@ -26,24 +26,24 @@ class Bind:
     task_uid: str
     node_name: str
     is_backfill: bool = False
-    """Whether it runs in resources that others wait for."""
+    """Whether it runs on resources that other jobs wait for."""
 
 
 @frozen(kw_only=True)
 class Eviction:
-    """Take this task off its node."""
+    """Remove this task from its node."""
 
     task_uid: str
     node_name: str
     action: str
     """The action that decided it, such as ``preempt``."""
     for_task_uid: str
-    """The task that it makes room for."""
+    """The task for which it was evicted."""
 
 
 @frozen(kw_only=True)
 class Promise:
-    """A place that is promised to a task, or kept for it, but cannot be used yet."""
+    """A node that is promised to a task or reserved for it, but cannot be used yet."""
 
     task_uid: str
     node_name: str
@@ -51,7 +51,7 @@ class Promise:
 
 @frozen(kw_only=True)
 class TaskOutcome:
-    """Where a task stands at the end of a cycle."""
+    """The state of a task at the end of a cycle."""
 
     status: TaskStatus
     node_name: str | None = None
@@ -60,11 +60,11 @@ class TaskOutcome:
 
 @frozen(kw_only=True)
 class JobOutcome:
-    """How a job stands at the end of a cycle."""
+    """The state of a job at the end of a cycle."""
 
     phase: JobPhase
     condition: JobCondition | None = None
-    """The Unschedulable condition, where there is one."""
+    """The Unschedulable condition, if any."""
 
 
 _SHOWN = 10
@@ -100,10 +100,10 @@ def _names(content: Mapping[str, str], /) -> Mapping[str, str]:
 
 @frozen(kw_only=True, repr=False)
 class CycleResult:
-    """Everything that one cycle decided.
+    """All decisions of one cycle, with outcomes and reasons.
 
-    Two results are equal when all of their content is. A result can be pickled,
-    turned into plain dicts (`to_dict`) and printed.
+    Two results are equal if all of their content is. A result can be pickled,
+    converted to plain dicts (`to_dict`) and printed.
     """
 
     binds: tuple[Bind, ...] = ()
@@ -115,73 +115,73 @@ class CycleResult:
     conditional: tuple[Promise, ...] = ()
     """Tasks that were promised resources which backfill tasks hold; in order of task UID."""
     reserved: tuple[Promise, ...] = ()
-    """Tasks for which a node is kept closed; in order of task UID."""
+    """Tasks for which a node is reserved; in order of task UID."""
     dropped_reservations: tuple[Promise, ...] = ()
-    """Reservations of the snapshot that this cycle gave up, and neither used nor made again."""
+    """Reservations of the snapshot that were neither used nor renewed in this cycle."""
     kept_promises: tuple[Promise, ...] = ()
-    """Places that are the tasks' in the next cycle too, because tasks were evicted for their jobs.
+    """Nodes that stay promised in the next cycle, because tasks were evicted for these jobs.
 
-    They are Pipelined or Allocated now, and are to be Pipelined then; in order of task UID."""
+    The tasks are Pipelined or Allocated now, and will be Pipelined; in order of task UID."""
     dropped_promises: tuple[Promise, ...] = ()
-    """Promises of the snapshot that ended in this cycle and were not used; in order of task UID."""
+    """Promises of the snapshot that ended unused in this cycle; in order of task UID."""
     tasks: Mapping[str, TaskOutcome] = field(default=EMPTY, converter=_tasks)
-    """Task UID to outcome, for every task of the jobs in the session."""
+    """The outcomes of all tasks of the jobs in the session, by task UID."""
     jobs: Mapping[str, JobOutcome] = field(default=EMPTY, converter=_jobs)
-    """Job UID to outcome, for every job in the session."""
+    """The outcomes of all jobs in the session, by job UID."""
     left_out: Mapping[str, JobCondition] = field(default=EMPTY, converter=_conditions)
-    """Job UID to reason, for every job that was not in the session: invalid or of no queue."""
+    """The conditions of the jobs that were not in the session, by job UID."""
     pending: Mapping[str, PendingReason] = field(default=EMPTY, converter=_reasons)
-    """Task UID to reason, for every task that was left pending, of all jobs."""
+    """The reasons of all pending tasks of all jobs, by task UID."""
     planned: Mapping[str, Plan] = field(default=EMPTY, converter=_plans)
-    """Job UID to plan, for every job that the action plan expects to start later."""
+    """The plans of jobs that the action plan expects to start later, by job UID."""
     late: tuple[str, ...] = ()
-    """UIDs of jobs that are planned to start when it is too late for their deadline or wait."""
+    """UIDs of jobs whose planned start is too late for their deadline or maximum wait."""
     queues: Mapping[str, QueueOutcome] = field(default=QueueOutcomes(), converter=_queues)
-    """Queue name to how it stands, where a plugin such as capacity knows; it prints as a tree."""
+    """The outcomes of queues by name, from plugins such as capacity; printed as a tree."""
     names: Mapping[str, str] = field(default=EMPTY, converter=_names)
-    """Task UID to what people call the task, for tasks of decisions, where that differs."""
+    """The display names of tasks in decisions by UID, where they differ from the UID."""
 
     @property
     def next_start(self) -> float | None:
-        """The earliest planned start in seconds, when another cycle is due; None without plans."""
+        """The earliest planned start in seconds, at which a cycle is due; None without plans."""
         return min((plan.start for plan in self.planned.values()), default=None)
 
     def outcome(self, task_uid: str, /) -> TaskOutcome:
-        """Return where a task stands at the end of the cycle. O(1), also on a living cluster.
+        """Return the state of a task at the end of the cycle. O(1), also on a live cluster.
 
         Raises:
-            UnknownNameError: no job of the session has such a task.
+            UnknownNameError: no job in the session has this task.
 
         """
         try:
             return self.tasks[task_uid]
         except KeyError:
-            message = f"{task_uid!r} is the UID of no task of a job in the session"
+            message = f"expected the UID of a task of a job in the session, got {task_uid!r}"
             raise UnknownNameError(message) from None
 
     def why(self, task_uid: str, /) -> PendingReason | None:
-        """Return why a task was left pending; None if it was not. O(1)."""
+        """Return why a task is pending; None if it is not. O(1)."""
         return self.pending.get(task_uid)
 
     @property
     def changed_tasks(self) -> Mapping[str, TaskOutcome]:
-        """Those of `tasks` that may stand elsewhere than before the cycle.
+        """The outcomes in `tasks` that may differ from the state before the cycle.
 
-        On a living cluster these are the tasks of the jobs that the cycle has touched, in a
-        result from scratch all of them.
+        On a live cluster these are the tasks of the jobs that the cycle touched; otherwise they
+        are all tasks.
         """
         return self.tasks.changed if isinstance(self.tasks, LazyMap) else self.tasks
 
     @property
     def changed_jobs(self) -> Mapping[str, JobOutcome]:
-        """Those of `jobs` that the cycle may have changed, and all that have a condition.
+        """The outcomes in `jobs` that the cycle may have changed, and all with a condition.
 
-        In a result from scratch, all of them.
+        Other than on a live cluster, these are all jobs.
         """
         return self.jobs.changed if isinstance(self.jobs, LazyMap) else self.jobs
 
     def full(self) -> CycleResult:
-        """Return the same result with all outcomes made, in need of nothing else. O(size)."""
+        """Return the same result with all outcomes computed. O(size)."""
         if not isinstance(self.tasks, LazyMap) and not isinstance(self.jobs, LazyMap):
             return self
         return evolve(self, tasks=FrozenMap(self.tasks), jobs=FrozenMap(self.jobs))
@@ -189,17 +189,17 @@ class CycleResult:
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the result as dicts, lists, strings and numbers only, ready for JSON. O(size).
 
-        Every field is there, and the ``text`` of each reason besides what it is made of.
+        All fields are included, and also the ``text`` of each reason.
         """
         return _FORMAT.to_dict(self)
 
     @classmethod
     def from_dict(cls, given: Mapping[str, object], /) -> CycleResult:
-        """Return the result that `to_dict` has written.
+        """Create a result from the output of `to_dict`.
 
         Raises:
-            FormatError: it cannot be read, or a newer version has written it; all faults
-                at once, each with its path.
+            FormatError: it cannot be read, or was written by a newer version; all faults at
+                once, each with its path.
 
         >>> result = CycleResult(binds=(Bind(task_uid="t1", node_name="n1"),))
         >>> CycleResult.from_dict(result.to_dict()) == result
@@ -210,7 +210,7 @@ class CycleResult:
 
     @classmethod
     def json_schema(cls) -> dict[str, JsonValue]:
-        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        """Return the JSON Schema (2020-12) of the output of `to_dict`."""
         return _FORMAT.json_schema()
 
     def __str__(self) -> str:
@@ -245,7 +245,7 @@ class CycleResult:
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         for bind in self.binds:
-            why = "in resources that others wait for" if bind.is_backfill else ""
+            why = "on resources that other jobs wait for" if bind.is_backfill else ""
             yield "bind", self._name(bind.task_uid), bind.node_name, why
         for eviction in self.evictions:
             why = f"{eviction.action} for {self._name(eviction.for_task_uid)}"
@@ -259,8 +259,9 @@ class CycleResult:
     def _lines(self) -> Iterator[str]:
         yield self._counts()
         name = self._name
-        yield from _some("bind", [f"{name(b.task_uid)} -> {b.node_name}" for b in self.binds])
-        yield from _some(
+        binds = [f"{name(b.task_uid)} -> {b.node_name}" for b in self.binds]
+        yield from _first_lines("bind", binds)
+        yield from _first_lines(
             "evict",
             [
                 f"{name(e.task_uid)} from {e.node_name} ({e.action} for {name(e.for_task_uid)})"
@@ -268,18 +269,19 @@ class CycleResult:
             ],
         )
         for word, promises in self._promises():
-            yield from _some(word, [f"{name(p.task_uid)} -> {p.node_name}" for p in promises])
+            places = [f"{name(p.task_uid)} -> {p.node_name}" for p in promises]
+            yield from _first_lines(word, places)
         plans = sorted(self.planned.items(), key=lambda item: (item[1].start, item[0]))
-        yield from _some("plan", [f"{uid} at {plan.start:g}" for uid, plan in plans])
+        yield from _first_lines("plan", [f"{uid} at {plan.start:g}" for uid, plan in plans])
         counts = Counter(reason.text for reason in self.pending.values())
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        yield from _some("pending", [f"{count} x {text}" for text, count in ranked])
-        yield from _some(
-            "left out", [f"{uid}: {said}" for uid, said in sorted(self.left_out.items())]
+        yield from _first_lines("pending", [f"{count} x {text}" for text, count in ranked])
+        yield from _first_lines(
+            "left out", [f"{uid}: {condition}" for uid, condition in sorted(self.left_out.items())]
         )
 
 
-def _some(word: str, lines: list[str]) -> Iterator[str]:
+def _first_lines(word: str, lines: list[str]) -> Iterator[str]:
     for line in lines[:_SHOWN]:
         yield f"  {word}: {line}"
     if len(lines) > _SHOWN:

@@ -1,4 +1,4 @@
-"""Why there is too little: what a gang needs at once, what a queue deserves; as values."""
+"""Explanations of shortages: what a gang needs at once, and what a queue deserves."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["GangNeed", "KindNeed", "QueueShare"]
 
 @frozen(kw_only=True)
 class KindNeed:
-    """Tasks of a gang that ask for the same."""
+    """Tasks of a gang with the same request."""
 
     count: int
-    """How many of them the gang needs at once, at least."""
+    """The minimum number of these tasks that the gang needs at once."""
     request: Resource
     """What each of them needs to start."""
     room: int
-    """How many of them all nodes hold at once when nothing else is there; `count` if as many."""
+    """How many of them fit on an otherwise empty cluster at once, at most `count`."""
 
     @property
     def text(self) -> str:
-        """The kind in words."""
+        """The need as text."""
         tasks = "task" if self.count == 1 else "tasks"
         least = f"{self.count} {tasks} of {amounts_text(self.request.dimensions())}"
         return least if self.room >= self.count else f"{least}, of which {self.room} fit"
@@ -31,7 +31,7 @@ class KindNeed:
 
 @frozen(kw_only=True)
 class GangNeed:
-    """A gang that cannot start in any state of the cluster, and what it would need.
+    """The needs of a gang that cannot start in any state of the cluster.
 
     >>> task, all_nodes = Resource(milli_cpu=1000), Resource(milli_cpu=10000)
     >>> kind = KindNeed(count=11, request=task, room=10)
@@ -43,13 +43,13 @@ all nodes together have 10 cpu, the largest has 1 cpu
     tasks: int
     """How many tasks it needs at once."""
     request: Resource
-    """What these need together, at least."""
+    """The minimum that these tasks request together."""
     kinds: tuple[KindNeed, ...]
-    """The same by what the tasks ask for; only kinds of which some cannot be done without."""
+    """The tasks by request; only kinds of which the gang needs at least one."""
     cluster: Resource
-    """What all nodes have together, of what the gang asks for."""
+    """What all nodes have together, in the dimensions that the gang requests."""
     largest: Resource
-    """The most of each that any one node has."""
+    """The most that any single node has, in each of these dimensions."""
 
     @property
     def text(self) -> str:

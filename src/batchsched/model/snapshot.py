@@ -1,4 +1,4 @@
-"""The snapshot: the state of a cluster at one time, frozen and checked as a whole."""
+"""The snapshot: the state of a cluster at one time, frozen and validated."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
 
 @frozen(kw_only=True, repr=False)
 class Snapshot:
-    """The state of a cluster at the time `now`, for `batchsched.schedule` to decide on.
+    """The state of a cluster at the time `now`, the input of `batchsched.schedule`.
 
-    It is checked as a whole when it is made, O(size). The order in which nodes,
-    jobs, tasks and queues are given does not matter: each is kept in a total
-    order (nodes and queues by name, jobs and tasks by UID), so that two
-    snapshots with the same content are equal.
+    It is validated as a whole when it is created, O(size). The order in which nodes,
+    jobs, tasks and queues are given does not matter: they are sorted (nodes and
+    queues by name, jobs and tasks by UID), so that two snapshots with the same
+    content are equal.
 
-    Amounts are finite, and so small that it can be computed with their sums: all nodes
-    together have at most some 1e302 of each dimension, and so do all tasks.
+    Amounts must be finite, and their sums must not overflow: the sum of all nodes, and that of
+    all tasks, is at most about 1e302 in each dimension.
 
-    A job whose queue is not in the snapshot is no fault: a cycle leaves it out
+    A job whose queue is not in the snapshot is not a fault: a cycle leaves it out
     and says why.
 
     Raises:
-        SnapshotError: anything is wrong; it lists every fault with its path.
+        SnapshotError: the content is invalid; it lists every fault with its path.
 
     >>> from batchsched import Resource
     >>> Snapshot(
@@ -60,7 +60,7 @@ class Snapshot:
     ... )
     Traceback (most recent call last):
     ...
-    batchsched.errors.SnapshotError: nodes['n1'].allocatable.milli_cpu: -1 is negative
+    batchsched.errors.SnapshotError: nodes['n1'].allocatable.milli_cpu: expected 0 or more, got -1
     queues['q'].weight: expected a weight (an integer, 0 or more), got -1
 
     """
@@ -69,12 +69,12 @@ class Snapshot:
     jobs: tuple[JobInfo, ...] = field(default=(), converter=_jobs)
     queues: tuple[Queue, ...] = field(default=(), converter=_queues)
     other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
-    """Tasks that are not this scheduler's business: they only occupy their nodes."""
+    """Tasks that this scheduler does not manage: they only occupy their nodes."""
     now: float = 0.0
     """Seconds, on the clock of all creation times."""
     _index: SnapshotIndex | None = field(default=None, init=False, eq=False)
     _tables: object = field(default=None, init=False, eq=False)
-    """What `next_snapshot` keeps of the newest snapshot, to find the next by what changed."""
+    """The tables from which `next_snapshot` derives the next snapshot incrementally."""
 
     def __attrs_post_init__(self) -> None:
         faults = snapshot_faults(
@@ -100,7 +100,7 @@ class Snapshot:
         return found("job", self._by_name().jobs, uid)
 
     def task(self, uid: str, /) -> TaskInfo:
-        """Return a task by UID, also one of no job. O(1) after the first look-up of anything.
+        """Return a task by UID, with or without a job. O(1) after the first look-up of anything.
 
         Raises:
             UnknownNameError: there is no such task.
@@ -136,7 +136,7 @@ class Snapshot:
         return self._index
 
     def __getstate__(self) -> tuple[object, ...]:
-        # Without what can be made again.
+        # Without what can be rebuilt.
         return (self.nodes, self.jobs, self.queues, self.other_tasks, self.now)
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
@@ -169,7 +169,7 @@ class Snapshot:
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the snapshot as dicts, lists, strings and numbers only, ready for JSON. O(size).
 
-        What has its default value is left out.
+        Fields that equal their default are omitted.
 
         >>> Snapshot(queues=[Queue(name="q", weight=2)]).to_dict()["queues"]
         [{'name': 'q', 'weight': 2}]
@@ -178,11 +178,11 @@ class Snapshot:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, object], /) -> Snapshot:
-        """Return the snapshot that `to_dict` has written, checked like any other.
+        """Create a snapshot from the output of `to_dict`, validated like any other.
 
         Raises:
-            SnapshotError: it cannot be read, a newer version has written it, or it contradicts
-                itself; all faults at once, each with its path.
+            SnapshotError: it cannot be read, was written by a newer version, or is invalid; all
+                faults at once, each with its path.
 
         >>> Snapshot.from_dict({"format": "batchsched.Snapshot", "version": 1, "now": "noon",
         ...                     "queues": [{"name": "q", "wieght": 2}]})
@@ -197,7 +197,7 @@ class Snapshot:
 
     @classmethod
     def json_schema(cls) -> dict[str, JsonValue]:
-        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        """Return the JSON Schema (2020-12) of the output of `to_dict`."""
         return _FORMAT.json_schema()
 
 
@@ -213,9 +213,9 @@ def snapshot_of_sound_parts(
     other_tasks: tuple[TaskInfo, ...],
     now: float,
 ) -> Snapshot:
-    """Return a snapshot of what is known to be sound and in order, without checking it again.
+    """Return a snapshot of parts that are known to be valid and sorted, without checking. O(1).
 
-    O(1). What is not in order, or at fault, makes decisions wrong.
+    Invalid or unsorted parts would lead to wrong decisions.
     """
     made = Snapshot.__new__(Snapshot)
     made.__setstate__((nodes, jobs, queues, other_tasks, now))
@@ -223,12 +223,12 @@ def snapshot_of_sound_parts(
 
 
 def keep_tables(snapshot: Snapshot, tables: object) -> None:
-    """Let a snapshot hold on to what it can be continued from, for `take_tables`."""
+    """Store tables in a snapshot, for `take_tables`."""
     object.__setattr__(snapshot, "_tables", tables)
 
 
 def take_tables(snapshot: Snapshot) -> object:
-    """Return what the snapshot holds for whoever continues it first, which is None from then on."""
+    """Return the tables stored in a snapshot and remove them: only one caller can use them."""
     tables = snapshot._tables  # pyright: ignore[reportPrivateUsage]
     object.__setattr__(snapshot, "_tables", None)
     return tables

@@ -1,4 +1,4 @@
-"""Finding the parts of a snapshot by name."""
+"""An index of the parts of a snapshot by name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SnapshotIndex:
 
 
 def found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
-    """Return the part that has this name.
+    """Return the part with this name.
 
     Raises:
         UnknownNameError: there is none.

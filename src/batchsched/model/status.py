@@ -1,7 +1,7 @@
-"""Task statuses and what each of them implies.
+"""Task statuses and their properties.
 
-What a status implies stands on the status itself, so
-that there is one place to look it up: ``task.status.occupies``.
+Properties are attributes of the status, so that they are defined
+in one place: ``task.status.occupies``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["JobPhase", "QueueStatus", "TaskStatus"]
 
 
 class TaskStatus(Enum):
-    """Where a task stands.
+    """The status of a task.
 
     >>> TaskStatus.RUNNING.occupies, TaskStatus.RELEASING.occupies, TaskStatus.RELEASING.holds
     (True, False, True)
@@ -23,36 +23,36 @@ class TaskStatus(Enum):
     PENDING = "Pending"
     """Waits for a node."""
     ALLOCATED = "Allocated"
-    """Placed in this session, not bound yet; exists only inside a session."""
+    """Placed in this session and not yet bound; exists only inside a session."""
     PIPELINED = "Pipelined"
-    """Promised resources of its node that are being released."""
+    """Promised resources on its node that are being released."""
     CONDITIONAL = "Conditional"
-    """Promised resources that backfill tasks hold now; exists only inside a session."""
+    """Promised resources on its node that backfill tasks hold; exists only inside a session."""
     RESERVED = "Reserved"
-    """Wants its node, which is closed to others for it, and holds nothing."""
+    """Pending, with a node that is reserved for it; holds no resources."""
     BINDING = "Binding"
-    """Decided to be bound; the cluster has not confirmed it yet."""
+    """To be bound to its node; the cluster has not confirmed it yet."""
     BOUND = "Bound"
-    """Bound to its node, not started yet."""
+    """Bound to its node and not yet started."""
     RUNNING = "Running"
     """Runs on its node."""
     RELEASING = "Releasing"
-    """Going away; still holds its resources."""
+    """Terminating; still holds its resources."""
     SUCCEEDED = "Succeeded"
-    """Ended well; is on no node."""
+    """Ended successfully; on no node."""
     FAILED = "Failed"
-    """Ended badly; is on no node."""
+    """Ended with a failure; on no node."""
     UNKNOWN = "Unknown"
-    """Nothing is known of it; holds its resources and counts for nothing."""
+    """In an unknown state; holds its resources, but does not count towards its job."""
 
     index: int
-    """The position of the status in this list, for tables."""
+    """The position of the status in this list, an index for tables."""
     occupies: bool
     """Whether it holds resources and counts towards its job's readiness."""
     holds: bool
-    """Whether it holds resources of its node."""
+    """Whether it holds resources on its node."""
     charged: bool
-    """Whether share-keeping plugins charge it to its job and queue."""
+    """Whether plugins that compute shares charge it to its job and queue."""
     ready: int
     """1 if it counts as *ready* for its job, else 0."""
     waiting: int
@@ -62,7 +62,7 @@ class TaskStatus(Enum):
     valid: int
     """1 if it counts towards the job's validity, else 0."""
     in_snapshot: bool
-    """Whether a snapshot may hold a task with it."""
+    """Whether a task in a snapshot may have it."""
 
     def __init__(self, value: str) -> None:
         active = value in ("Allocated", "Binding", "Bound", "Running")
@@ -80,7 +80,7 @@ class TaskStatus(Enum):
 
 
 class JobPhase(Enum):
-    """How a job stands at the end of a cycle."""
+    """The phase of a job at the end of a cycle."""
 
     PENDING = "Pending"
     """Fewer of its tasks hold resources than it needs."""
@@ -89,16 +89,16 @@ class JobPhase(Enum):
     UNKNOWN = "Unknown"
     """Some of its tasks run, but it could not be scheduled as a whole in this cycle."""
     COMPLETED = "Completed"
-    """All of its tasks have Succeeded. Volcano's PodGroups know this phase; kube-batch's, which
-    lack it, stay Pending, or Running if they need no tasks."""
+    """All of its tasks have Succeeded. Volcano's PodGroups have this phase; those of kube-batch
+    do not, and stay Pending, or Running if they need no tasks."""
 
 
 class QueueStatus(Enum):
-    """Whether a queue takes work. What holds for a queue holds for all queues below it."""
+    """Whether tasks may start in a queue. A state also applies to all queues below."""
 
     OPEN = "open"
-    """It takes work."""
+    """Tasks may start."""
     CLOSED = "closed"
-    """It keeps what runs, and nothing new starts there."""
+    """No new tasks start; running tasks continue."""
     DRAINING = "draining"
-    """Nothing new starts there, and it has no claim to what still runs beyond its guarantee."""
+    """No new tasks start, and only its guarantee protects the tasks that still run."""

@@ -1,4 +1,4 @@
-"""What jobs say of time besides durations: what they wait for, and when they are to start."""
+"""Dependencies between jobs, and planned starts."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ __all__ = ["Dependency", "JobEvent", "Plan"]
 
 
 class JobEvent(Enum):
-    """What another job may wait for. The value is a stable code.
+    """An event of a job that another job may depend on. The value is a stable code.
 
-    A job without tasks has not started, and so it has not ended either.
+    A job without tasks has neither started nor ended.
     """
 
     STARTED = "started"
     """At least `min_available` of its tasks hold resources or succeeded, or all have ended."""
     SUCCEEDED = "succeeded"
-    """All of its tasks have ended, at least `min_available` of them well."""
+    """All of its tasks have ended, at least `min_available` of them successfully."""
     ENDED = "ended"
     """All of its tasks have ended."""
     FAILED = "failed"
-    """It has ended, and not succeeded."""
+    """It has ended without success."""
 
 
 @frozen(kw_only=True)
 class Dependency:
-    """A job that must have come so far before another is eligible.
+    """An event of another job that must have occurred before a job is eligible.
 
-    Slurm calls them ``after`` (started), ``afterok`` (succeeded), ``afterany`` (ended) and
+    Slurm's names are ``after`` (started), ``afterok`` (succeeded), ``afterany`` (ended) and
     ``afternotok`` (failed).
 
     >>> Dependency(job="team/prepare", on=JobEvent.SUCCEEDED).job
@@ -43,8 +43,8 @@ class Dependency:
     """The UID of the other job, ``namespace/name``."""
     on: JobEvent
     satisfied_if_missing: bool = False
-    """What a job means that is not in the snapshot: True, that it has ended well and was removed;
-    False, that it has yet to come."""
+    """How to treat a job that is not in the snapshot. True: it has succeeded and was removed;
+    False: it has yet to arrive."""
 
 
 def _places(content: Mapping[str, str], /) -> Mapping[str, str]:
@@ -53,7 +53,7 @@ def _places(content: Mapping[str, str], /) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class Plan:
-    """When a job is expected to start, and where. It holds nothing.
+    """When and where a job is expected to start. A plan holds no resources.
 
     >>> Plan(start=1410, nodes={"train-8-0": "n1"}).nodes["train-8-0"]
     'n1'
@@ -62,4 +62,4 @@ class Plan:
     start: float
     """Seconds, on the same clock as the snapshot's `now`."""
     nodes: Mapping[str, str] = field(default=EMPTY, converter=_places)
-    """Task UID to node name, for each task that is to start then."""
+    """The node of each task that is to start then, by task UID."""

@@ -1,4 +1,4 @@
-"""Amounts of resources as people write them."""
+"""Formats amounts of resources with units."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_in_bytes(dimension: str, /) -> bool:
 def amount_text(dimension: str, amount: Amount, /) -> str:
     """Return an amount of a dimension with its unit.
 
-    `amount` is what a `Resource` has: bytes of memory, else thousandths.
+    `amount` is in the unit of a `Resource`: bytes of memory, otherwise thousandths.
 
     >>> amount_text("cpu", 1500), amount_text("nvidia.com/gpu", 2000)
     ('1.5 cpu', '2 nvidia.com/gpu')
@@ -48,7 +48,7 @@ def amounts_text(amounts: Iterable[tuple[str, Amount]], /) -> str:
 
 
 def _number(amount: Amount) -> str:
-    """Return a number with at most three decimals; ``<0.001`` for a little that is not nothing."""
+    """Return a number with at most three decimals; ``<0.001`` for smaller amounts above 0."""
     rounded = round(float(amount), 3)
     if not rounded and amount:
         return "<0.001" if amount > 0 else ">-0.001"

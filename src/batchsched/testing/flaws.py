@@ -51,13 +51,17 @@ class Flaw:
 
 
 _RESOURCE_FLAWS: tuple[tuple[Resource, str, str], ...] = (
-    (Resource(milli_cpu=-1), "milli_cpu", "-1 is negative"),
+    (Resource(milli_cpu=-1), "milli_cpu", "expected 0 or more, got -1"),
     (Resource(memory=inf), "memory", "expected a finite number, got inf"),
-    (Resource(scalars={"example.com/gpu": -2}), "scalars['example.com/gpu']", "-2 is negative"),
+    (
+        Resource(scalars={"example.com/gpu": -2}),
+        "scalars['example.com/gpu']",
+        "expected 0 or more, got -2",
+    ),
     (
         Resource(scalars={"cpu": 1}),
         "scalars['cpu']",
-        "expected another name of a scalar; cpu and memory have fields of their own",
+        "expected the name of a scalar, other than cpu and memory, got 'cpu'",
     ),
 )
 
@@ -89,7 +93,7 @@ QUEUE_FLAWS = (
         Flaw({"guarantee": resource}, f"guarantee.{below}", message)
         for resource, below, message in _RESOURCE_FLAWS
     ),
-    Flaw({"usage": Resource(milli_cpu=-1)}, "usage.milli_cpu", "-1 is negative"),
+    Flaw({"usage": Resource(milli_cpu=-1)}, "usage.milli_cpu", "expected 0 or more, got -1"),
     Flaw(
         {"usage_by_user": {"ann": Resource(memory=inf)}},
         "usage_by_user['ann'].memory",
@@ -100,11 +104,11 @@ QUEUE_FLAWS = (
         "usage_half_life",
         "expected a finite number of seconds, more than 0, or None, got 0",
     ),
-    Flaw({"limit": ResourceLimit(memory=-1)}, "limit.memory", "-1 is negative"),
+    Flaw({"limit": ResourceLimit(memory=-1)}, "limit.memory", "expected 0 or more, got -1"),
     Flaw(
         {"guarantee": Resource(milli_cpu=2), "limit": ResourceLimit(milli_cpu=1)},
         "guarantee.milli_cpu",
-        "2 is more than its limit, 1",
+        "expected at most its limit, 1, got 2",
     ),
     Flaw(
         {"creation_time": inf},
@@ -164,7 +168,8 @@ TASK_FLAWS = (
     Flaw(
         {"resreq": Resource(milli_cpu=2), "init_resreq": Resource(milli_cpu=1), **_PENDING},
         "init_resreq",
-        "Resource(milli_cpu=1, memory=0) is less than resreq, Resource(milli_cpu=2, memory=0)",
+        "expected at least resreq, Resource(milli_cpu=2, memory=0), "
+        "got Resource(milli_cpu=1, memory=0)",
     ),
     Flaw({"name": ""}, "name", "is empty"),
     Flaw({"priority": "high"}, "priority", "expected a priority (an integer), got 'high'"),
@@ -179,7 +184,7 @@ TASK_FLAWS = (
     Flaw(
         {"status": TaskStatus.RUNNING, "node_name": None},
         "node_name",
-        "a task that is Running needs a node",
+        "expected a node for a task that is Running, got None",
     ),
     Flaw(
         {"status": TaskStatus.RUNNING, "node_name": "nowhere"},
@@ -189,27 +194,27 @@ TASK_FLAWS = (
     Flaw(
         {**_PENDING, "node_name": "n1"},
         "node_name",
-        "'n1': a task that is Pending is on no node",
+        "expected None for a task that is Pending, got 'n1'",
     ),
     Flaw(
         {"status": TaskStatus.FAILED, "node_name": "n1"},
         "node_name",
-        "'n1': a task that has Failed is on no node",
+        "expected None for a task that has Failed, got 'n1'",
     ),
     Flaw(
         {"status": TaskStatus.RESERVED, "node_name": None},
         "node_name",
-        "a task that is Reserved needs a node",
+        "expected a node for a task that is Reserved, got None",
     ),
     Flaw(
         {"status": TaskStatus.PIPELINED, "node_name": None},
         "node_name",
-        "a task that is Pipelined needs a node",
+        "expected a node for a task that is Pipelined, got None",
     ),
     Flaw(
         {"status": TaskStatus.CONDITIONAL, "node_name": "n1"},
         "status",
-        "Conditional exists only inside a session; give the task as Pending",
+        "expected a status outside of sessions, got Conditional; use Pending",
     ),
     Flaw(
         {**_PENDING, "status": "Pending"},
@@ -224,7 +229,7 @@ TASK_FLAWS = (
     Flaw(
         {"host_ports": (HostPort(port=80, protocol="HTTP"),)},
         "host_ports[0].protocol",
-        "expected a protocol, got 'HTTP'; it is one of TCP, UDP, SCTP",
+        "expected a protocol (TCP, UDP, SCTP), got 'HTTP'",
     ),
     Flaw(
         {"tolerations": (Toleration(value="red"),)},
@@ -234,27 +239,27 @@ TASK_FLAWS = (
     Flaw(
         {"tolerations": (Toleration(key="team", operator=TolerationOperator.EXISTS, value="red"),)},
         "tolerations[0].value",
-        "'red': operator Exists takes no value",
+        "expected no value for operator Exists, got 'red'",
     ),
     Flaw(
         {"node_affinity": _required(evolve(_ONE, values=()))},
         "node_affinity.required[0].match_expressions[0].values",
-        "operator In needs at least one value",
+        "expected at least one value for operator In, got none",
     ),
     Flaw(
         {"node_affinity": _required(evolve(_ONE, operator=Operator.GT, values=("1", "2")))},
         "node_affinity.required[0].match_expressions[0].values",
-        "('1', '2'): operator Gt needs exactly one integer",
+        "expected one integer for operator Gt, got ('1', '2')",
     ),
     Flaw(
         {"node_affinity": _required(evolve(_ONE, operator=Operator.EXISTS))},
         "node_affinity.required[0].match_expressions[0].values",
-        "('z1',): operator Exists takes no values",
+        "expected no values for operator Exists, got ('z1',)",
     ),
     Flaw(
         {"node_affinity": _field(_ONE)},
         "node_affinity.required[0].match_fields[0].key",
-        "expected metadata.name, the only field of nodes that is known, got 'zone'",
+        "expected metadata.name, the only supported field of nodes, got 'zone'",
     ),
     Flaw(
         {
@@ -268,6 +273,6 @@ TASK_FLAWS = (
     Flaw(
         {"pod_affinity": PodAffinity(required=(PodAffinityTerm(topology_key=""),))},
         "pod_affinity.required[0].topology_key",
-        "expected a topology key, got ''; it is a node label such as zone",
+        "expected a topology key (a node label such as zone), got ''",
     ),
 )

@@ -153,19 +153,19 @@ def _in_task(flaw: Flaw) -> _Edit:
 
 def _same_node_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
     node = snapshot.nodes[pick % len(snapshot.nodes)]
-    fault = Fault(f"nodes[{node.name!r}]", "this name is given twice")
+    fault = Fault(f"nodes[{node.name!r}]", "duplicate name")
     return _parts(snapshot, fault, nodes=(*snapshot.nodes, node))
 
 
 def _same_queue_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
     queue = snapshot.queues[pick % len(snapshot.queues)]
-    fault = Fault(f"queues[{queue.name!r}]", "this name is given twice")
+    fault = Fault(f"queues[{queue.name!r}]", "duplicate name")
     return _parts(snapshot, fault, queues=(*snapshot.queues, queue))
 
 
 def _same_job_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
     job = snapshot.jobs[pick % len(snapshot.jobs)]
-    fault = Fault(f"jobs[{job.uid!r}]", "this name is given twice")
+    fault = Fault(f"jobs[{job.uid!r}]", "duplicate name")
     return _parts(snapshot, fault, jobs=(*snapshot.jobs, evolve(job, tasks=())))
 
 
@@ -173,14 +173,16 @@ def _same_task_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
     job = snapshot.jobs[pick % len(snapshot.jobs)]
     task = job.tasks[0]
     stranger = TaskInfo(uid=task.uid, name="stranger")
-    message = f"{task.uid!r} is the UID of a task of jobs[{job.uid!r}] too"
+    message = f"expected a unique UID, got {task.uid!r}, which is also in jobs[{job.uid!r}]"
     fault = Fault(f"other_tasks[{task.uid!r}].uid", message)
     return _parts(snapshot, fault, other_tasks=(*snapshot.other_tasks, stranger))
 
 
 def _reserved_without_a_job(snapshot: Snapshot, _pick: int) -> InvalidSnapshot:
     stray = TaskInfo(uid="stray", name="stray", status=TaskStatus.RESERVED, node_name="n1")
-    message = "Reserved is for tasks of jobs; a task without a job is never placed"
+    message = (
+        "expected another status for a task without a job, which is never placed, got Reserved"
+    )
     fault = Fault("other_tasks['stray'].status", message)
     return _parts(snapshot, fault, other_tasks=(*snapshot.other_tasks, stray))
 

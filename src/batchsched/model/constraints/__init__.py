@@ -1,7 +1,7 @@
-"""Scheduling constraints as typed values, and their matching.
+"""Scheduling constraints as typed values, with matching.
 
-The matching rules are Kubernetes'. The values do not check themselves: a
-`batchsched.Snapshot` checks all of its constraints at once when it is made.
+The matching rules are those of Kubernetes. The values are not validated here: a
+`batchsched.Snapshot` validates all of its constraints at once when it is created.
 """
 
 from batchsched.model.constraints.node_affinity import (

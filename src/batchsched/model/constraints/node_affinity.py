@@ -28,7 +28,7 @@ class NodeSelectorTerm:
     """Requirements on the node's fields; the only field is ``metadata.name``."""
 
     def is_empty(self) -> bool:
-        """Return whether the term says nothing."""
+        """Return whether the term has no expressions."""
         return not self.match_expressions and not self.match_fields
 
     def matches(self, labels: Mapping[str, str], node_name: str, /) -> bool:
@@ -68,7 +68,7 @@ class NodeAffinity:
     """Terms that make a node preferable; an empty term matches everything."""
 
     def accepts(self, labels: Mapping[str, str], node_name: str, /) -> bool:
-        """Return whether a node meets what is required."""
+        """Return whether a node meets the requirements."""
         if self.required is None:
             return True
         return any(

@@ -1,4 +1,4 @@
-"""Inter-pod affinity and anti-affinity: which other tasks a task wants near it, or far."""
+"""Inter-pod affinity and anti-affinity: tasks to be placed near or apart."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["PodAffinity", "PodAffinityTerm", "WeightedPodTerm"]
 
 @frozen(kw_only=True)
 class PodAffinityTerm:
-    """A selection of tasks, and the topology in which they count as near."""
+    """A selection of tasks, and the topology domain in which they count as near."""
 
     selector: LabelSelector | None = None
-    """The tasks meant, by label. None matches nothing; an empty selector matches all."""
+    """Selects tasks by label. None matches no task; an empty selector matches all."""
     topology_key: str
     """The node label whose value names a domain; a node without it is in no domain."""
     namespaces: tuple[str, ...] = field(default=(), converter=kept_texts)
-    """The namespaces of the tasks meant; none: the namespace of the task with the term."""
+    """The namespaces of selected tasks; empty: the namespace of the task with the term."""
 
     def selects(self, *, own_namespace: str, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Return whether the term, on a task in `own_namespace`, means the described task.
+        """Return whether the term, on a task in `own_namespace`, selects the described task.
 
         >>> near_db = PodAffinityTerm(
         ...     selector=LabelSelector(match_labels={"app": "db"}), topology_key="zone")
@@ -45,7 +45,7 @@ class PodAffinityTerm:
 
 @frozen(kw_only=True)
 class WeightedPodTerm:
-    """A preferred term: `weight` is added, or taken off, for each task near that it means."""
+    """A preferred term: `weight` is added or subtracted for each selected task nearby."""
 
     weight: int
     """1 to 100."""
@@ -62,7 +62,7 @@ def _preferred(terms: Iterable[WeightedPodTerm], /) -> tuple[WeightedPodTerm, ..
 
 @frozen(kw_only=True)
 class PodAffinity:
-    """Required and preferred terms; whether they attract or repel depends on where it stands."""
+    """Required and preferred terms, used as `pod_affinity` or as `pod_anti_affinity`."""
 
     required: tuple[PodAffinityTerm, ...] = field(default=(), converter=_required)
     preferred: tuple[WeightedPodTerm, ...] = field(default=(), converter=_preferred)

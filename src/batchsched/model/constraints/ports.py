@@ -1,4 +1,4 @@
-"""Host ports: what a task wants of its node's network."""
+"""Host ports: ports of the node that a task uses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from attrs import frozen
 
 __all__ = ["ANY_ADDRESS", "HostPort"]
 
-ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - an address to compare with, nothing is bound to it
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - only compared, never bound
 
 
 @frozen(kw_only=True, order=True)
@@ -25,7 +25,7 @@ class HostPort:
     address: str = ANY_ADDRESS
 
     def conflicts(self, other: HostPort, /) -> bool:
-        """Return whether both cannot be on one node."""
+        """Return whether the two cannot be used on the same node."""
         return (
             self.port == other.port
             and self.protocol == other.protocol

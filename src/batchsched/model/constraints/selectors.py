@@ -28,7 +28,7 @@ class Operator(Enum):
 
 
 def integer_of(text: str, /) -> int | None:
-    """Return the integer of 64 bits that `text` spells, as Kubernetes reads it, or None.
+    """Return the 64-bit integer that `text` represents, by Kubernetes' rules, or None.
 
     >>> integer_of("-7"), integer_of("7.0"), integer_of(" 7"), integer_of("9223372036854775808")
     (-7, None, None, None)
@@ -78,7 +78,7 @@ class Requirement:
 
 
 def kept_requirements(items: Iterable[Requirement], /) -> tuple[Requirement, ...]:
-    """Return `items` as a tuple, or as they are if they are no collection. O(n)."""
+    """Return `items` as a tuple, or unchanged if it is not a collection. O(n)."""
     return kept_tuple(items)
 
 

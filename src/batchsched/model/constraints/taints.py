@@ -27,7 +27,7 @@ class TolerationOperator(Enum):
 
 @frozen(kw_only=True)
 class Taint:
-    """A mark on a node that keeps tasks away which do not tolerate it."""
+    """A mark on a node that keeps away tasks that do not tolerate it."""
 
     key: str
     value: str = ""
@@ -40,7 +40,7 @@ class Taint:
 
 @frozen(kw_only=True)
 class Toleration:
-    """What a task tolerates.
+    """The taints that a task tolerates.
 
     >>> maintenance = Taint(key="maintenance", value="disk", effect=TaintEffect.NO_EXECUTE)
     >>> Toleration(operator=TolerationOperator.EXISTS).tolerates(maintenance)
@@ -57,7 +57,7 @@ class Toleration:
     """The taint's effect; None: any effect."""
 
     def tolerates(self, taint: Taint, /) -> bool:
-        """Return whether the toleration covers `taint`."""
+        """Return whether the toleration matches `taint`."""
         if self.effect is not None and self.effect is not taint.effect:
             return False
         if self.key and self.key != taint.key:

@@ -1,4 +1,4 @@
-"""Values of batchsched as plain data, ready for JSON, and back: derived from their classes."""
+"""Converts values to plain data for JSON and back, as derived from their classes."""
 
 from batchsched.model.serialisation.format import Format
 from batchsched.model.serialisation.shape import JsonValue

@@ -1,4 +1,4 @@
-"""Values that hold others: lists, mappings, and one of several shapes."""
+"""Shapes of composite values: lists, mappings, and unions of several shapes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Items:
         return [write(item, derived=derived) for item in cast("tuple[object, ...]", value)]
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
-        """Return the value that plain data stands for; see `Shape`."""
+        """Return the value that plain data represents; see `Shape`."""
         if not is_list(given):
             reading.refuse(path, expected("a list", given))
             return NOTHING
@@ -44,7 +44,7 @@ class Items:
         return tuple(items)
 
     def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data looks as if it had this shape."""
+        """Return whether plain data appears to have this shape."""
         return is_list(given)
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
@@ -54,7 +54,7 @@ class Items:
 
 @frozen
 class Named:
-    """A mapping of strings to values of one shape, written as an object in order of the texts."""
+    """A mapping of strings to values of one shape, written as an object in order of key."""
 
     item: Shape
 
@@ -65,14 +65,14 @@ class Named:
         return {name: write(item, derived=derived) for name, item in sorted(content.items())}
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
-        """Return the value that plain data stands for; see `Shape`."""
+        """Return the value that plain data represents; see `Shape`."""
         if not is_mapping(given):
             reading.refuse(path, expected("an object", given))
             return NOTHING
         content: dict[object, object] = {}
         for name, item in given.items():
             if not isinstance(name, str):
-                reading.refuse(f"{path}[{shown(name)}]", "expected a string as a name")
+                reading.refuse(f"{path}[{shown(name)}]", "expected a string as key")
                 continue
             value = self.item.read(item, f"{path}[{name!r}]", reading)
             if value is NOTHING:
@@ -82,7 +82,7 @@ class Named:
         return content
 
     def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data looks as if it had this shape."""
+        """Return whether plain data appears to have this shape."""
         return is_mapping(given)
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
@@ -92,7 +92,7 @@ class Named:
 
 @frozen
 class Pairs:
-    """A mapping whose keys are no strings, written as a list of pairs."""
+    """A mapping whose keys are not strings, written as a list of pairs."""
 
     key: Shape
     item: Shape
@@ -106,14 +106,14 @@ class Pairs:
         return list[JsonValue](sorted(pairs, key=repr))
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
-        """Return the value that plain data stands for; see `Shape`."""
+        """Return the value that plain data represents; see `Shape`."""
         if not is_list(given):
             reading.refuse(path, expected("a list of pairs", given))
             return NOTHING
         content: dict[object, object] = {}
         for position, pair in enumerate(given):
             where = f"{path}[{position}]"
-            if not is_list(pair) or len(pair) != 2:  # noqa: PLR2004 - that is a pair
+            if not is_list(pair) or len(pair) != 2:  # noqa: PLR2004 - a pair has two items
                 reading.refuse(where, expected("a pair", pair))
                 reading.is_complete = False
                 continue
@@ -126,7 +126,7 @@ class Pairs:
         return content
 
     def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data looks as if it had this shape."""
+        """Return whether plain data appears to have this shape."""
         return is_list(given)
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
@@ -142,7 +142,7 @@ class Pairs:
 
 @frozen
 class Either:
-    """A value of one of several shapes, told apart by what is written."""
+    """A value of one of several shapes, which are distinguished by their plain data."""
 
     shapes: tuple[Shape, ...]
 
@@ -160,7 +160,7 @@ class Either:
         return other.write(value, derived=derived)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
-        """Return the value that plain data stands for; see `Shape`."""
+        """Return the value that plain data represents; see `Shape`."""
         if self._records() > 1 and is_mapping(given):
             records = {s.kind.__name__: s for s in self.shapes if isinstance(s, Record)}
             kind = given.get("type")
@@ -173,11 +173,11 @@ class Either:
         for shape in self.shapes:
             if shape.is_read_from(given):
                 return shape.read(given, path, reading)
-        # What stands first is what is meant; null and the like come after it.
+        # Report what the first shape expects; null and the like come after it.
         return self.shapes[0].read(given, path, reading)
 
     def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data looks as if it had this shape."""
+        """Return whether plain data appears to have this shape."""
         return any(shape.is_read_from(given) for shape in self.shapes)
 
     def _records(self) -> int:
@@ -185,11 +185,11 @@ class Either:
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
         """Return a JSON Schema; see `Shape`."""
-        is_told_apart = self._records() > 1
+        needs_type = self._records() > 1
         return {
             "anyOf": [
                 shape.named(definitions)
-                if is_told_apart and isinstance(shape, Record)
+                if needs_type and isinstance(shape, Record)
                 else shape.schema(definitions)
                 for shape in self.shapes
             ]

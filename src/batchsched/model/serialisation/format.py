@@ -1,4 +1,4 @@
-"""Formats: plain data that says what it is, in which version."""
+"""Formats: plain data with a header that names the format and its version."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HEADER = ("format", "version")
 
 
 class Format(Generic[ValueT]):
-    """How values of one class are kept: an object with a name, a version and the fields.
+    """The format of one class: an object with a name, a version and the fields.
 
     Everything else is derived from the class; see `batchsched.model.serialisation.shapes`.
-    What has its default value is left out, unless `derived` is given.
+    Fields that equal their default are omitted, unless `derived` is given.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Format(Generic[ValueT]):
         }
 
     def from_dict(self, given: object, /) -> ValueT:
-        """Return the value that `to_dict` has written.
+        """Create a value from the output of `to_dict`.
 
         Raises:
-            FaultsError: what is given cannot be read; all faults at once. What the value
-                itself finds wrong is told with them if all of its parts could be read.
+            FaultsError: it cannot be read; all faults at once. They include those that the class
+                itself reports, if all parts could be read.
 
         """
         reading = Reading(self._derived or {})
@@ -63,7 +63,7 @@ class Format(Generic[ValueT]):
             raise self._error(reading.faults)
         self._check_header(given, reading)
         if reading.faults:
-            raise self._error(reading.faults)  # the fields of another format say nothing
+            raise self._error(reading.faults)  # it is useless to check fields of another format
         content = {name: item for name, item in given.items() if name not in _HEADER}
         arguments = record_of(self._kind).arguments(content, "", reading)
         value: ValueT | None = None
@@ -71,8 +71,8 @@ class Format(Generic[ValueT]):
             try:
                 value = self._kind(**arguments)
             except FaultsError as error:
-                told = {fault.path for fault in reading.faults}
-                reading.faults += [fault for fault in error.faults if fault.path not in told]
+                known = {fault.path for fault in reading.faults}
+                reading.faults += [fault for fault in error.faults if fault.path not in known]
         if reading.faults or value is None:
             raise self._error(reading.faults)
         return value
@@ -91,12 +91,12 @@ class Format(Generic[ValueT]):
         elif version > self._version:
             message = (
                 f"expected {self._version} or less, got {version}: "
-                "a newer version of batchsched has written this; read it with that one"
+                "this was written by a newer version of batchsched; read it with that version"
             )
             reading.refuse("version", message)
 
     def json_schema(self) -> dict[str, JsonValue]:
-        """Return the JSON Schema (2020-12) of what `to_dict` gives."""
+        """Return the JSON Schema (2020-12) of the output of `to_dict`."""
         definitions: dict[str, JsonValue] = {}
         described = record_of(self._kind).described(definitions)
         properties = cast("dict[str, JsonValue]", described["properties"])

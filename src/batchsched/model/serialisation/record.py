@@ -1,4 +1,4 @@
-"""Records: values of an attrs class, written as objects with its fields."""
+"""The shape of attrs classes, which are written as objects with their fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RecordField:
     shape: Shape
     is_required: bool
     default: object
-    """The value of a field that is not given; made anew for comparison if it is a factory's."""
+    """The default value, for comparison; if a factory makes it, one value that it returned."""
 
 
 @frozen
@@ -33,7 +33,7 @@ class Record:
     content: tuple[RecordField, ...]
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
-        """Return the fields as an object; those with their default value only with `derived`."""
+        """Return the fields as an object; fields equal to their default only with `derived`."""
         written: dict[str, JsonValue] = {}
         for item in self.content:
             content: object = getattr(value, item.name)
@@ -45,7 +45,7 @@ class Record:
         return written
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
-        """Return a value of the class, made of what could be read."""
+        """Return an instance of the class, created from the fields that could be read."""
         arguments = self.arguments(given, path, reading)
         if arguments is None:
             return NOTHING
@@ -57,7 +57,7 @@ class Record:
             return NOTHING
 
     def arguments(self, given: object, path: str, reading: Reading, /) -> dict[str, object] | None:
-        """Return what the class is to be called with; None, and a fault, if that is not there."""
+        """Return the arguments to create an instance; None, with a fault, if any is missing."""
         if not is_mapping(given):
             reading.refuse(path, expected("an object", given))
             return None
@@ -66,21 +66,21 @@ class Record:
             if name not in known and name not in reading.derived.get(self.kind, ()):
                 self._refuse_unknown(name, path, reading)
         arguments: dict[str, object] = {}
-        is_whole = True
+        is_complete = True
         for item in self.content:
             where = join_path(path, item.name)
             if item.name not in given:
                 if item.is_required:
                     reading.refuse(where, "is missing")
-                    is_whole = False
+                    is_complete = False
                 continue
             value = item.shape.read(given[item.name], where, reading)
             if value is not NOTHING:
                 arguments[item.name] = value
             elif item.is_required:
-                is_whole = False
-            # Else it has its default value, so that what is wrong besides can be told too.
-        return arguments if is_whole else None
+                is_complete = False
+            # Else the default is used, so that faults of other fields can be reported too.
+        return arguments if is_complete else None
 
     def _refuse_unknown(self, name: object, path: str, reading: Reading) -> None:
         known = [item.name for item in self.content]
@@ -93,7 +93,7 @@ class Record:
         reading.refuse(join_path(path, str(name)), message)
 
     def label(self, given: object) -> str | None:
-        """Return by what name an item is told from others in a list, if it has one."""
+        """Return the name that identifies an item in a list, or None."""
         if not is_mapping(given):
             return None
         names = [item.name for item in self.content]
@@ -110,7 +110,7 @@ class Record:
         return is_mapping(given)
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
-        """Return a reference to the class, which is in `definitions` then."""
+        """Return a reference to the class, and add the class to `definitions`."""
         name = self.kind.__name__
         if name not in definitions:
             definitions[name] = {}  # for classes that refer to themselves
@@ -118,7 +118,7 @@ class Record:
         return {"$ref": f"#/$defs/{name}"}
 
     def named(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
-        """Return the schema of the class where its name is written with it, as ``type``."""
+        """Return the schema of the class with its name as the property ``type``."""
         described = self.described(definitions)
         tag: dict[str, JsonValue] = {"const": self.kind.__name__}
         described["properties"] = {

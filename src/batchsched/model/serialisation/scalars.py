@@ -1,4 +1,4 @@
-"""Values that are plain data themselves: strings, numbers, null, and the members of enums."""
+"""Shapes of scalar values: strings, numbers, null, and members of enums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCALARS: dict[type, str] = {
     float: "number",
     NoneType: "null",
 }
-"""The plain types, and what JSON Schema calls them."""
+"""The plain types, with their names in JSON Schema."""
 _IN_WORDS = {
     "string": "a string",
     "boolean": "true or false",
@@ -33,7 +33,7 @@ _IN_WORDS = {
 
 @frozen
 class Scalars:
-    """One or several plain types."""
+    """A value of one of several plain types."""
 
     kinds: tuple[type, ...]
 
@@ -43,7 +43,7 @@ class Scalars:
         return cast("Scalar", value)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
-        """Return the value that plain data stands for; see `Shape`."""
+        """Return the value that plain data represents; see `Shape`."""
         if self.is_read_from(given):
             return given
         words = [_IN_WORDS[SCALARS[kind]] for kind in self.kinds]
@@ -53,7 +53,7 @@ class Scalars:
         return NOTHING
 
     def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data looks as if it had this shape."""
+        """Return whether plain data appears to have this shape."""
         kind = type(given)
         return kind in self.kinds or (kind is int and float in self.kinds)
 
@@ -68,10 +68,10 @@ class Scalars:
 
 @frozen
 class Member:
-    """One of an enum's members, written as its value; or one of some literal strings."""
+    """A member of an enum, written as its value, or a literal value."""
 
     members: Mapping[object, object]
-    """What is written, and the value that it stands for."""
+    """The written values, and the members that they represent."""
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
         """Return a value as plain data; see `Shape`."""
@@ -79,7 +79,7 @@ class Member:
         return cast("Scalar", value.value if isinstance(value, Enum) else value)
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
-        """Return the value that plain data stands for; see `Shape`."""
+        """Return the value that plain data represents; see `Shape`."""
         if self.is_read_from(given):
             return self.members[given]
         known = list(map(str, self.members))
@@ -90,7 +90,7 @@ class Member:
         return NOTHING
 
     def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data looks as if it had this shape."""
+        """Return whether plain data appears to have this shape."""
         return isinstance(given, (str, int)) and given in self.members
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:

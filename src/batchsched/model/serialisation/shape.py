@@ -1,4 +1,4 @@
-"""Shape: how values of one type are written as plain data, read back and described."""
+"""Shapes: the protocol that converts values of one type to plain data and back."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from batchsched.model.validation.values import shown
 __all__ = ["JsonValue", "Reading", "Scalar", "Shape", "expected", "is_list"]
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
-"""What JSON is made of."""
+"""A JSON value."""
 
 Scalar = str | int | float | bool | None
 
 
 class Reading:
-    """What was found wrong while plain data is read."""
+    """The faults that were found while plain data is read."""
 
     def __init__(self, derived: Mapping[type, Sequence[str]]) -> None:
         self.faults: list[Fault] = []
         self.derived = derived
-        """Names that are written besides the fields of a class; nothing is read from them."""
+        """Properties that are written in addition to the fields of a class, and not read."""
         self.is_complete = True
-        """Whether something was left out because it could not be read."""
+        """Whether all values could be read; False if one was left out."""
 
     def refuse(self, path: str, message: str) -> None:
         """Record a fault."""
@@ -32,18 +32,18 @@ class Reading:
 
 
 class Shape(Protocol):
-    """How values of one type are written, read and described."""
+    """Converts values of one type to plain data and back, and describes them."""
 
     def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
-        """Return a value as plain data. With `derived`, also what has its default value."""
+        """Return a value as plain data. With `derived`, defaults are included."""
         ...
 
     def read(self, given: object, path: str, reading: Reading, /) -> object:
-        """Return the value that plain data stands for; NOTHING, and a fault, if for none."""
+        """Return the value that plain data represents; NOTHING, with a fault, if it is invalid."""
         ...
 
     def is_read_from(self, given: object, /) -> bool:
-        """Return whether plain data looks as if it had this shape, to choose from a union."""
+        """Return whether plain data appears to have this shape, to choose from a union."""
         ...
 
     def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
@@ -52,7 +52,7 @@ class Shape(Protocol):
 
 
 def expected(wanted: str, given: object) -> str:
-    """Return what to say of a value that is not what was wanted."""
+    """Return the message for an invalid value."""
     return f"expected {wanted}, got {shown(given)}"
 
 

@@ -1,8 +1,8 @@
-"""Shapes: how values of a type are written as plain data, read back, and described by a schema.
+"""Derives the shapes of types.
 
 A shape is derived from the type of a field (`shape_of`), and that of an attrs class from its
-fields. So a new field is written, read and described without any code of its own; a field of
-a type that has no shape is an error as soon as its class is used.
+fields. So a new field needs no code to be written, read and described. A field whose type has no
+shape is an error as soon as its class is used.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def shape_of(annotation: object) -> Shape:
     """Return the shape of values of a type.
 
     Raises:
-        TypeError: values of such a type cannot be written.
+        TypeError: values of this type cannot be written.
 
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -74,7 +74,7 @@ def shape_of(annotation: object) -> Shape:
         return Named(shape_of(item)) if key is str else Pairs(shape_of(key), shape_of(item))
     if origin is Union or origin is UnionType:
         return _union_of(arguments)
-    raise TypeError(f"values of the type {annotation} have no form as plain data")
+    raise TypeError(f"expected a type that can be written as plain data, got {annotation}")
 
 
 def _union_of(arguments: Sequence[object]) -> Shape:
@@ -83,5 +83,5 @@ def _union_of(arguments: Sequence[object]) -> Shape:
     if not others:
         return Scalars(plain)
     if sum(not isinstance(shape, (Record, Member)) for shape in others) > 1:
-        raise TypeError(f"values of the types {arguments} cannot be told apart as plain data")
+        raise TypeError(f"expected types with distinct plain data, got {arguments}")
     return Either((*others, Scalars(plain)) if plain else tuple(others))

@@ -1,1 +1,1 @@
-"""What makes values and snapshots valid: every fault at once, each with its path."""
+"""Validation of values and snapshots: all faults at once, each with its path."""

@@ -1,4 +1,4 @@
-"""What makes the constraints of a task, or the taints of a node, invalid."""
+"""Validation of the constraints of tasks and the taints of nodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LARGEST_WEIGHT = 100
 
 
 def constraint_problems(task: TaskInfo, /) -> Problems:
-    """Yield what is wrong with a task's labels and constraints: path below the task, message."""
+    """Yield the problems of a task's labels and constraints: path below the task, and message."""
     yield from text_map_problems("labels", task.labels)
     yield from text_map_problems("node_selector", task.node_selector)
     if task.node_affinity is not None:
@@ -54,7 +54,7 @@ def constraint_problems(task: TaskInfo, /) -> Problems:
 
 
 def taint_problems(taint: object, /) -> Problems:
-    """Yield what is wrong with a taint: path below the taint, message."""
+    """Yield the problems of a taint: path below the taint, and message."""
     if not isinstance(taint, Taint):
         yield "", f"expected a Taint, got {shown(taint)}"
         return
@@ -77,7 +77,7 @@ def _toleration_problems(toleration: object) -> Problems:
         yield "key", "is empty; use operator Exists without a key to tolerate everything"
     is_exists = toleration.operator is TolerationOperator.EXISTS
     if is_exists and is_text(toleration.value) and toleration.value:
-        yield "value", f"{shown(toleration.value)}: operator Exists takes no value"
+        yield "value", f"expected no value for operator Exists, got {shown(toleration.value)}"
 
 
 def _port_problems(port: object) -> Problems:
@@ -90,14 +90,12 @@ def _port_problems(port: object) -> Problems:
             (f"expected a port (an integer in 1..{_LARGEST_PORT}), got {shown(port.port)}"),
         )
     if not is_text(port.protocol) or port.protocol not in _PROTOCOLS:
-        message = (
-            f"expected a protocol, got {shown(port.protocol)}; it is one of {', '.join(_PROTOCOLS)}"
-        )
+        message = f"expected a protocol ({', '.join(_PROTOCOLS)}), got {shown(port.protocol)}"
         yield "protocol", message
     if not is_text(port.address) or not port.address:
         yield (
             "address",
-            (f"expected an address, got {shown(port.address)}; 0.0.0.0 is every address"),
+            (f"expected an address, got {shown(port.address)}; 0.0.0.0 means all addresses"),
         )
 
 
@@ -126,15 +124,16 @@ def _values_problems(requirement: Requirement) -> Problems:
     match requirement.operator:
         case Operator.IN | Operator.NOT_IN:
             if not values:
-                yield "values", f"operator {requirement.operator.value} needs at least one value"
+                name = requirement.operator.value
+                yield "values", f"expected at least one value for operator {name}, got none"
         case Operator.EXISTS | Operator.DOES_NOT_EXIST:
             if values:
                 name = requirement.operator.value
-                yield "values", f"{shown(values)}: operator {name} takes no values"
+                yield "values", f"expected no values for operator {name}, got {shown(values)}"
         case Operator.GT | Operator.LT:
             if len(values) != 1 or integer_of(values[0]) is None:
                 name = requirement.operator.value
-                yield "values", f"{shown(values)}: operator {name} needs exactly one integer"
+                yield "values", f"expected one integer for operator {name}, got {shown(values)}"
 
 
 def _label_value_problems(value: object) -> Problems:
@@ -149,7 +148,7 @@ def _on_field_problems(requirement: object) -> Problems:
         yield (
             "key",
             (
-                "expected metadata.name, the only field of nodes that is known, got "
+                "expected metadata.name, the only supported field of nodes, got "
                 f"{shown(requirement.key)}"
             ),
         )
@@ -161,7 +160,8 @@ def _on_task_problems(requirement: object) -> Problems:
         return
     if requirement.operator is Operator.GT or requirement.operator is Operator.LT:
         name = requirement.operator.value
-        yield "operator", f"operator {name} is for nodes; a label selector knows no order"
+        known = "In, NotIn, Exists or DoesNotExist"
+        yield "operator", f"expected {known} in a label selector, got {name}"
 
 
 def _node_term_problems(term: object) -> Problems:
@@ -215,8 +215,7 @@ def _pod_term_problems(term: object) -> Problems:
         return
     if not is_text(term.topology_key) or not term.topology_key:
         message = (
-            f"expected a topology key, got {shown(term.topology_key)}; it is a node "
-            "label such as zone"
+            f"expected a topology key (a node label such as zone), got {shown(term.topology_key)}"
         )
         yield "topology_key", message
     yield from each_problems("namespaces", term.namespaces, "strings", _namespace_problems)

@@ -1,4 +1,4 @@
-"""What is wrong with the groups of a job's tasks, and with its minima and maxima."""
+"""Validation of the groups of a job, and of its minima and maxima."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GROUPS = "a number of groups (an integer, 0 or more)"
 
 
 def group_problems(job: JobInfo) -> Problems:
-    """Yield all that is wrong with a job's groups and maxima. O(groups log groups + tasks)."""
+    """Yield the problems of a job's groups and maxima. O(groups log groups + tasks)."""
     if job.max_available is not None:
         yield from integer_problems(
             "max_available", job.max_available, f"{_TASKS} or None", least=0
@@ -49,12 +49,15 @@ def group_problems(job: JobInfo) -> Problems:
     for cycle in _cycles(named):
         is_sound = False
         path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
-        message = f"is a cycle: {path}; a group cannot be in itself"
+        message = f"expected a tree, got a cycle: {path}"
         yield f"groups[{cycle[0]!r}].parent", message
     tops = len(children.get(None, ()))
     if is_integer(job.min_groups) and job.min_groups > tops and is_sound:
         is_sound = False
-        yield "min_groups", f"{job.min_groups} is more than the {tops} groups that have no parent"
+        yield (
+            "min_groups",
+            f"expected at most {tops}, the number of top-level groups, got {job.min_groups}",
+        )
     yield from _maximum_problems(job, is_sound=is_sound)
     if is_tuple(job.tasks):
         yield from _task_problems(job, named, children)
@@ -63,7 +66,7 @@ def group_problems(job: JobInfo) -> Problems:
 def _named_groups(
     groups: Sequence[object],
 ) -> Generator[tuple[str, str], None, Mapping[str, TaskGroup]]:
-    """Yield what is wrong with names; return the groups whose names are sound, by name."""
+    """Yield the problems of names; return the groups with valid names, by name."""
     named: dict[str, TaskGroup] = {}
     for position, group in enumerate(groups):
         if not is_of(group, TaskGroup):
@@ -73,14 +76,14 @@ def _named_groups(
         if problems:
             yield from under(f"groups[{position}]", iter(problems))
         elif group.name in named:
-            yield f"groups[{group.name!r}]", "this name is given twice"
+            yield f"groups[{group.name!r}]", "duplicate name"
         else:
             named[group.name] = group
     return named
 
 
 def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> Problems:
-    """Yield what is wrong with a group that `parts` other groups are in."""
+    """Yield the problems of a group that directly contains `parts` other groups."""
     if group.parent is not None:
         if not is_text(group.parent):
             yield "parent", f"expected a string, got {shown(group.parent)}"
@@ -88,21 +91,21 @@ def _one_group(group: TaskGroup, named: Mapping[str, TaskGroup], parts: int) -> 
             yield "parent", f"there is no group {group.parent!r} in this job"
     what = _GROUPS if parts else _TASKS
     if group.min is None and not parts:
-        yield "min", "None: a group of tasks needs a number of tasks; 0 if nobody waits for them"
+        yield "min", f"expected {_TASKS} for a group of tasks, got None; use 0 for optional tasks"
     elif group.min is not None:
         problems = list(integer_problems("min", group.min, what, least=0))
         yield from problems
         if parts and not problems and group.min > parts:
-            yield "min", f"{group.min} is more than the {parts} groups in it"
+            yield "min", f"expected at most {parts}, the number of groups in it, got {group.min}"
     if group.max is not None:
         yield from integer_problems("max", group.max, f"{what} or None", least=0)
         least = parts if group.min is None else group.min
         if is_integer(group.max) and is_integer(least) and 0 <= group.max < least:
-            yield "max", f"{group.max} is less than its minimum, {least}"
+            yield "max", f"expected at least its minimum, {least}, got {group.max}"
 
 
 def _cycles(named: Mapping[str, TaskGroup]) -> Iterator[list[str]]:
-    """Yield each cycle of parents once, from its first group in order of name."""
+    """Yield each cycle of parents once, starting with its first group by name."""
     done: set[str] = set()
     for start in sorted(named):
         path: list[str] = []
@@ -123,9 +126,12 @@ def _maximum_problems(job: JobInfo, *, is_sound: bool) -> Problems:
     if not is_integer(most) or most < 0:
         return
     if is_integer(job.min_available) and job.min_available > most:
-        yield "max_available", f"{most} is less than its minimum, {job.min_available}"
+        yield "max_available", f"expected at least its minimum, {job.min_available}, got {most}"
     elif is_sound and job.groups and (least := least_tasks(job.groups, job.min_groups)) > most:
-        yield "max_available", f"{most} is less than the {least} tasks that its groups need"
+        yield (
+            "max_available",
+            f"expected at least {least}, the tasks that its groups need, got {most}",
+        )
 
 
 def _task_problems(
@@ -139,10 +145,10 @@ def _task_problems(
         if group is None:
             if named:
                 known = ", ".join(repr(name) for name in named if name not in children)
-                yield path, f"None: the job has groups; expected one of its leaves: {known}"
+                yield path, f"expected a leaf of the job's groups ({known}), got None"
         elif not is_text(group):
             yield path, f"expected a string, got {shown(group)}"
         elif group not in named:
             yield path, f"there is no group {group!r} in this job"
         elif group in children:
-            yield path, f"{group!r} has groups in it; a task names a group that has none"
+            yield path, f"expected a leaf of the job's groups, got {group!r}, which has subgroups"

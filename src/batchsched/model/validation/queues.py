@@ -1,4 +1,4 @@
-"""What makes queues invalid: each by itself, and all of them as a tree."""
+"""Validation of queues, each by itself and all as a tree."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CPU, _MEMORY = "milli_cpu", "memory"
 
 
 def queue_problems(queue: Queue, /) -> Problems:
-    """Yield all that is wrong with a queue by itself."""
+    """Yield the problems of a queue by itself."""
     yield from text_problems("name", queue.name)
     what = "a weight (an integer, 0 or more)"
     yield from integer_problems("weight", queue.weight, what, least=0)
@@ -59,7 +59,7 @@ def queue_problems(queue: Queue, /) -> Problems:
         for dimension, most in queue.limit.dimensions():
             kept = queue.guarantee.get(dimension)
             if exact(kept) > exact(most):
-                message = f"{kept} is more than its limit, {most}"
+                message = f"expected at most its limit, {most}, got {kept}"
                 yield f"guarantee.{_field(dimension)}", message
     yield from member_problems("state", queue.state, QueueStatus)
     yield from under("usage", resource_problems(queue.usage))
@@ -93,8 +93,8 @@ def _limit_problems(limit: object) -> Problems:
     if limit is None:
         return
     if isinstance(limit, Resource):
-        message = "is a Resource, where what is not named is 0; use a ResourceLimit"
-        yield "", f"{shown(limit)} {message}"
+        message = "in a Resource, dimensions that are not named would be 0"
+        yield "", f"expected a ResourceLimit, got {shown(limit)}; {message}"
         return
     if not isinstance(limit, ResourceLimit):
         yield "", f"expected a ResourceLimit, got {shown(limit)}"
@@ -107,16 +107,16 @@ def _limit_problems(limit: object) -> Problems:
 
 
 def _field(dimension: str) -> str:
-    """Return where a dimension stands in a `Resource`."""
+    """Return the path of a dimension in a `Resource`."""
     if dimension == "cpu":
         return _CPU
     return dimension if dimension == _MEMORY else f"scalars[{dimension!r}]"
 
 
 def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
-    """Yield what is wrong with the queues as a tree: parents, cycles, guarantees, sums.
+    """Yield the faults of the tree of queues: parents, cycles, guarantees, sums.
 
-    What is wrong with a queue by itself is reported elsewhere. O(queues x dimensions).
+    Problems of a single queue are reported by `queue_problems`. O(queues x dimensions).
     """
     named = {queue.name: queue for queue in queues if is_text(queue.name)}
     for name, queue in named.items():
@@ -127,7 +127,7 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
     for cycle in _cycles(named):
         in_cycles.update(cycle)
         path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
-        message = f"is a cycle: {path}; a queue cannot be below itself"
+        message = f"expected a tree, got a cycle: {path}"
         yield Fault(f"queues[{cycle[0]!r}].parent", message)
     granted = [queue.guarantee for queue in named.values()]
     granted += [q.deserved for q in named.values() if isinstance(q.deserved, Resource)]
@@ -137,7 +137,7 @@ def queue_tree_faults(queues: Sequence[Queue]) -> Iterator[Fault]:
 
 
 def _cycles(named: Mapping[str, Queue]) -> Iterator[list[str]]:
-    """Yield each cycle of parents once, from its first queue in order of name."""
+    """Yield each cycle of parents once, starting with its first queue by name."""
     done: set[str] = set()
     for start in sorted(named):
         path: list[str] = []
@@ -158,7 +158,7 @@ def _cycles(named: Mapping[str, Queue]) -> Iterator[list[str]]:
 def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
     """Yield a fault for each queue whose children are guaranteed more than its limit.
 
-    What a queue is guaranteed is at least what its children are, down to the leaves.
+    The effective guarantee of a queue is at least the sum of its children's.
     """
     children: dict[str, list[str]] = {}
     order: list[str] = []
@@ -186,9 +186,10 @@ def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
         ):
             for dimension, most in queue.limit.dimensions():
                 if together.get(dimension, 0) > exact(most):
-                    message = f"{most} is less than its children are guaranteed together, "
+                    guaranteed = _number(together[dimension])
                     path = f"queues[{name!r}].limit.{_field(dimension)}"
-                    yield Fault(path, f"{message}{_number(together[dimension])}")
+                    message = f"expected at least the guarantees of its children, {guaranteed}"
+                    yield Fault(path, f"{message}, got {most}")
         for dimension, amount in together.items():
             own[dimension] = max(own.get(dimension, 0), amount)
         effective[name] = own

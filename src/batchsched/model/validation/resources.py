@@ -1,4 +1,4 @@
-"""What makes amounts of resources invalid: each by itself, and all of a cluster together."""
+"""Validation of amounts of resources, and of their sums over the cluster."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _NUMBERS = (int, float)
 _NO_SCALARS = ("", "cpu", "memory")
 
 _LARGEST_TOTAL = LARGEST / 2**20
-"""The most of a dimension that there may be; what is computed of it on the way may be more."""
+"""The largest sum of a dimension; intermediate results may be larger and must not overflow."""
 
 _SMALL = _LARGEST_TOTAL / 2**40
-"""Amounts up to this cannot come to more than that: there is no memory for so many."""
+"""Amounts up to this cannot sum up to `_LARGEST_TOTAL`: too many objects would be needed."""
 
 
 def is_usual_resource(resource: Resource, /) -> bool:
-    """Return True only if nothing is wrong with a resource, and if it is not large; fast."""
+    """Return True only if a resource is valid and its amounts are small. A fast test."""
     if type(resource) is not Resource:
         return False
     milli_cpu, memory, scalars = resource.milli_cpu, resource.memory, resource.scalars
@@ -63,12 +63,12 @@ def is_usual_resource(resource: Resource, /) -> bool:
 
 
 def is_sound_resource(resource: object, /) -> bool:
-    """Return whether nothing is wrong with a resource by itself."""
+    """Return whether a resource is valid by itself."""
     return next(resource_problems(resource), None) is None
 
 
 def resource_problems(resource: object, /) -> Problems:
-    """Yield what is wrong with a resource by itself."""
+    """Yield the problems of a resource by itself."""
     if not is_of(resource, Resource):
         yield "", f"expected a Resource, got {shown(resource)}"
         return
@@ -78,18 +78,18 @@ def resource_problems(resource: object, /) -> Problems:
 
 
 def request_problems(resreq: Resource, init_resreq: Resource | None, /) -> Problems:
-    """Yield what is wrong with what a task holds, and with what it needs to start."""
+    """Yield the problems of a task's request, and of its request to start."""
     problems = list(under("resreq", resource_problems(resreq)))
     if init_resreq is not None:
         problems.extend(under("init_resreq", resource_problems(init_resreq)))
         if not problems and not resreq.fits(init_resreq):
-            message = f"{init_resreq!r} is less than resreq, {resreq!r}"
+            message = f"expected at least resreq, {resreq!r}, got {init_resreq!r}"
             problems.append(("init_resreq", message))
     return iter(problems)
 
 
 def scoring_problems(scoring: object, /) -> Problems:
-    """Yield what is wrong with what a task counts in scores."""
+    """Yield the problems of a task's request in scores."""
     if not is_of(scoring, ScoringRequest):
         yield "", f"expected a ScoringRequest, got {shown(scoring)}"
         return
@@ -99,12 +99,12 @@ def scoring_problems(scoring: object, /) -> Problems:
 
 
 def total_faults(path: str, resources: Iterable[Resource]) -> Iterator[Fault]:
-    """Yield a fault for each dimension of which there is too much in the sound ones together."""
+    """Yield a fault for each dimension in which the sum of valid resources is too large."""
     totals: dict[str, int] = {}
     for resource in filter(is_sound_resource, resources):
         for dimension, amount in resource.dimensions():
             totals[dimension] = totals.get(dimension, 0) + exact(amount)
     for dimension, total in sorted(totals.items()):
         if total > _LARGEST_TOTAL:
-            message = f"together they come to more than {_LARGEST_TOTAL:.2g} of {dimension}"
-            yield Fault(path, f"{message}, the most that can be computed with; use less")
+            message = f"expected a sum of at most {_LARGEST_TOTAL:.2g} of {dimension}, got more"
+            yield Fault(path, message)

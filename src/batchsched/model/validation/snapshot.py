@@ -1,9 +1,9 @@
-"""What makes a snapshot invalid: every fault is found, each with its path.
+"""Validation of snapshots: all faults at once, each with its path.
 
-A snapshot is checked every cycle, and its tasks are many and mostly alike. So each
-task is first looked at by `_Check.is_sound`, which asks for the usual types and knows
-again the values that tasks share (resources, constraints). Only what does not pass is
-looked at by `task_problems`, which knows all that can be wrong, and what to say.
+A snapshot is validated in every cycle, and has many tasks that are mostly alike. So each task
+is first tested by `_Check.is_sound`, which accepts only the usual types and recognises values
+that tasks share (resources, constraints). Only a task that fails this test is checked in full
+by `task_problems`, which finds all problems and their messages.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NODELESS = (TaskStatus.PENDING, *_ENDED)
 _NODE_OPTIONAL = (TaskStatus.RELEASING, TaskStatus.UNKNOWN)
 _NODE_NEEDED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 _WAITING_FOR_A_NODE = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
-"""The node may be gone; the promise or reservation then ends."""
+"""The node need not exist any more; the promise or reservation then ends."""
 
 
 def snapshot_faults(
@@ -73,7 +73,7 @@ def snapshot_faults(
     other_tasks: Sequence[TaskInfo],
     now: float,
 ) -> list[Fault]:
-    """Return everything that is wrong with the content of a snapshot, in a stable order."""
+    """Return all faults of the content of a snapshot, in a stable order."""
     check = _Check()
     check.report("", time_problems("now", now))
     nodes = check.only(NodeInfo, nodes, "nodes")
@@ -108,17 +108,17 @@ def snapshot_faults(
     tasks += check.tasks(other_tasks, "other_tasks")
     if check.may_be_too_much:
         check.faults.extend(total_faults("nodes", (node.allocatable for node in nodes)))
-        check.faults.extend(total_faults("jobs", map(_asked_for, tasks[:of_jobs])))
-        check.faults.extend(total_faults("other_tasks", map(_asked_for, tasks[of_jobs:])))
+        check.faults.extend(total_faults("jobs", map(_larger_request, tasks[:of_jobs])))
+        check.faults.extend(total_faults("other_tasks", map(_larger_request, tasks[of_jobs:])))
     return check.faults
 
 
 def is_sound_job(job: JobInfo, node_names: Container[str]) -> bool:
-    """Return True only if nothing is wrong with a job and its tasks, and not always then; fast.
+    """Return True only if a job is valid; may return False for a valid job. A fast test.
 
     Args:
-        job: a job that comes into a cluster.
-        node_names: the names of the nodes that there are.
+        job: a job that is added to a cluster.
+        node_names: the names of the existing nodes.
 
     """
     check = _Check()
@@ -151,19 +151,19 @@ def _is_empty(items: object) -> bool:
 
 
 class _Check:
-    """Collects faults; remembers values that tasks share, once they were found sound.
+    """Collects faults, and caches values that tasks share and that were found valid.
 
-    They are remembered by identity: hashing them would cost more than checking them,
-    and the snapshot keeps them alive while it is checked.
+    They are cached by identity: hashing them would cost more than checking them,
+    and the snapshot keeps them alive during the check.
     """
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.nodes: Container[str] = frozenset()
         self.may_be_too_much = False
-        """Whether amounts are so large, or so strange, that their sums have to be looked at."""
+        """Whether some amounts are so large or unusual that their sums must be checked."""
         self.found_groups = False
-        """Whether a task was seen that names a group."""
+        """Whether a task names a group."""
         self._place_of: dict[str, str] = {}
         self._usual_resources: set[int] = set()
         self._sound_constraints: set[tuple[int, ...]] = set()
@@ -174,7 +174,7 @@ class _Check:
             self.faults.append(Fault(below, message))
 
     def only(self, kind: type[T], items: Collection[T], path: str) -> list[T]:
-        """Return those of the items that are of a kind; report the others."""
+        """Return the items of a type, and report the others."""
         if not is_tuple(items):
             self.report("", tuple_problems(path, items, kind.__name__))
             return []
@@ -195,11 +195,11 @@ class _Check:
         for name in names:
             if is_text(name):
                 if name in seen:
-                    self.faults.append(Fault(f"{path}[{name!r}]", "this name is given twice"))
+                    self.faults.append(Fault(f"{path}[{name!r}]", "duplicate name"))
                 seen.add(name)
 
     def node_problems(self, node: NodeInfo) -> Problems:
-        """Yield all that is wrong with a node."""
+        """Yield the problems of a node."""
         yield from text_problems("name", node.name)
         if not self._is_usual(node.allocatable):
             yield from under("allocatable", resource_problems(node.allocatable))
@@ -213,7 +213,7 @@ class _Check:
         yield from each_problems("taints", node.taints, "Taint", taint_problems)
 
     def tasks(self, tasks: Collection[TaskInfo], path: str) -> list[TaskInfo]:
-        """Check tasks, all of one job or all of none, and return those that are tasks."""
+        """Check the tasks of one job, or those without a job; return the items that are tasks."""
         kept = self.only(TaskInfo, tasks, path)
         place_of = self._place_of
         for task in kept:
@@ -221,10 +221,8 @@ class _Check:
             if task.group is not None:
                 self.found_groups = True
                 if path == "other_tasks":
-                    message = "is for tasks of jobs; a task without a job is in no group"
-                    self.faults.append(
-                        Fault(f"{path}[{shown(uid)}].group", f"{shown(task.group)} {message}")
-                    )
+                    message = f"expected None for a task without a job, got {shown(task.group)}"
+                    self.faults.append(Fault(f"{path}[{shown(uid)}].group", message))
             if not self.is_sound(task):
                 self.report(f"{path}[{shown(uid)}]", task_problems(task, self.nodes))
                 if path == "other_tasks":
@@ -233,16 +231,16 @@ class _Check:
                     continue
             if uid in place_of:
                 first = place_of[uid].removesuffix(".tasks")
-                message = f"{uid!r} is the UID of a task of {first} too"
+                message = f"expected a unique UID, got {uid!r}, which is also in {first}"
                 self.faults.append(Fault(f"{path}[{uid!r}].uid", message))
             else:
                 place_of[uid] = path
         return kept
 
     def is_sound(self, task: TaskInfo) -> bool:
-        """Return True only if nothing is wrong with a task, and not always then; fast.
+        """Return True only if a task is valid; may return False for a valid task. A fast test.
 
-        It is the one loop of validation that matters: ``python -m benchmarks.validation``.
+        Most of the time of validation is spent here: ``python -m benchmarks.validation``.
         """
         status, node_name = task.status, task.node_name
         if type(status) is not TaskStatus or not (
@@ -335,8 +333,8 @@ class _Check:
         return True
 
 
-def _asked_for(task: TaskInfo) -> Resource:
-    """Return the larger request, whether or not it is sound."""
+def _larger_request(task: TaskInfo) -> Resource:
+    """Return the larger request, whether or not it is valid."""
     return task.resreq if task.init_resreq is None else task.init_resreq
 
 
@@ -384,7 +382,7 @@ def _priority_problems(priority: object) -> Problems:
 
 
 def task_problems(task: TaskInfo, nodes: Container[str], /) -> Problems:
-    """Yield all that is wrong with a task, given the names of the snapshot's nodes."""
+    """Yield the problems of a task, given the names of the snapshot's nodes."""
     yield from text_problems("uid", task.uid)
     yield from text_problems("name", task.name)
     yield from text_problems("namespace", task.namespace)
@@ -404,17 +402,17 @@ def _place_problems(status: object, node_name: object, nodes: Container[str]) ->
     if not isinstance(status, TaskStatus):
         yield from member_problems("status", status, TaskStatus)
     elif not status.in_snapshot:
-        message = f"{status.value} exists only inside a session; give the task as Pending"
+        message = f"expected a status outside of sessions, got {status.value}; use Pending"
         yield "status", message
     elif node_name is None:
         if status in _NODE_NEEDED or status in _WAITING_FOR_A_NODE:
-            yield "node_name", f"a task that is {status.value} needs a node"
+            yield "node_name", f"expected a node for a task that is {status.value}, got None"
     elif not is_text(node_name):
         yield "node_name", f"expected a string, got {shown(node_name)}"
     elif status is TaskStatus.PENDING:
-        yield "node_name", f"{node_name!r}: a task that is Pending is on no node"
+        yield "node_name", f"expected None for a task that is Pending, got {node_name!r}"
     elif status in _ENDED:
-        yield "node_name", f"{node_name!r}: a task that has {status.value} is on no node"
+        yield "node_name", f"expected None for a task that has {status.value}, got {node_name!r}"
     elif status in _WAITING_FOR_A_NODE:
         yield from text_problems("node_name", node_name)
     elif node_name not in nodes:
@@ -423,5 +421,8 @@ def _place_problems(status: object, node_name: object, nodes: Container[str]) ->
 
 def _other_task_problems(task: TaskInfo) -> Problems:
     if task.status in _WAITING_FOR_A_NODE:
-        message = f"{task.status.value} is for tasks of jobs; a task without a job is never placed"
+        message = (
+            "expected another status for a task without a job, which is never placed, "
+            f"got {task.status.value}"
+        )
         yield "status", message

@@ -1,4 +1,4 @@
-"""What can be wrong with what jobs and tasks say of time."""
+"""Validation of times, dependencies and plans of jobs and tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NUMBERS = (int, float)
 
 
 def has_sound_times(task: TaskInfo) -> bool:
-    """Return True only if the times of a task are of the usual types and sound; fast."""
+    """Return True only if the times of a task are valid and of the usual types. A fast test."""
     start_time, estimate, attained = task.start_time, task.estimate, task.attained_service
     return (
         (start_time is None or (type(start_time) in _NUMBERS and -LARGEST <= start_time <= LARGEST))
@@ -45,7 +45,7 @@ def has_sound_times(task: TaskInfo) -> bool:
 
 
 def task_time_problems(task: TaskInfo) -> Problems:
-    """Yield all that is wrong with the times of a task."""
+    """Yield the problems of the times of a task."""
     if task.start_time is not None:
         yield from time_problems("start_time", task.start_time)
     if task.estimate is not None:
@@ -54,7 +54,7 @@ def task_time_problems(task: TaskInfo) -> Problems:
 
 
 def job_timing_problems(job: JobInfo) -> Problems:
-    """Yield all that is wrong with a job's labels, user, times, dependencies and plan."""
+    """Yield the problems of a job's labels, user, times, dependencies and plan."""
     yield from text_map_problems("labels", job.labels)
     yield from text_problems("user", job.user, may_be_empty=True)
     for path, duration in (("estimate", job.estimate), ("max_wait", job.max_wait)):
@@ -69,9 +69,9 @@ def job_timing_problems(job: JobInfo) -> Problems:
 
 
 def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> list[Fault]:
-    """Return a fault for each group of jobs that wait for one another in a circle.
+    """Return a fault for each cycle of dependencies.
 
-    O(jobs + dependencies). What is wrong with a dependency in itself is passed over.
+    O(jobs + dependencies). Invalid dependencies are skipped; they are reported elsewhere.
     """
     waits_for: dict[str, list[str]] = {}
     for job in jobs:
@@ -88,7 +88,7 @@ def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> list[Fault]:
         for cycle in _cycles_from(uid, waits_for, done):
             first = cycle.index(min(cycle))
             chain = " -> ".join(repr(name) for name in [*cycle[first:], *cycle[:first], min(cycle)])
-            message = f"expected jobs that can start one after the other, got a cycle: {chain}"
+            message = f"expected dependencies without a cycle, got {chain}"
             faults.append(Fault(f"jobs[{min(cycle)!r}].depends_on", message))
     return faults
 
@@ -96,18 +96,18 @@ def dependency_cycle_faults(jobs: Sequence[JobInfo]) -> list[Fault]:
 def _cycles_from(
     uid: str, waits_for: Mapping[str, Sequence[str]], done: set[str]
 ) -> list[list[str]]:
-    """Return the cycles that a walk from a job closes; each job is walked through once."""
+    """Return the cycles found by a depth-first search from a job; each job is visited once."""
     cycles: list[list[str]] = []
     if uid in done:
         return cycles
     path = [uid]
     position_of = {uid: 0}
-    ways = [iter(waits_for.get(uid, ()))]
+    stack = [iter(waits_for.get(uid, ()))]
     done.add(uid)
-    while ways:
-        following = next(ways[-1], None)
+    while stack:
+        following = next(stack[-1], None)
         if following is None:
-            ways.pop()
+            stack.pop()
             del position_of[path.pop()]
         elif following in position_of:
             cycles.append(path[position_of[following] :])
@@ -115,7 +115,7 @@ def _cycles_from(
             done.add(following)
             position_of[following] = len(path)
             path.append(following)
-            ways.append(iter(waits_for.get(following, ())))
+            stack.append(iter(waits_for.get(following, ())))
     return cycles
 
 
@@ -138,7 +138,7 @@ def _dependency_problems(dependency: object) -> Problems:
 
 
 def plan_problems(plan: object) -> Problems:
-    """Yield all that is wrong with a plan."""
+    """Yield the problems of a plan."""
     if not isinstance(plan, Plan):
         yield "", f"expected a Plan or None, got {shown(plan)}"
         return

@@ -1,8 +1,8 @@
-"""Checks of plain values: what makes a string, a number, a label invalid.
+"""Validation of plain values such as strings, numbers and labels.
 
-A value of another type than it should have is invalid like any other, so that
-all of these take an `object`. They yield problems: pairs of the path below the
-value that was checked, and the message.
+A value of the wrong type is invalid like any other, so all functions take an
+`object`. They yield problems: pairs of a path below the checked value, and a
+message.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ __all__ = [
 T = TypeVar("T")
 
 Problems = Iterator[tuple[str, str]]
-"""What is wrong: the path below the value that was checked, and the message."""
+"""Problems of a value: for each, the path below the value, and the message."""
 
 LARGEST = float_info.max
-"""The largest finite number; integers can be larger, but not be divided then."""
+"""The largest finite float; larger integers exist, but dividing them would overflow."""
 
 _SHOWN = 80
 
 
 def shown(value: object, /) -> str:
-    """Return `value` as a message shows it: whatever it is, and not at any length."""
+    """Return the `repr` of any value for a message, shortened if necessary."""
     try:
         text = repr(value)
     except Exception:  # the repr of something invalid may raise anything
@@ -57,7 +57,7 @@ def shown(value: object, /) -> str:
 
 
 def join_path(path: str, below: str, /) -> str:
-    """Return the path of something below `path`.
+    """Return the path of a part, given the path of the whole.
 
     >>> join_path("nodes['n1']", "labels"), join_path("", "now"), join_path("tasks[3]", "")
     ("nodes['n1'].labels", 'now', 'tasks[3]')
@@ -66,15 +66,15 @@ def join_path(path: str, below: str, /) -> str:
 
 
 def under(path: str, problems: Problems, /) -> Problems:
-    """Yield the same problems as seen from a level above, where the value is at `path`."""
+    """Yield the same problems with `path` put before their paths."""
     for below, message in problems:
         yield join_path(path, below), message
 
 
 def is_of(value: object, kind: type[T], /) -> TypeGuard[T]:
-    """Return whether a value, whatever it is declared to be, is of a kind.
+    """Return whether a value has a type, whatever its declared type.
 
-    What raises when it is asked for its class is of none.
+    A value whose `__class__` raises an exception has none.
     """
     try:
         return isinstance(value, kind)
@@ -88,7 +88,7 @@ def is_text(value: object, /) -> TypeGuard[str]:
 
 
 def is_integer(value: object, /) -> TypeGuard[int]:
-    """Return whether `value` is an integer; a boolean is none."""
+    """Return whether `value` is an integer, and not a boolean."""
     return is_of(value, int) and not isinstance(value, bool)
 
 
@@ -110,27 +110,27 @@ def is_tuple(value: object, /) -> TypeGuard[tuple[object, ...]]:
 
 
 def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
-    """Yield what is wrong with a member of an enum.
+    """Yield the problem of a value that is not a member of an enum.
 
     >>> from batchsched.model.status import JobPhase
     >>> list(member_problems("phase", "Running", JobPhase))
     [('phase', "expected a JobPhase, got 'Running'; use JobPhase.RUNNING")]
     >>> list(member_problems("phase", 1, JobPhase))
-    [('phase', 'expected a JobPhase, got 1; it is one of Pending, Running, Unknown, Completed')]
+    [('phase', 'expected a JobPhase, got 1; known: Pending, Running, Unknown, Completed')]
     """
     if isinstance(value, kind):
         return
     known = {member.value: str(member) for member in kind}
     if is_text(value) and value in known:
-        what_works = f"use {known[value]}"
+        hint = f"use {known[value]}"
     else:
-        what_works = f"it is one of {', '.join(known)}"
+        hint = f"known: {', '.join(known)}"
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
-    yield path, f"expected {article} {kind.__name__}, got {shown(value)}; {what_works}"
+    yield path, f"expected {article} {kind.__name__}, got {shown(value)}; {hint}"
 
 
 def text_problems(path: str, value: object, /, *, may_be_empty: bool = False) -> Problems:
-    """Yield what is wrong with a string."""
+    """Yield the problem of a value that is not a string, or is empty."""
     if not is_text(value):
         yield path, f"expected a string, got {shown(value)}"
     elif not value and not may_be_empty:
@@ -138,37 +138,40 @@ def text_problems(path: str, value: object, /, *, may_be_empty: bool = False) ->
 
 
 def truth_problems(path: str, value: object, /) -> Problems:
-    """Yield what is wrong with a boolean."""
+    """Yield the problem of a value that is not a boolean."""
     if not isinstance(value, bool):
         yield path, f"expected True or False, got {shown(value)}"
 
 
 def integer_problems(path: str, value: object, what: str, /, *, least: int | None) -> Problems:
-    """Yield what is wrong with an integer, saying that `what` was expected."""
+    """Yield the problem of a value that is not an integer of at least `least`.
+
+    `what` names what was expected.
+    """
     if not is_integer(value) or (least is not None and value < least):
         yield path, f"expected {what}, got {shown(value)}"
     elif not -LARGEST <= value <= LARGEST:
-        yield path, f"expected {what} of 300 digits at most, got {shown(value)}"
+        yield path, f"expected {what} of at most 300 digits, got {shown(value)}"
 
 
 def amount_problems(path: str, amount: object, /) -> Problems:
-    """Yield what is wrong with an amount of a resource: a finite number, 0 or more."""
+    """Yield the problem of a value that is not a finite number of 0 or more."""
     if not _is_number(amount):
         yield path, f"expected a number, got {shown(amount)}"
     elif not -LARGEST <= amount <= LARGEST:
         yield path, f"expected a finite number, got {shown(amount)}"
     elif amount < 0:
-        yield path, f"{shown(amount)} is negative"
+        yield path, f"expected 0 or more, got {shown(amount)}"
 
 
 def time_problems(path: str, time: object, /) -> Problems:
-    """Yield what is wrong with a time: a finite number."""
+    """Yield the problem of a value that is not a time, a finite number."""
     if not (_is_number(time) and -LARGEST <= time <= LARGEST):
         yield path, f"expected a time (a finite number of seconds), got {shown(time)}"
 
 
 def text_map_problems(path: str, texts: object, /) -> Problems:
-    """Yield what is wrong with labels and the like: a mapping of strings to strings."""
+    """Yield the problems of labels and the like: a mapping of strings to strings."""
     if not is_mapping(texts):
         yield path, f"expected a mapping such as a dict, got {shown(texts)}"
         return
@@ -179,7 +182,7 @@ def text_map_problems(path: str, texts: object, /) -> Problems:
 
 
 def amount_map_problems(path: str, amounts: object, /) -> Problems:
-    """Yield what is wrong with the amounts of named scalars."""
+    """Yield the problems of the amounts of named scalars."""
     if not is_mapping(amounts):
         yield path, f"expected a mapping such as a dict, got {shown(amounts)}"
         return
@@ -187,12 +190,12 @@ def amount_map_problems(path: str, amounts: object, /) -> Problems:
         yield from amount_problems(f"{path}[{shown(name)}]", amount)
     for name in amounts:
         if not is_text(name) or name in ("", "cpu", "memory"):
-            message = "expected another name of a scalar; cpu and memory have fields of their own"
-            yield f"{path}[{shown(name)}]", message
+            message = "expected the name of a scalar, other than cpu and memory, got"
+            yield f"{path}[{shown(name)}]", f"{message} {shown(name)}"
 
 
 def tuple_problems(path: str, items: object, kind: str, /) -> Problems:
-    """Yield what is wrong with a tuple as such: that it is none."""
+    """Yield the problem of a value that is not a tuple."""
     if not is_tuple(items):
         yield path, f"expected a collection of {kind}, got {shown(items)}; use a tuple or a list"
 
@@ -200,7 +203,7 @@ def tuple_problems(path: str, items: object, kind: str, /) -> Problems:
 def each_problems(
     path: str, items: object, kind: str, problems: Callable[[object], Problems], /
 ) -> Problems:
-    """Yield what is wrong with a tuple of `kind`, given what is wrong with one."""
+    """Yield the problems of a tuple, given a function for those of one item."""
     yield from tuple_problems(path, items, kind)
     if is_tuple(items):
         for position, item in enumerate(items):
