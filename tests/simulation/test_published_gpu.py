@@ -159,6 +159,6 @@ def test_helios_rows_are_read_and_faults_listed() -> None:
         "line 3: job 18: expected 1 GPU or more, got 0 (left out)",
         "line 5: could not convert string to float: 'x' (left out)",
         "line 6: job 21: expected a run time of 0 s or more, got -1 s (left out)",
-        "line 7: job 17: another job had this id before (left out)",
+        "line 7: job 17: an earlier job has the same id (left out)",
         "line 8: there is no column 'submit_time' (left out)",
     ]

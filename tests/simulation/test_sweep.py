@@ -130,7 +130,7 @@ def test_sweeps_that_cannot_be_are_refused(seeds: dict[str, Workload]) -> None:
         SimulationError, match="expected one of fcfs, easy, conservative; got 'sjf'"
     ):
         table.paired("wait", baseline="sjf")
-    with pytest.raises(SimulationError, match="no figure 'waits'; there are jobs, bsld"):
+    with pytest.raises(SimulationError, match="metric: expected one of jobs, bsld"):
         table.values("waits", "easy")
 
 
