@@ -93,7 +93,7 @@ def test_what_if(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_compare(capsys: pytest.CaptureFixture[str], config: str) -> None:
     assert run("compare", DUMP, "--other", config) == 0
-    assert capsys.readouterr().out.startswith("Both decide the same.")
+    assert capsys.readouterr().out.startswith("Both make the same decisions.")
     plain = Path(config).with_name("plain.json")
     plain.write_text(json.dumps({"tiers": [{"plugins": ["gang", "predicates"]}]}))
     assert run("compare", "openb:0.1", "--other", str(plain)) == 1

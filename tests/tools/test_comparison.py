@@ -46,7 +46,7 @@ def test_a_configuration_differs_in_nothing_from_itself(
     comparison = compare(config, config, snapshot)
     assert comparison.is_same
     assert comparison.parting is None
-    assert str(comparison).startswith("Both decide the same.")
+    assert str(comparison).startswith("Both make the same decisions.")
 
 
 @given(snapshots(), configs(), configs())
@@ -178,5 +178,8 @@ def test_a_result_of_another_snapshot_is_refused() -> None:
         jobs=[JobInfo(name="j", queue="q", tasks=[task])],
     )
     result = schedule(snapshot)
-    with pytest.raises(ConfigError, match="before: it decided on another snapshot: task 't'"):
+    with pytest.raises(
+        ConfigError,
+        match="before: expected a result for this snapshot, got one with unknown task 't'",
+    ):
         compare(result, schedule(Snapshot()), Snapshot())

@@ -362,13 +362,13 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             ),
             "JobOfInnerQueue",
             "jobs['default/of-p'].queue",
-            "1 job is left out of every cycle: queue 'p' has others below it",
+            "1 job is left out of every cycle: queue 'p' is an inner queue of the tree",
         ),
         (
             cluster(Queue(name="a", deserved=cpus(6), limit=ResourceLimit(milli_cpu=5000))),
             "DeservedBeyondLimit",
             "queues['a'].limit",
-            "it deserves 6 of cpu, and it never gets more than its limit, 5",
+            "it deserves 6 of cpu, but it never gets more than its limit, 5",
         ),
         (
             cluster(
@@ -379,7 +379,7 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             ),
             "DeservedBeyondLimit",
             "queues['p'].limit",
-            "queues below it deserve 6 of cpu, and it never gets more than its limit, 5",
+            "queues below it deserve 6 of cpu, but it never gets more than its limit, 5",
         ),
         (
             cluster(
@@ -390,8 +390,8 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             "DeservedBeyondParent",
             "queues['p'].deserved",
             (
-                "queues below it deserve 3 of cpu and it deserves 1: of the rest they get what the "
-                "weights leave, and may claim nothing from queues beside it"
+                "queues below it deserve 3 of cpu, but it deserves 1: they get the rest only as "
+                "far as weights allow, and cannot reclaim it from its sibling queues"
             ),
         ),
         (
@@ -403,7 +403,7 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             "GuaranteeBeyondDeserved",
             "queues['p'].guarantee",
             (
-                "3 of cpu are kept for it, and it deserves 2: the rest is kept from others, "
+                "3 of cpu are guaranteed to it, but it deserves 2: the rest is reserved for it, "
                 "used or not"
             ),
         ),
@@ -415,18 +415,15 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             "GuaranteesBeyondCluster",
             "queues['a'].guarantee",
             (
-                "queues are guaranteed 1 of gpu together and nodes have 0: nothing starts beyond "
-                "what its queue is guaranteed, though nodes are idle"
+                "queues are guaranteed 1 of gpu together, but nodes have 0: no queue can use "
+                "more than its guarantee, even if nodes are idle"
             ),
         ),
         (
             cluster(Queue(name="a", weight=0), Queue(name="b", weight=0), Queue(name="c")),
             "NoShare",
             "queues['a'].weight",
-            (
-                "it has no share: it may claim nothing, and all that it runs may be evicted "
-                "(1 more like it)"
-            ),
+            ("it has no share: it can reclaim nothing, and all its tasks may be evicted (1 more)"),
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isalpha() else "",
@@ -487,7 +484,7 @@ def test_capacity_and_proportion_together_are_found() -> None:
     wrong = SchedulerConfig(actions=CAPACITY.actions, tiers=[Tier(plugins=plugins)])
     (finding,) = check_config(wrong)
     assert (finding.code, finding.place) == ("Invalid", "tiers[0].plugins[1]")
-    assert "in the place of proportion" in finding.consequence
+    assert "replaces 'proportion'" in finding.consequence
 
 
 def test_the_recommended_plugins_contradict_one_another_nowhere() -> None:

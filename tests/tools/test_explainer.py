@@ -142,7 +142,7 @@ def test_it_finds_that_a_gang_could_be_smaller() -> None:
     explanation = explained(snapshot, "default/gang")
     assert (explanation.lacking, explanation.at_once) == (5, 3)
     texts = [change.text for change in explanation.would_start]
-    assert texts == ["2 cpu more on node 'n1'", "min_available 3 in place of 5"]
+    assert texts == ["2 cpu more on node 'n1'", "min_available 3 instead of 5"]
 
 
 def test_it_finds_that_a_higher_priority_or_weight_would_do() -> None:
@@ -152,7 +152,7 @@ def test_it_finds_that_a_higher_priority_or_weight_would_do() -> None:
         jobs=[waiting("first", priority=3), waiting("job")],
     )
     texts = [change.text for change in explained(snapshot, "default/job").would_start]
-    assert "priority 4, above that of 'default/first'" in texts
+    assert "priority 4, above that of job 'default/first'" in texts
     snapshot = Snapshot(
         nodes=[NodeInfo(name="n1", allocatable=6 * CPU)],
         queues=[Queue(name="a", weight=2), Queue(name="b", weight=4)],
@@ -244,7 +244,7 @@ def test_it_tells_why_a_queue_claims_nothing() -> None:
         queues=[Queue(name="a"), Queue(name="b")],
         jobs=[of_queue("a", 2), of_queue("b", 2), waiting("job", "a")],
     )
-    why = "nothing is claimed: queue 'a' would hold 3 of cpu, 1 more than its share"
+    why = "no claim is possible: queue 'a' would hold 3 of cpu, 1 more than its share"
     assert said_by_capacity(snapshot) == ({"protected": 2}, {why: 2})
     # Two that are equally full have nothing to level.
     assert said_by_capacity(snapshot, level=True) == (
@@ -280,7 +280,7 @@ def test_it_tells_which_queue_keeps_others_out_of_reach_or_is_not_above_its_shar
     nodes = [NodeInfo(name="n1", allocatable=4 * CPU), NodeInfo(name="n2", allocatable=2 * CPU)]
     snapshot = Snapshot(nodes=nodes, queues=queues, jobs=[*jobs, waiting("job", "y", 1, 3)])
     assert said_by_capacity(snapshot)[1] == {
-        "nothing is claimed: queue 'y' would hold 4 of cpu, 1 more than its share": 3
+        "no claim is possible: queue 'y' would hold 4 of cpu, 1 more than its share": 3
     }
     snapshot = evolve(snapshot, jobs=[*jobs[::2], waiting("job", "y", 1, 3)])
     assert said_by_capacity(snapshot)[1] == {
@@ -314,8 +314,8 @@ def test_a_job_of_an_unknown_queue_is_explained_too() -> None:
     explanation = explained(snapshot, "default/job")
     assert not explanation.queue.is_known
     assert explanation.position is None
-    assert "it is left out: QueueUnknown" in explanation.summary
-    assert "queue nowhere is not there" in str(explanation)
+    assert "it is left out of the cycle: QueueUnknown" in explanation.summary
+    assert "queue nowhere does not exist" in str(explanation)
 
 
 def test_a_job_that_starts_needs_nothing() -> None:
@@ -352,7 +352,7 @@ def test_the_smallest_priority_that_is_enough_is_found() -> None:
         queues=[Queue(name="q")],
         jobs=[*(waiting(f"p{i}", priority=i) for i in (1, 3, 5, 7)), waiting("job")],
     )
-    assert "priority 6, above that of 'default/p5'" in texts_for(snapshot, "default/job")
+    assert "priority 6, above that of job 'default/p5'" in texts_for(snapshot, "default/job")
 
 
 def test_the_smallest_weight_that_is_enough_is_found() -> None:
@@ -367,9 +367,9 @@ def test_the_smallest_weight_that_is_enough_is_found() -> None:
         queues=[Queue(name="a", weight=1), Queue(name="b", weight=2)],
         jobs=jobs,
     )
-    assert texts_for(snapshot, "default/job")[-1] == "weight 3 of queue 'a' in place of 1"
+    assert texts_for(snapshot, "default/job")[-1] == "weight 3 of queue 'a' instead of 1"
     twice = evolve(snapshot, queues=[Queue(name="a", weight=2), Queue(name="b", weight=2)])
-    assert texts_for(twice, "default/job")[-1] == "weight 3 of queue 'a' in place of 2"
+    assert texts_for(twice, "default/job")[-1] == "weight 3 of queue 'a' instead of 2"
 
 
 def test_the_largest_gang_that_would_start_is_found_though_others_come_first() -> None:
@@ -383,7 +383,7 @@ def test_the_largest_gang_that_would_start_is_found_though_others_come_first() -
     )
     assert texts_for(snapshot, "default/gang") == [
         "3 cpu more on node 'n1'",
-        "min_available 3 in place of 6",
+        "min_available 3 instead of 6",
     ]
 
 
@@ -497,16 +497,14 @@ def test_groups_that_must_start_together_are_told() -> None:
         ("driver", 0, 1),
         ("worker", 0, 2),
     ]
-    assert "group worker has 0 of the 2 tasks it needs" in str(explanation)
-    assert "room at once, if it were first, for 2 of 3" in str(explanation)
+    assert "group worker has 0 of 2 tasks that it needs" in str(explanation)
+    assert "if it were first, 2 of 3 more would fit now" in str(explanation)
     assert [change.text for change in explanation.would_start] == ["1 cpu more on node 'n1'"]
 
 
 def test_what_would_let_more_tasks_of_a_job_start_that_starts_is_told() -> None:
     assert texts_for(roles(4), "default/spark") == ["1 cpu more on node 'n1'"]
-    assert texts_for(roles(6, max_available=4), "default/spark") == [
-        "max_available 5 in place of 4"
-    ]
+    assert texts_for(roles(6, max_available=4), "default/spark") == ["max_available 5 instead of 4"]
 
 
 def test_of_a_task_that_is_asked_about_it_is_told_what_lets_that_one_start() -> None:

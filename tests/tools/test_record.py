@@ -56,7 +56,7 @@ def test_a_record_replays_to_the_same_after_it_was_kept(
     assert kept == recorder.record
     again = replay(kept)
     assert again.differs_at is None, str(again)
-    assert str(again) == "all 2 cycles decide the same"
+    assert str(again) == "all 2 cycles make the same decisions"
 
 
 def test_it_tells_the_first_cycle_that_differs() -> None:

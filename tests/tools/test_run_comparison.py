@@ -79,7 +79,7 @@ def test_it_tells_who_starts_earlier_and_where_the_runs_part() -> None:
     parting = found.parting
     assert parting is not None
     job = found.changes[0].job
-    assert (parting.before, parting.after) == ("starts nothing at 2 s", f"starts {job} at 2 s")
+    assert (parting.before, parting.after) == ("starts no job at 2 s", f"starts {job} at 2 s")
     assert "1 processors free" in parting.why[1]
     assert "waited for 18 s" in parting.why[2]
     assert "The first decision that differs" in str(found)
@@ -101,7 +101,7 @@ def test_runs_of_configurations_are_compared_too() -> None:
 def test_a_run_is_compared_with_runs_only() -> None:
     run = simulate(BUSY, Easy())
     result = schedule(Snapshot())
-    with pytest.raises(ConfigError, match="after: a run can be compared with another run only"):
+    with pytest.raises(ConfigError, match="after: expected a Run to compare with the other Run"):
         compare(run, result)  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match="snapshot: expected a Snapshot, got None"):
         compare(result, 3)  # type: ignore[call-overload]

@@ -86,7 +86,7 @@ def waiting_job(name: str) -> JobInfo:
 @settings(max_examples=8)
 def test_what_is_left_still_shows_it_and_is_not_larger(snapshot: Snapshot) -> None:
     if not waits(snapshot):
-        with pytest.raises(SnapshotError, match="does not hold"):
+        with pytest.raises(SnapshotError, match="for which `holds` is true"):
             shrink(snapshot, waits)
         return
     small = shrink(snapshot, waits, neutral=True)

@@ -1,4 +1,4 @@
-"""Answers for people who run clusters: pure functions on snapshots, configurations and results."""
+"""Tools for cluster operators: pure functions on snapshots, configurations and results."""
 
 from batchsched.tools.comparison import Comparison, TaskChange, compare
 from batchsched.tools.config_check import check_config

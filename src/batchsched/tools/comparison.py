@@ -1,4 +1,4 @@
-"""compare: what differs between two results, configurations on one snapshot, or runs."""
+"""The function `compare`: the differences between two results, configurations or runs."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _KINDS = {
     "promised": "have a promise or reservation only after",
     "no longer promised": "had a promise or reservation only before",
     "reason": "wait for another reason",
-    "other": "stand differently",
+    "other": "differ in another way",
 }
-"""The kinds of change, and what is said of many of a kind."""
+"""The kinds of change, with their descriptions in the plural."""
 
 
 @frozen(kw_only=True)
 class TaskChange:
-    """What becomes of one task, before and after."""
+    """A task whose outcome differs, with the outcome before and after."""
 
     task: str
     name: str
-    """What people call the task."""
+    """The display name of the task."""
     job: str
     queue: str
     kind: str
@@ -59,47 +59,47 @@ class TaskChange:
 
     @property
     def reason(self) -> str:
-        """Why it waits in the one where it does; empty if it waits in neither."""
+        """Why it waits, after or else before; empty if it waits in neither."""
         return self.after.reason or self.before.reason
 
 
 @frozen(kw_only=True)
 class Comparison(Report):
-    """What differs between two results; printed as text, shown in a notebook as tables."""
+    """The differences between two results. Prints as text; a notebook shows tables."""
 
     changes: tuple[TaskChange, ...]
-    """Every task that the two make something else of, in order of UID."""
+    """All tasks whose outcomes differ, in order of UID."""
     utilisation: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
-    """By dimension: how much of the cluster is in use, before and after."""
+    """Dimension to the share of the cluster in use, before and after."""
     shares: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
-    """By queue: the dominant share of the cluster that it holds, before and after."""
+    """Queue to the dominant share of the cluster that it holds, before and after."""
     parting: Parting | None = None
-    """The first decision that differs, if two configurations were compared."""
+    """The first decision that differs, if two configurations were compared on one snapshot."""
     before: CycleResult
     after: CycleResult
 
     @property
     def is_same(self) -> bool:
-        """Whether the two make the same of every task."""
+        """Whether all tasks have the same outcome."""
         return not self.changes
 
     def by_queue(self) -> dict[str, dict[str, int]]:
-        """Return how many tasks change, by queue and kind."""
+        """Count the tasks that differ, by queue and kind."""
         return count_by((change.queue, change.kind) for change in self.changes)
 
     def by_job(self) -> dict[str, dict[str, int]]:
-        """Return how many tasks change, by job and kind."""
+        """Count the tasks that differ, by job and kind."""
         return count_by((change.job, change.kind) for change in self.changes)
 
     def by_reason(self) -> dict[str, dict[str, int]]:
-        """Return how many tasks change, by the reason why they wait in one of the two, and kind."""
+        """Count the tasks that differ, by the reason why they wait and kind."""
         return count_by((change.reason, change.kind) for change in self.changes)
 
     def sections(self) -> Iterator[Section]:
-        """Yield what there is to say, in the order in which one wants to read it."""
+        """Yield the sections of the report, the most important first."""
         counts = Counter(change.kind for change in self.changes)
         if not counts:
-            yield Section("Both decide the same.")
+            yield Section("Both make the same decisions.")
         else:
             lines = [f"{counts[kind]} task(s) {_KINDS[kind]}" for kind in _KINDS if counts[kind]]
             yield Section("What differs", tuple(lines))
@@ -177,25 +177,25 @@ def compare(
     after_snapshot: Snapshot | None = None,
     registry: Registry | None = None,
 ) -> Comparison | RunComparison:
-    """Return what differs between two results or configurations on a snapshot, or two runs.
+    """Compare two results or configurations on a snapshot, or two simulation runs.
 
-    Who starts, waits, is evicted or moves in one and not in the other, by queue, job and reason;
-    what is in use; and, of two configurations, the first decision in which they part and what
-    made it. O(tasks) for results; for configurations four traced cycles.
+    Reports the tasks that start, wait, are evicted or move in one but not in the other, by queue,
+    job and reason; the resources in use; and, for two configurations, the first decision that
+    differs and its cause. O(tasks) for results; for configurations four traced cycles.
 
-    Of two runs of `batchsched.simulation.simulate`: which jobs start, are stopped and end at other
-    times, the figures and the shares of queues side by side, and the first moment at which they
+    For two runs of `batchsched.simulation.simulate`: the jobs that start, stop or end at other
+    times, the metrics and the shares of queues side by side, and the first time at which the runs
     start different jobs. O(jobs).
 
     Args:
-        before: a result, or a configuration that decides on `snapshot`; or a run.
-        after: another one; a run, if `before` is one.
-        snapshot: what the results are of; not for runs.
-        after_snapshot: what the second is of, if that is another snapshot.
-        registry: what configurations may name.
+        before: a result, a configuration to run on `snapshot`, or a run.
+        after: the one to compare with; a run, if `before` is a run.
+        snapshot: the snapshot that the results are for; not for runs.
+        after_snapshot: the snapshot of `after`, if it is another one.
+        registry: the plugins and actions that configurations may name.
 
     Raises:
-        ConfigError: an argument is not what it should be.
+        ConfigError: an argument has the wrong type, or a result belongs to another snapshot.
 
     >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo
     >>> one = Resource(milli_cpu=1000)
@@ -266,7 +266,7 @@ def _is_of_a_cycle(given: tuple[str, object]) -> bool:
 
 
 def _compared_runs(given: tuple[tuple[str, object], tuple[str, object]]) -> RunComparison:
-    # Only who compares runs pays for importing the simulator.
+    # Import the simulator only if runs are compared.
     from batchsched.simulation.run import Run  # noqa: PLC0415
     from batchsched.tools.run_comparison import compare_runs  # noqa: PLC0415
 
@@ -280,7 +280,7 @@ def _compared_runs(given: tuple[tuple[str, object], tuple[str, object]]) -> RunC
     ]
     if isinstance(before, Run) or isinstance(after, Run):
         faults += [
-            Fault(name, "a run can be compared with another run only")
+            Fault(name, f"expected a Run to compare with the other Run, got {shown(value)}")
             for name, value in given
             if isinstance(value, (CycleResult, SchedulerConfig))
         ]
@@ -297,7 +297,7 @@ def _result_of(
     return given
 
 
-_ABSENT = Fate("is not there")
+_ABSENT = Fate("is absent")
 
 
 def _changes(
@@ -313,7 +313,7 @@ def _changes(
     for name, known in (("before", ones), ("after", others)):
         unknown = min(known.keys() - owners.keys(), default=None)
         if unknown is not None:
-            message = f"it decided on another snapshot: task {unknown!r} is in no job of this one"
+            message = f"expected a result for this snapshot, got one with unknown task {unknown!r}"
             raise ConfigError([Fault(name, message)])
     for uid in sorted({*ones, *others}):
         one, other = ones.get(uid, _ABSENT), others.get(uid, _ABSENT)

@@ -1,7 +1,8 @@
-"""check_config: what a configuration can never do, or should not, shown on small clusters.
+"""The function `check_config`: problems of a configuration, each shown on a small cluster.
 
-A rule only suspects. What it suspects becomes a finding if it shows: on some small cluster the
-configuration decides otherwise than with what the rule proposes instead, or evicts for ever.
+A rule only suspects a problem. It becomes a finding if it has an effect: on some small cluster the
+configuration decides differently from the configuration that the rule proposes instead, or evicts
+for ever.
 """
 
 from __future__ import annotations
@@ -41,19 +42,20 @@ def check_config(
     *,
     registry: Registry | None = None,
 ) -> tuple[Finding, ...]:
-    """Return what a configuration can never do, or should not; each finding is shown.
+    """Find the problems of a configuration, each with a small cluster that shows it.
 
-    Nothing is a guess: a finding comes with a cluster of at most three jobs on which the
-    configuration decides otherwise than with what is advised instead, or evicts in every cycle.
-    What a configuration says and nobody understands is found too, whether it cannot be built
-    for that or was left out when it was read. Some tens of small cycles a finding; with
-    `snapshot` two more cycles on that, and some for what its queues have wrong.
+    No finding is a guess: each comes with a cluster of at most three jobs on which the
+    configuration decides differently from the advised one, or evicts in every cycle. Unknown
+    names and other parts that cannot be built, or were ignored when the configuration was read,
+    are found too. Costs some tens of small cycles for each finding; with `snapshot` two more
+    cycles on it, and some for the checks of its queues.
 
     Args:
-        config: what to check; or what a configuration file holds, once it is parsed.
-        snapshot: a cluster of one's own, on which each finding is tried too. Its queues are
-            checked against the configuration: what no plugin reads, and what is never had.
-        registry: what the configuration may name.
+        config: the configuration to check, or the parsed content of a configuration file.
+        snapshot: your own cluster, on which each finding is tried too. Its queues are checked
+            against the configuration: fields that no plugin reads, and amounts that no queue can
+            get.
+        registry: the plugins and actions that the configuration may name.
 
     >>> config = SchedulerConfig.from_mapping({
     ...     "actions": "allocate, backfill",
@@ -61,7 +63,7 @@ def check_config(
     ... })
     >>> for finding in check_config(config):
     ...     print(finding, "; shown by", len(finding.snapshot.jobs), "job")
-    tiers: NoPredicates: tasks are placed on nodes that do not take them; add plugin \
+    tiers: NoPredicates: tasks are placed on nodes that must not run them; add plugin \
 'predicates' ; shown by 1 job
 
     """
@@ -91,10 +93,10 @@ def _findings(
             finding = _shown(suspected, registry, results, snapshot, mine)
             if finding is not None:
                 yield finding
-    yield from _what_reserves(config, results, mine)
-    yield from _what_loops(config, registry, scheduler, snapshot)
+    yield from _reservation_findings(config, results, mine)
+    yield from _loop_findings(config, registry, scheduler, snapshot)
     if snapshot is not None and mine is not None:
-        yield from _what_queues_do(config, registry, scheduler, snapshot, mine)
+        yield from _queue_findings(config, registry, scheduler, snapshot, mine)
 
 
 def _shown(
@@ -104,7 +106,7 @@ def _shown(
     snapshot: Snapshot | None,
     mine: CycleResult | None,
 ) -> Finding | None:
-    """Return what was suspected as a finding, if it shows on any of the small clusters."""
+    """Return a suspected problem as a finding, if any small cluster shows it."""
     try:
         other = Scheduler(suspected.instead, registry)
         shows_on = next(
@@ -121,7 +123,7 @@ def _shown(
         if snapshot is not None and mine is not None:
             on_mine = decisions(other.schedule(snapshot, reasons=False)) != decisions(mine)
     except BatchschedError:
-        return None  # what would be advised cannot be had
+        return None  # the advised configuration is not valid
     return Finding(
         code=suspected.code,
         place=suspected.place,
@@ -135,7 +137,7 @@ def _shown(
 
 
 def decisions(result: CycleResult) -> tuple[object, ...]:
-    """Return what a cycle decided, without the reasons."""
+    """Return the decisions of a cycle, without the reasons."""
     return (
         result.binds,
         result.evictions,
@@ -145,10 +147,10 @@ def decisions(result: CycleResult) -> tuple[object, ...]:
     )
 
 
-# What shows without an alternative
+# Problems that show without an alternative configuration
 
 
-def _what_reserves(
+def _reservation_findings(
     config: SchedulerConfig, results: Sequence[CycleResult], mine: CycleResult | None
 ) -> Iterator[Finding]:
     places = [
@@ -162,17 +164,17 @@ def _what_reserves(
             code="ReservationsMustBeKept",
             place=places[0],
             consequence=(
-                "reservations last for one cycle unless they are in the next snapshot, and what "
-                "they were made for starves all the same"
+                "reservations last for one cycle unless the next snapshot contains them, so the "
+                "jobs that they were made for starve all the same"
             ),
-            advice="make snapshots with next_snapshot, or write down reservations_to_keep",
+            advice="build snapshots with next_snapshot, or add reservations_to_keep to them",
             shows="reserves",
             snapshot=shows_on,
             shows_on_yours=None if mine is None else bool(mine.reserved),
         )
 
 
-def _what_loops(
+def _loop_findings(
     config: SchedulerConfig,
     registry: Registry | None,
     scheduler: Scheduler,
@@ -183,7 +185,7 @@ def _what_loops(
     shows_on = next((c for c in small_clusters() if evicts_for_ever(scheduler, c)), None)
     if shows_on is None:
         return
-    advice, instead = "evict by hand only: leave out preempt and reclaim", None
+    advice, instead = "leave out actions 'preempt' and 'reclaim'", None
     for remedy in remedies_for_loops(config):
         other = Scheduler(remedy.instead, registry)
         if not any(evicts_for_ever(other, cluster) for cluster in small_clusters()):
@@ -193,8 +195,8 @@ def _what_loops(
         code="EvictsForEver",
         place="actions",
         consequence=(
-            "what is evicted for a task takes the place again before that task does, and is "
-            "evicted again in every cycle"
+            "evicted tasks take their places again before the tasks that they were evicted for, "
+            "and are evicted again in every cycle"
         ),
         advice=advice,
         shows="evicts for ever",
@@ -204,10 +206,10 @@ def _what_loops(
     )
 
 
-# What is wrong with the caller's queues
+# Problems of the caller's queues
 
 
-def _what_queues_do(
+def _queue_findings(
     config: SchedulerConfig,
     registry: Registry | None,
     scheduler: Scheduler,
@@ -223,7 +225,7 @@ def _what_queues_do(
             if finding is not None:
                 yield finding
     if not has_capacity and names <= {*SHARELESS, "proportion"}:  # others may read queues
-        yield from _what_is_not_read(config, registry, scheduler, snapshot, mine)
+        yield from _unread_field_findings(config, registry, scheduler, snapshot, mine)
 
 
 def _shown_by_queues(
@@ -257,7 +259,7 @@ def _shown_by_queues(
     return None
 
 
-def _what_is_not_read(
+def _unread_field_findings(
     config: SchedulerConfig,
     registry: Registry | None,
     scheduler: Scheduler,
@@ -287,7 +289,7 @@ def _what_is_not_read(
             code="QueueFieldNotRead",
             place=f"queues[{named[0].name!r}].{field}",
             consequence=f"no plugin reads {field}, which {_queues(len(named))}",
-            advice="use plugin 'capacity', in the place of proportion",
+            advice="use plugin 'capacity' instead of 'proportion'",
             shows="decides otherwise",
             snapshot=shows_on,
             instead=instead,
@@ -300,9 +302,9 @@ def _queues(number: int) -> str:
 
 
 def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:
-    """Return whether tasks are evicted in every late cycle though nothing else happens.
+    """Return whether tasks are still evicted in late cycles although nothing else happens.
 
-    What is evicted comes back as new and everything that is bound starts, for eight cycles.
+    Runs eight cycles, in which evicted tasks come back as Pending and bound tasks start.
     """
     late = 0
     for cycle in range(_CYCLES):

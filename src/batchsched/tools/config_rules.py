@@ -1,4 +1,4 @@
-"""What a configuration is suspected of, and what it would be instead; `check_config` tries it."""
+"""The rules of `check_config`: suspected problems, with the configuration to have instead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["RULES", "SHARELESS", "Remedy", "Suspected", "action_named", "remedie
 
 @frozen(kw_only=True)
 class Suspected:
-    """Something that may follow from a configuration, and what to have instead."""
+    """A suspected problem of a configuration, and the configuration to have instead."""
 
     code: str
     place: str
@@ -39,7 +39,7 @@ def _find(config: SchedulerConfig, name: str) -> tuple[str, PluginOption] | None
 
 
 def action_named(config: SchedulerConfig, name: str) -> tuple[str, ActionOption] | None:
-    """Return where an action stands first in a configuration, and its option."""
+    """Return the first place of an action in a configuration, and its option."""
     for position, action in enumerate(config.actions):
         if action.name == name:
             return f"actions[{position}]", action
@@ -61,7 +61,7 @@ def _changed(
 def _changed_plugins(
     config: SchedulerConfig, change: Callable[[PluginOption], tuple[PluginOption, ...]]
 ) -> SchedulerConfig:
-    """Return the configuration with what `change` gives in the place of each plugin."""
+    """Replace each plugin of a configuration with the plugins that `change` returns."""
     return evolve(
         config,
         tiers=[
@@ -87,8 +87,8 @@ def _with_argument(
 
 def _missing(config: SchedulerConfig) -> Iterator[Suspected]:
     for name, code, consequence in (
-        ("predicates", "NoPredicates", "tasks are placed on nodes that do not take them"),
-        ("gang", "NoGang", "a job starts with fewer tasks than must start together"),
+        ("predicates", "NoPredicates", "tasks are placed on nodes that must not run them"),
+        ("gang", "NoGang", "a job may start with fewer tasks than its min_available"),
     ):
         if _find(config, name) is None:
             yield Suspected(
@@ -101,22 +101,22 @@ def _missing(config: SchedulerConfig) -> Iterator[Suspected]:
 
 
 _SWITCHED = {
-    "enableJobOrder": "jobs are not ordered by it",
-    "enableQueueOrder": "queues are not ordered by it",
-    "enableTaskOrder": "tasks are not ordered by it",
-    "enablePredicate": "tasks are placed on nodes that do not take them",
-    "enableNodeOrder": "it does not say which node is best",
-    "enablePreemptable": "it has no say in whom preempt evicts",
-    "enableReclaimable": "it has no say in whom reclaim evicts",
-    "enableJobReady": "a job starts with fewer tasks than must start together",
-    "enableJobPipelined": "promises are made to jobs for which they are not enough",
+    "enableJobOrder": "it does not order jobs",
+    "enableQueueOrder": "it does not order queues",
+    "enableTaskOrder": "it does not order tasks",
+    "enablePredicate": "tasks are placed on nodes that must not run them",
+    "enableNodeOrder": "it does not score nodes",
+    "enablePreemptable": "it has no effect on which tasks preempt evicts",
+    "enableReclaimable": "it has no effect on which tasks reclaim evicts",
+    "enableJobReady": "a job may start with fewer tasks than its min_available",
+    "enableJobPipelined": "tasks are pipelined for jobs that still cannot start",
 }
 
 
 def _switched_off(config: SchedulerConfig) -> Iterator[Suspected]:
     for at, position, plugin in _plugins(config):
         for flag, is_on in sorted(plugin.flags.items()):
-            # What drf preempts may be covered by a share that capacity keeps.
+            # Intended: drf may let preempt evict tasks within a share that capacity protects.
             is_meant = (plugin.name, flag) == ("drf", "enablePreemptable") and _find(
                 config, "capacity"
             )
@@ -125,14 +125,14 @@ def _switched_off(config: SchedulerConfig) -> Iterator[Suspected]:
                 yield Suspected(
                     code="SwitchedOff",
                     place=f"tiers[{at}].plugins[{position}].{flag}",
-                    consequence=f"plugin {plugin.name!r}: {_SWITCHED.get(flag, 'it is not asked')}",
-                    advice=f"leave out {flag}, unless that is what is wanted",
+                    consequence=f"plugin {plugin.name!r}: {_SWITCHED.get(flag, 'it is not used')}",
+                    advice=f"leave out {flag}, unless this is intended",
                     instead=_changed(config, plugin.name, partial(_with_flags, flags)),
                 )
 
 
 _ALWAYS_ANSWER = {"gang", "conformance"}
-"""Plugins that call everybody a victim whom they do not protect: later tiers never decide."""
+"""Plugins that approve every task they do not protect as a victim, so later tiers never decide."""
 
 
 def _shadowed(config: SchedulerConfig) -> Iterator[Suspected]:
@@ -156,16 +156,16 @@ def _shadowed(config: SchedulerConfig) -> Iterator[Suspected]:
                 code="ShadowedVerdicts",
                 place=f"tiers[{at}].plugins[{position}]",
                 consequence=(
-                    f"whom plugin {plugin.name!r} would spare is evicted: tier {deciding} names "
-                    "victims whenever there are any, and the first tier that does decides"
+                    f"tasks that plugin {plugin.name!r} would protect are evicted: the first tier "
+                    f"that names victims decides, and tier {deciding} always names some"
                 ),
-                advice=f"put it into tier {deciding}, or those of that tier behind it",
+                advice=f"move it to tier {deciding}, or move the plugins of that tier behind it",
                 instead=evolve(config, tiers=tiers),
             )
 
 
 _ORDERING = ("priority", "sjf", "las", "sla", "drf")
-"""Plugins that order jobs by something else than when they came."""
+"""Plugins that order jobs by something other than their creation time."""
 
 
 def _drf_beside_capacity(config: SchedulerConfig) -> Iterator[Suspected]:
@@ -179,10 +179,10 @@ def _drf_beside_capacity(config: SchedulerConfig) -> Iterator[Suspected]:
         code="DrfBesideCapacity",
         place=drf[0],
         consequence=(
-            "what drf lets preempt evict may be covered by the share of its queue, which capacity "
-            "never takes; so reclaim may evict for it again, and nothing ends that"
+            "drf lets preempt evict tasks within the share of their queue, which capacity "
+            "protects; reclaim may then evict other tasks for them, and this may repeat for ever"
         ),
-        advice="give drf the flag enablePreemptable: false",
+        advice="set the flag enablePreemptable: false of plugin 'drf'",
         instead=_changed(config, "drf", partial(_with_flags, flags)),
     )
 
@@ -203,10 +203,10 @@ def _shadowed_order(config: SchedulerConfig) -> Iterator[Suspected]:
             code="ShadowedOrder",
             place=f"tiers[{at}].plugins[{position}]",
             consequence=(
-                f"plugin {plugin.name!r} orders jobs only where they came at the very same time: "
-                "fcfs decides before it"
+                f"plugin {plugin.name!r} only orders jobs with equal creation times, because fcfs "
+                "decides before it"
             ),
-            advice="put it before fcfs",
+            advice="move it before plugin 'fcfs'",
             instead=_changed_plugins(_without_plugin(config, plugin.name), moved),
         )
 
@@ -217,12 +217,12 @@ def _before_fcfs(moved: PluginOption, plugin: PluginOption) -> tuple[PluginOptio
 
 def _nothing_starts(config: SchedulerConfig) -> Iterator[Suspected]:
     names = {action.name for action in config.actions}
-    if names <= {"backfill", "reserve"}:  # of others it is known, or may be, that they start jobs
+    if names <= {"backfill", "reserve"}:  # other actions may start jobs
         yield Suspected(
             code="NothingStarts",
             place="actions",
-            consequence="no action starts jobs whose tasks ask for anything",
-            advice="run action 'allocate'",
+            consequence="no action starts jobs whose tasks request resources",
+            advice="add action 'allocate'",
             instead=evolve(config, actions=(ActionOption(name="allocate"), *config.actions)),
         )
 
@@ -241,10 +241,10 @@ def _at_minimum(config: SchedulerConfig) -> Iterator[Suspected]:
         code="AtMinimumProtected",
         place=gang[0],
         consequence=(
-            f"action {evicting[1].name!r} can never evict a job that runs with no more tasks than "
-            "it needs, and so no job of one task, whatever its priority"
+            f"action {evicting[1].name!r} can never evict from a job that runs with no more tasks "
+            "than its min_available, so no job of one task, whatever the priorities"
         ),
-        advice="give gang the argument atMinimum: whole-job",
+        advice="set the argument atMinimum: whole-job of plugin 'gang'",
         instead=whole,
     )
 
@@ -266,8 +266,8 @@ def _no_victims(config: SchedulerConfig) -> Iterator[Suspected]:
             yield Suspected(
                 code="NoVictims",
                 place=found[0],
-                consequence=f"action {action!r} can never evict anybody: no plugin names victims",
-                advice=f"add plugin {name!r}, or switch it on",
+                consequence=f"action {action!r} can never evict a task: no plugin names victims",
+                advice=f"add or enable plugin {name!r}",
                 instead=instead,
             )
 
@@ -276,11 +276,11 @@ _KNOWN = (
     *("capacity", "conformance", "drf", "gang"),
     *("nodeorder", "predicates", "priority", "proportion"),
 )
-"""The plugins of which it is known that no other names victims."""
+"""The plugins whose victims are known; with any other plugin the rule does not apply."""
 
 
 SHARELESS = {*_KNOWN, "fcfs", "las", "sjf", "sla", "usage"} - {"capacity", "proportion"}
-"""The plugins of which it is known that they do not say what queues deserve."""
+"""The plugins that are known not to compute the shares of queues."""
 
 
 def _release_without_hold(config: SchedulerConfig) -> Iterator[Suspected]:
@@ -299,10 +299,10 @@ def _release_without_hold(config: SchedulerConfig) -> Iterator[Suspected]:
         code="ReleaseWithoutHold",
         place=backfill[0],
         consequence=(
-            "strategy 'release' finds nothing to release: allocate takes back at once what a gang "
-            "that cannot start was given, so others take it for good and the gang is not first"
+            "strategy 'release' finds nothing to release: allocate rolls back a gang that cannot "
+            "start, so other jobs take its places permanently rather than as backfill"
         ),
-        advice="give allocate the argument unready: hold, or leave out the strategy",
+        advice="set the argument unready: hold of action 'allocate', or leave out the strategy",
         instead=evolve(config, actions=actions),
     )
 
@@ -320,10 +320,10 @@ def _proportion_without_reclaim(config: SchedulerConfig) -> Iterator[Suspected]:
             code=f"{name.capitalize()}WithoutReclaim",
             place=found[0],
             consequence=(
-                "a queue that has less than its share waits until tasks of other queues end by "
-                "themselves, however much those have beyond theirs"
+                "a queue below its share waits until tasks of other queues end, however far those "
+                "are above their shares"
             ),
-            advice="run action 'reclaim' before allocate",
+            advice="add action 'reclaim' before 'allocate'",
             instead=evolve(config, actions=(ActionOption(name="reclaim"), *config.actions)),
         )
 
@@ -334,7 +334,7 @@ _WEIGHTS = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "b
 def _reclaim_without_shares(config: SchedulerConfig) -> Iterator[Suspected]:
     found = action_named(config, "reclaim")
     names = {plugin.name for _, _, plugin in _plugins(config)}
-    # Others, and plugins of one's own, may say what queues deserve.
+    # Other plugins, including custom ones, may compute the shares of queues.
     if found is None or not names <= SHARELESS:
         return
     if as_boolean(found[1].arguments.get("withoutShares", False)):
@@ -344,17 +344,17 @@ def _reclaim_without_shares(config: SchedulerConfig) -> Iterator[Suspected]:
         for _, _, plugin in _plugins(config)
         if plugin.name in _ALWAYS_ANSWER
     )
-    if is_on:  # or nobody is ever evicted, which is another finding
+    if is_on:  # otherwise nothing is ever evicted, which is another finding
         yield Suspected(
             code="ReclaimWithoutShares",
             place=found[0],
             consequence=(
-                "no plugin says what queues deserve, so each may take from every other, and that "
-                "from it again"
+                "no plugin computes the shares of queues, so each queue may evict tasks of every "
+                "other, back and forth"
             ),
             advice=(
-                "add plugin 'proportion' or 'capacity', or give reclaim the argument "
-                "withoutShares: true if that is what is wanted"
+                "add plugin 'proportion' or 'capacity', or set the argument withoutShares: true of "
+                "action 'reclaim' if this is intended"
             ),
             instead=_with_plugin(config, "proportion"),
         )
@@ -371,41 +371,41 @@ def _zero_weights(config: SchedulerConfig) -> Iterator[Suspected]:
     yield Suspected(
         code="ZeroWeights",
         place=f"{found[0]}.arguments",
-        consequence="every node scores the same, so the first by name is filled first",
-        advice="give a weight of 1 or more, or leave out plugin 'nodeorder'",
+        consequence="all nodes get the same score, so the first by name is filled first",
+        advice="set a weight of 1 or more, or leave out plugin 'nodeorder'",
         instead=_changed(config, "nodeorder", lambda p: evolve(p, arguments={})),
     )
 
 
 @frozen
 class Remedy:
-    """What may end evictions that go on for ever, and the configuration with it."""
+    """A change that may end endless evictions, and the configuration with that change."""
 
     advice: str
     instead: SchedulerConfig
 
 
 def remedies_for_loops(config: SchedulerConfig) -> Iterator[Remedy]:
-    """Yield what may end evictions that go on for ever, the least change first."""
+    """Yield changes that may end endless evictions, the smallest first."""
     preempts = action_named(config, "preempt") is not None
     if action_named(config, "reclaim") is not None and not (
         _find(config, "proportion") or _find(config, "capacity")
     ):
         yield Remedy(
-            "add plugin 'proportion': it lets reclaim take only what is beyond a queue's share",
+            "add plugin 'proportion': it lets reclaim evict only from queues above their share",
             _with_plugin(config, "proportion"),
         )
     for name in ("priority", "drf"):
         found = _find(config, name)
         if preempts and found is not None:
             yield Remedy(
-                f"move plugin {name!r} to the first tier: it orders jobs as it names victims",
+                f"move plugin {name!r} to the first tier: it then orders jobs as it picks victims",
                 _with_plugin_first(_without_plugin(config, name), name, found[1]),
             )
     for name in ("priority", "drf"):
         if preempts and _find(config, name) is None:
             yield Remedy(
-                f"add plugin {name!r} to the first tier: it orders jobs as it names victims",
+                f"add plugin {name!r} to the first tier: it then orders jobs as it picks victims",
                 _with_plugin_first(config, name),
             )
     for name in ("preempt", "reclaim"):

@@ -1,4 +1,4 @@
-"""Changes and amounts in words."""
+"""Descriptions of changes and amounts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["amount_text", "described", "limit_text", "resource_text"]
 
 
 def described(change: AttrsInstance) -> str:
-    """Return a change in a line.
+    """Describe a change in one line.
 
     >>> from batchsched.live import JobChanged, TaskSucceeded
     >>> described(JobChanged("team/j", priority=5)), described(TaskSucceeded("t1"))
@@ -23,7 +23,7 @@ def described(change: AttrsInstance) -> str:
     if isinstance(change, SchedulerConfig):
         actions = ", ".join(action.name for action in change.actions)
         tiers = " | ".join(", ".join(p.name for p in tier.plugins) for tier in change.tiers)
-        return f"another configuration decides: {actions}; plugins {tiers}"
+        return f"another configuration: actions {actions}; plugins {tiers}"
     name = ""
     details: list[str] = []
     attributes: tuple[Attribute[object], ...] = fields(type(change))
@@ -48,19 +48,19 @@ def described(change: AttrsInstance) -> str:
 
 
 def resource_text(resource: Resource) -> str:
-    """Return a resource as people say it: ``2 cpu, 4 GiB, 1 nvidia.com/gpu``."""
+    """Format a resource: ``2 cpu, 4 GiB, 1 nvidia.com/gpu``."""
     parts = [amount_text(name, amount) for name, amount in resource.dimensions() if amount]
     return ", ".join(parts) or "nothing"
 
 
 def limit_text(limit: ResourceLimit) -> str:
-    """Return a limit as people say it: ``8 cpu, 0 nvidia.com/gpu``; what is not named has none."""
+    """Format a limit: ``8 cpu, 0 nvidia.com/gpu``; dimensions without a limit are left out."""
     parts = [amount_text(name, amount) for name, amount in limit.dimensions()]
-    return ", ".join(parts) or "anything"
+    return ", ".join(parts) or "no limit"
 
 
 def amount_text(dimension: str, amount: Amount) -> str:
-    """Return an amount of one dimension as people say it.
+    """Format an amount of one dimension.
 
     >>> amount_text("cpu", 1500), amount_text("memory", 3 << 29), amount_text("gpu", 2000)
     ('1.5 cpu', '1.5 GiB', '2 gpu')

@@ -1,4 +1,4 @@
-"""explain: why a job waits, who is in the way, and what would let it start."""
+"""The function `explain`: why a job waits, what blocks it, and what would let it start."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ def explain(
     registry: Registry | None = None,
     try_changes: bool = True,
 ) -> Explanation:
-    """Return why a job waits: its place in the order, its queue, the nodes, and what would help.
+    """Explain why a job waits: its position, its queue, the nodes, and changes that would help.
 
-    What would help is found by trying: each change that is told was made on its own, a cycle was
-    run, and one of the tasks that wait was bound in it, or the very task that was asked about.
-    The changes tried are, of each kind the smallest that is enough: more room on the nearest
-    node; a running task ended; a lower `min_available`; a higher `max_available`; a priority
-    above one of those before it; a higher weight of the queue. There may be others.
+    Helpful changes are found by trying: each reported change was applied alone, a cycle was run,
+    and it bound one of the waiting tasks (or, given a task, that task). The changes tried are, of
+    each kind, the smallest that is enough: more resources on the nearest node; the end of a running
+    task; a lower `min_available`; a higher `max_available`; a priority above that of a job before
+    it; a higher weight of the queue. Other changes may help too.
 
-    O(nodes + tasks), the verdicts on all that runs if the configuration has preempt or reclaim,
-    and at most some tens of cycles without those two, of which each costs what the change
-    changes. If one of the two runs before an action that starts tasks, what was enough is tried
-    with it too: a cycle or some more for each kind of change, each as long as its evictions take.
-    `try_changes=False` answers all the rest at once.
+    Costs O(nodes + tasks), verdicts on all running tasks if the configuration has preempt or
+    reclaim, and at most some tens of cycles without those two, each as cheap as the change is
+    small. If preempt or reclaim runs before an action that starts tasks, a change that was enough
+    is tried with it too: one or a few more cycles for each kind of change, as slow as the
+    evictions. With `try_changes=False` no changes are tried.
 
     Args:
         snapshot: the cluster.
-        result: what was decided on it.
+        result: the result of a cycle on it.
         job_or_task: the UID of the job, or of one of its tasks.
-        config: what decided; None: the default.
-        registry: what the configuration may name.
-        try_changes: whether to look for changes that would help.
+        config: the configuration of that cycle; None: the default.
+        registry: the plugins and actions that the configuration may name.
+        try_changes: whether to search for changes that would help.
 
     Raises:
-        ConfigError: an argument is not what it should be.
+        ConfigError: an argument has the wrong type.
         UnknownNameError: there is no such job or task.
 
     >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo, schedule
@@ -137,11 +137,11 @@ def _job_of(snapshot: Snapshot, uid: str) -> JobInfo:
     for job in snapshot.jobs:
         if job.uid == uid or any(task.uid == uid for task in job.tasks):
             return job
-    return snapshot.job(uid)  # which says what there is
+    return snapshot.job(uid)  # raises UnknownNameError with the known names
 
 
 def _first(session: Session, left: Sequence[TaskState]) -> TaskState | None:
-    """Return the first of tasks that were left pending, one that asks for something if any."""
+    """Return the first pending task; if possible, one that requests resources."""
     tasks = session.in_task_order(left)
     return next((t for t in tasks if not t.is_best_effort), tasks[0] if tasks else None)
 
@@ -149,10 +149,10 @@ def _first(session: Session, left: Sequence[TaskState]) -> TaskState | None:
 def _summary(job: JobInfo, result: CycleResult, task: TaskState | None) -> str:
     condition = result.left_out.get(job.uid)
     if condition is not None:
-        return f"it is left out: {condition}"
+        return f"it is left out of the cycle: {condition}"
     if task is not None:
         reason = result.pending.get(task.uid)
-        text = "it was not asked for" if reason is None else reason.text
+        text = "no reason is known" if reason is None else reason.text
         code = "" if reason is None else f" ({reason.why.value})"
         return f"it waits{code}: {text}"
     names = {task.uid: task.display_name for task in job.tasks}
@@ -163,14 +163,14 @@ def _summary(job: JobInfo, result: CycleResult, task: TaskState | None) -> str:
         return f"it starts in this cycle: {first}{more}"
     outcome = result.jobs.get(job.uid)
     phase = "is not in the result" if outcome is None else f"is {outcome.phase.value}"
-    return f"no task of it is left pending; it {phase}"
+    return f"none of its tasks is pending; it {phase}"
 
 
-# Where it stands
+# Its place in the queue
 
 
 def _place(session: Session, state: JobState) -> tuple[int | None, int, list[JobState], str]:
-    """Return the job's place in its queue, how many wait there, who is before it, and by what."""
+    """Return a job's position, the waiting jobs of its queue, those before it, and the key."""
     if state.queue is None or not state.in_session or not state.count(TaskStatus.PENDING):
         return None, 0, [], ""
     plugins = session.plugin_set
@@ -202,7 +202,7 @@ def _place(session: Session, state: JobState) -> tuple[int | None, int, list[Job
 
 
 def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) -> int:
-    """Return how many of the tasks find room at once when nobody else comes before."""
+    """Return how many of the tasks would fit now if the job were first."""
     if not state.in_session:
         return 0
     count = 0

@@ -1,4 +1,4 @@
-"""What `explain` answers: why a job waits, as data and as text."""
+"""The answer of `explain`: why a job waits, as data and as text."""
 
 from __future__ import annotations
 
@@ -28,98 +28,98 @@ __all__ = [
 
 @frozen(kw_only=True)
 class QueueStanding:
-    """How the job's queue stands."""
+    """The state of a queue: what it holds, its share and its limits."""
 
     name: str
     is_known: bool
-    """Whether it is in the snapshot."""
+    """Whether the snapshot has this queue."""
     weight: int
     allocated: Resource
-    """What its tasks hold."""
+    """The resources that its tasks hold."""
     share: float
-    """The largest part of any dimension of the cluster that it holds."""
+    """Its dominant share of the cluster."""
     deserved: Resource | None
-    """Its share by weight and demand, as plugin proportion or capacity says; None: no plugin says
-    what queues deserve."""
+    """Its deserved share, as computed by plugin proportion or capacity; None: no plugin computes
+    it."""
     guarantee: Resource | None
-    """What is kept for it; None: no plugin knows of guarantees."""
+    """Its guarantee; None: no plugin reads guarantees."""
     limit: ResourceLimit | None
-    """The most that it may hold; None: no limit is named, or no plugin heeds limits."""
+    """The most that it may hold; None: it has no limit, or no plugin reads limits."""
     on_loan: Resource | None
-    """What it holds beyond its share, and others may reclaim; None: no plugin knows."""
+    """What it holds beyond its share, which others may reclaim; None: no plugin computes it."""
     is_overused: bool
-    """Whether it has its deserved share, so that allocate passes it over."""
+    """Whether it holds its deserved share or more, so that allocate skips it."""
     above: tuple[QueueStanding, ...] = ()
-    """The queues that it is a part of, the nearest first, where plugin capacity decides."""
+    """The queues above it in the tree, the nearest first; only with plugin capacity."""
 
 
 @frozen(kw_only=True)
 class GroupStanding:
-    """How a group of the job's tasks stands, before the cycle."""
+    """The state of a group of the job's tasks before the cycle."""
 
     name: str
     of_groups: bool
-    """Whether it consists of other groups; then those are counted, and not tasks."""
+    """Whether it consists of other groups, which are then counted instead of tasks."""
     ready: int
-    """How many of its tasks hold resources or have succeeded, or how many groups are ready."""
+    """The number of its tasks that hold resources or have succeeded, or of ready groups."""
     needed: int
-    """How many must start together."""
+    """The number that must start together."""
     maximum: int | None
     is_ready: bool
 
 
 @frozen(kw_only=True)
 class Holder:
-    """Who holds room on a node."""
+    """A task that holds resources on a node."""
 
     task: str
     name: str
-    """What people call the task."""
+    """The display name of the task."""
     job: str | None
-    """None: a task of no job."""
+    """The UID of its job; None: it belongs to no job."""
     how: str
     """``runs``, ``is leaving``, ``is promised``, ``is held by an unready gang`` or
     ``is reserved``."""
     amount: Resource
     until: float | None
-    """When it should be over, in seconds on the clock of the snapshot, if that is known."""
+    """Its expected end, in seconds on the clock of the snapshot, if known."""
 
 
 @frozen(kw_only=True)
 class NearNode:
-    """A node that would nearly do."""
+    """A node where the task nearly fits."""
 
     name: str
     missing: Resource
-    """What more it would have to have idle for one task."""
+    """The idle resources that it lacks for one task."""
     refusal: str
-    """Why it refuses the task whatever it has; empty if it does not."""
+    """Why predicates refuse the task there; empty if they accept it."""
     holders: tuple[Holder, ...]
-    """Who holds room there, the largest first."""
+    """The tasks that hold resources there, the largest first."""
 
 
 @frozen(kw_only=True)
 class VictimsJudged:
-    """What a plugin says of tasks that an action could evict."""
+    """A plugin's verdict on tasks that an action could evict."""
 
     action: str
     plugin: str
     verdict: str
     count: int
-    """How many tasks got this verdict."""
+    """The number of tasks with this verdict."""
     example: str
-    """One of them, as people call it."""
+    """The display name of one of them."""
     reasons: Mapping[str, int] = field(default=EMPTY)
-    """Why, in words, and of how many tasks, the most first; empty where the plugin does not say."""
+    """Reason to the number of tasks, the most frequent first; empty if the plugin gives none."""
 
 
 @frozen(kw_only=True)
 class TriedChange:
-    """A single change with which what was asked about was seen to start, in a cycle."""
+    """A single change with which the task or job started in a trial cycle."""
 
     change: Change
     text: str
-    """The change in words."""
+    """A description of the change."""
 
 
 def _counts(counts: Mapping[str, int]) -> dict[str, int]:
@@ -128,80 +128,80 @@ def _counts(counts: Mapping[str, int]) -> dict[str, int]:
 
 @frozen(kw_only=True)
 class Explanation(Report):
-    """Why a job waits; printed as text, shown in a notebook as tables."""
+    """Why a job waits. Prints as text; a notebook shows tables."""
 
     job: str
     task: str | None
-    """The task that stands for those that wait; None: none does."""
+    """The waiting task that the answer is about; None: no task waits."""
     task_name: str
-    """What people call it; empty if there is none."""
+    """The display name of that task; empty if there is none."""
     summary: str
-    """How it stands, in one sentence."""
+    """The answer in one sentence."""
     position: int | None
-    """Its place among the jobs of its queue that wait, from 1, at the beginning of the cycle;
-    None: it does not wait, or is left out."""
+    """Its position among the waiting jobs of its queue at the beginning of the cycle, counted from
+    1; None: it does not wait, or is left out of the cycle."""
     waiting_jobs: int
-    """How many jobs of the queue wait."""
+    """The number of waiting jobs of the queue."""
     before_it: tuple[str, ...]
-    """The jobs of the queue that wait and are before it, at most five, the next first."""
+    """The waiting jobs of the queue directly before it, at most five, the nearest first."""
     decided_by: str
-    """The key that puts the job before it there: a plugin, ``creation_time`` or ``uid``."""
+    """The key that orders it behind the job before it: a plugin, ``creation_time`` or ``uid``."""
     queue: QueueStanding
     min_available: int
     ready: int
-    """How many of its tasks hold resources or have succeeded, before the cycle."""
+    """The number of its tasks that held resources or had succeeded before the cycle."""
     lacking: int
-    """How many more must be able to start together."""
+    """The number of further tasks that must start together."""
     at_once: int
-    """How many of its tasks that wait find room at once when nobody else comes before."""
+    """The number of its waiting tasks that would fit now if it were first."""
     groups: tuple[GroupStanding, ...] = ()
-    """How the groups of its tasks stand, in the order in which the job lists them."""
+    """The state of the groups of its tasks, in the order of the job."""
     nodes: int
     available: int
-    """On how many of them its task could start now."""
+    """The number of nodes on which its task could start now."""
     unfit: Mapping[str, int] = field(converter=_counts)
-    """By reason: on how many nodes its task cannot start now."""
+    """Reason to the number of nodes on which its task cannot start now."""
     nearest: tuple[NearNode, ...]
-    """The three nodes that lack least."""
+    """The three nodes that lack the least."""
     victims: tuple[VictimsJudged, ...]
-    """What each plugin says of the tasks that preempt and reclaim could evict for it, as the cycle
-    begins: whom any plugin protects is not evicted."""
+    """The verdicts of plugins on the tasks that preempt and reclaim could evict for it, at the
+    beginning of the cycle. A task that any plugin protects is not evicted."""
     would_start: tuple[TriedChange, ...]
-    """Single changes with which it was seen to start; each was tried with a cycle."""
+    """Single changes with which it started; each was tried with a cycle."""
     tried: int
-    """How many changes were tried."""
+    """The number of changes that were tried."""
 
     def sections(self) -> Iterator[Section]:
-        """Yield what there is to say, in the order in which one wants to read it."""
+        """Yield the sections of the report, the most important first."""
         yield Section(f"Job {self.job}", (self.summary,))
-        yield Section("Where it stands", tuple(self._standing()))
+        yield Section("Its place in the queue", tuple(self._standing()))
         if self.task is None:
             return
         could = "could start" if self.available else "can start"
-        lines = [f"its task {self.task_name} {could} on {self.available} of {self.nodes} nodes now"]
+        lines = [f"task {self.task_name} {could} on {self.available} of {self.nodes} nodes now"]
         yield Section("Nodes", tuple(lines), (), [(n, text) for text, n in self.unfit.items()])
         rows: list[tuple[str, str, str]] = []
         for node in self.nearest:
             what = node.refusal or f"lacks {resource_text(node.missing)}"
             rows.append((node.name, what, _held(node.holders)))
         if rows:
-            yield Section("Nearest nodes", (), ("node", "what is in the way", "held by"), rows)
+            yield Section("Nearest nodes", (), ("node", "problem", "held by"), rows)
         if self.victims:
             yield Section(
-                "What plugins say of whom it could evict",
+                "Verdicts of plugins on tasks that it could evict",
                 tuple(
                     f"{v.plugin}: {reason} ({count})"
                     for v in self.victims
                     for reason, count in v.reasons.items()
                 ),
-                ("action", "plugin", "says", "of", "such as"),
+                ("action", "plugin", "verdict", "tasks", "such as"),
                 [(v.action, v.plugin, v.verdict, v.count, v.example) for v in self.victims],
             )
         said = tuple(f"{change.text}" for change in self.would_start)
         if self.tried and not said:
-            said = (f"none of the {self.tried} single changes that were tried is enough",)
+            said = (f"none of the {self.tried} single changes that were tried was enough",)
         if said:
-            yield Section("It would start now with any one of these (each was tried)", said)
+            yield Section("It would start now with any one of these changes (each was tried)", said)
 
     def _standing(self) -> Iterator[str]:
         if self.position is not None:
@@ -213,21 +213,21 @@ class Explanation(Report):
             yield text
         queue = self.queue
         if not queue.is_known:
-            yield f"queue {queue.name} is not there"
+            yield f"queue {queue.name} does not exist"
         else:
             yield _queue_text(queue)
             for above in queue.above:
                 yield f"part of {_queue_text(above)}"
         if self.lacking:
             yield (
-                f"{self.ready} of the {self.min_available} tasks that must start together are "
-                f"there; room at once, if it were first, for {min(self.at_once, self.lacking)} of "
-                f"{self.lacking}"
+                f"{self.ready} of {self.min_available} tasks that must start together are ready; "
+                f"if it were first, {min(self.at_once, self.lacking)} of {self.lacking} more "
+                "would fit now"
             )
         for group in self.groups:
             if not group.is_ready:
                 what = "groups in it" if group.of_groups else "tasks"
-                yield f"group {group.name} has {group.ready} of the {group.needed} {what} it needs"
+                yield f"group {group.name} has {group.ready} of {group.needed} {what} that it needs"
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the explanation as dicts, lists, strings and numbers only, ready for JSON."""
@@ -244,7 +244,7 @@ def _queue_text(queue: QueueStanding) -> str:
         text += f", may hold at most {limit_text(queue.limit)}"
     if queue.on_loan is not None and not queue.on_loan.is_empty():
         text += f", of which {resource_text(queue.on_loan)} is on loan"
-    return text + (" - it has its share" if queue.is_overused else "")
+    return text + ("; it has its share" if queue.is_overused else "")
 
 
 def _held(holders: tuple[Holder, ...]) -> str:

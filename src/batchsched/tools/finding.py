@@ -1,4 +1,4 @@
-"""What `check_config` finds."""
+"""The findings of `check_config`."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ Shows = Literal[
 
 @frozen(kw_only=True)
 class Finding:
-    """Something that a configuration can never do, or should not."""
+    """A problem of a configuration, with a cluster that shows it."""
 
     code: str
-    """A stable name of what was found."""
+    """A stable name of the problem."""
     place: str
-    """Where in the configuration."""
+    """The place in the configuration."""
     consequence: str
-    """What follows from it."""
+    """The consequence of the problem."""
     advice: str
-    """What would work."""
+    """How to fix it."""
     shows: Shows
-    """What happens on `snapshot`: the configuration decides otherwise than with `instead`, or than
-    on `mended`; evicts in cycle after cycle (which `instead` does not); or makes reservations. What
-    has no effect makes it decide as `instead` does, which is without it. What cannot be built
-    decides nothing at all, on this snapshot as on any other; `instead` does."""
+    """What happens on `snapshot`. "decides otherwise": the decisions differ from those with
+    `instead`, or from those on `mended`. "evicts for ever": it evicts in cycle after cycle, which
+    `instead` does not. "reserves": it makes reservations. "has no effect": it decides like
+    `instead`, which lacks the ignored part. "cannot be built": it decides nothing on any snapshot,
+    while `instead` does."""
     snapshot: Snapshot
-    """A cluster of at most three jobs on which it shows."""
+    """A cluster of at most three jobs that shows the problem."""
     instead: SchedulerConfig | None = None
-    """The configuration with the advice taken, where there is one."""
+    """The configuration with the advice applied, if there is one."""
     mended: Snapshot | None = None
-    """`snapshot` with the advice taken, where it is queues or jobs that should be others."""
+    """`snapshot` with the advice applied, if queues or jobs should change."""
     shows_on_yours: bool | None = None
-    """Whether it shows on the caller's own snapshot; None: none was given, or it shows on all."""
+    """Whether the caller's own snapshot shows it; None: none was given, or every snapshot does."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.code}: {self.consequence}; {self.advice}"

@@ -11,7 +11,7 @@ __all__ = ["count_by", "group_rows", "pairs_by_name", "plain_counts", "plain_pai
 
 
 def count_by(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
-    """Return how often each kind comes in each group, both in order of name.
+    """Count how often each kind occurs in each group, both sorted by name.
 
     >>> count_by([("q", "starts"), ("q", "moves"), ("q", "starts")])
     {'q': {'moves': 1, 'starts': 2}}
@@ -23,7 +23,7 @@ def count_by(pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
 
 
 def group_rows(groups: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int, str]]:
-    """Return a row for each group: its name, how many there are, and how many of each kind."""
+    """Return a row for each group: its name, its total, and the counts by kind."""
     rows = [
         (name, sum(counts.values()), ", ".join(f"{n} {kind}" for kind, n in counts.items()))
         for name, counts in groups.items()
@@ -32,7 +32,7 @@ def group_rows(groups: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int, 
 
 
 def pairs_by_name(pairs: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Return a copy of figures before and after, by name."""
+    """Copy pairs of values before and after, by name."""
     return dict(pairs)
 
 
@@ -42,5 +42,5 @@ def plain_counts(groups: Mapping[str, Mapping[str, int]]) -> dict[str, JsonValue
 
 
 def plain_pairs(pairs: Mapping[str, tuple[float, float]]) -> dict[str, JsonValue]:
-    """Return figures before and after by name, ready for JSON."""
+    """Return pairs of values before and after by name, ready for JSON."""
     return {name: list[JsonValue](both) for name, both in pairs.items()}

@@ -1,7 +1,7 @@
-"""Single changes that would let a job start now: found by trying them, the smallest of each kind.
+"""Single changes that would let a job start now, found by trying; the smallest of each kind.
 
-Small amounts are found by bisection: the change that is told was seen to be enough, and the next
-smaller one on the list not to be.
+Amounts are found by bisection: the reported change was enough in a trial, and the next smaller one
+of the list was not.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ EVICTING = ("preempt", "reclaim")
 """The actions that evict."""
 
 _ENDED = 3
-"""How many tasks are tried by themselves as ended: the smallest that leave enough room."""
+"""The number of tasks whose end is tried: the smallest that would leave enough room."""
 _MOST_TASKS = 32
-"""For so many tasks more room on one node is tried."""
+"""The most tasks for which more room on one node is tried."""
 _ONE_BY_ONE = 8
-"""So many larger weights are tried one by one; then each is twice the one before."""
+"""The number of weights that are tried one by one; then each is twice the one before."""
 _HEAVIEST = 1 << 10
-"""How many times its weight a queue is tried with."""
+"""The largest factor by which the weight of a queue is multiplied."""
 
 Candidate = tuple[Change, str]
-"""A change, and the change in words."""
+"""A change and its description."""
 
 
 @frozen
 class Kind:
-    """Changes of one kind, of which the first that is enough is looked for."""
+    """Changes of one kind; the first one that is enough is searched for."""
 
     candidates: tuple[Candidate, ...]
     grows: bool = True
-    """Whether each is more than the one before, so that it is enough if that one is."""
+    """Whether each change includes the one before, so that bisection works."""
 
 
 def changes_to_try(
@@ -58,7 +58,7 @@ def changes_to_try(
     task: TaskState,
     before: Sequence[JobState],
 ) -> tuple[Kind, ...]:
-    """Return what may help, by kind. O(tasks that run)."""
+    """Return the changes that may help, by kind. O(running tasks)."""
     kinds = [
         *(
             Kind(tuple(_more_room(session, explanation, node, task)))
@@ -71,7 +71,7 @@ def changes_to_try(
     ]
     queue = state.queue
     if queue is not None and len(session.queues) > 1:
-        # With another weight all is begun anew, which takes longer than a cycle.
+        # A changed weight resets all kept state, so such a trial is slower than others.
         is_overused = session.overused(queue)
         if is_overused or session.plugin_set.names_on("queue_order_key"):
             weights = tuple(_weights(session, queue, is_overused=is_overused))
@@ -82,7 +82,7 @@ def changes_to_try(
 def _more_room(
     session: Session, explanation: Explanation, node: NearNode, task: TaskState
 ) -> Iterator[Candidate]:
-    """Yield more of what is allocatable on a node: for one task, for two, and so on."""
+    """Yield increases of a node's allocatable resources: for one task, for two, and so on."""
     info = session.node(node.name).info
     request = task.info.start_request
     first = node.missing
@@ -94,7 +94,7 @@ def _more_room(
 
 
 def _ended_tasks(session: Session, task: TaskState) -> Iterator[Candidate]:
-    """Yield tasks of which each leaves room for `task` where it runs, the smallest first."""
+    """Yield ends of running tasks, each of which makes room for `task`, the smallest first."""
     cluster = session.ledger.cluster
     found: list[tuple[float, str, TaskState]] = []
     for node in session.nodes:
@@ -113,17 +113,17 @@ def _ended_tasks(session: Session, task: TaskState) -> Iterator[Candidate]:
 
 def _smaller_gangs(explanation: Explanation, state: JobState) -> Iterator[Candidate]:
     most = min(state.min_available - 1, explanation.ready + explanation.at_once)
-    # Below what its groups need, a lower number changes nothing.
+    # A value below what its groups need has no effect.
     bottom = max(1, least_tasks(state.info.groups, state.info.min_groups))
     for least in range(most, bottom - 1, -1):
-        text = f"min_available {least} in place of {state.min_available}"
+        text = f"min_available {least} instead of {state.min_available}"
         yield JobChanged(state.uid, min_available=least), text
 
 
 def _higher_maxima(state: JobState) -> Iterator[Candidate]:
     most = state.info.max_available
     if most is not None and most < len(state.tasks):
-        text = f"max_available {most + 1} in place of {most}"
+        text = f"max_available {most + 1} instead of {most}"
         yield JobChanged(state.uid, max_available=most + 1), text
 
 
@@ -132,7 +132,7 @@ def _priorities(state: JobState, before: Sequence[JobState]) -> Iterator[Candida
     of_priority = {job.info.priority: job.uid for job in before}
     for priority in sorted(of_priority):
         if priority >= state.info.priority:
-            text = f"priority {priority + 1}, above that of {of_priority[priority]!r}"
+            text = f"priority {priority + 1}, above that of job {of_priority[priority]!r}"
             yield JobChanged(state.uid, priority=priority + 1), text
 
 
@@ -146,14 +146,15 @@ def _weights(session: Session, queue: QueueState, *, is_overused: bool) -> Itera
         weights = [weight for weight in weights if weight > enough]
         weights.insert(0, enough)
     for weight in weights:
-        text = f"weight {weight} of queue {queue.name!r} in place of {now}"
+        text = f"weight {weight} of queue {queue.name!r} instead of {now}"
         yield QueueChanged(evolve(queue.info, weight=weight)), text
 
 
 def _weight_to_deserve_more(session: Session, queue: QueueState, weights: Sequence[int]) -> int:
-    """Return the least weight with which a queue deserves more than it has, by weights alone.
+    """Return the smallest weight with which a queue deserves more than it holds.
 
-    That is a guess where another plugin than proportion says what queues deserve; it is tried.
+    It is computed as plugin proportion does, so it is only a guess if another plugin computes
+    shares; it is tried in any case.
     """
     zero = session.ledger.dimensions.zero
     use = {q.name: _use(q.jobs, zero) for q in session.ledger.queues.values() if q.jobs}
@@ -176,7 +177,7 @@ def _weight_to_deserve_more(session: Session, queue: QueueState, weights: Sequen
 
 
 def _use(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
-    """Return what jobs hold, and what they hold and ask for."""
+    """Return what jobs hold, and the sum of what they hold and request."""
     held, asked = list(zero), list(zero)
     for job in jobs:
         for task in job.tasks:
@@ -190,17 +191,17 @@ def _use(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
     return tuple(held), tuple(asked)
 
 
-# Trying
+# Trials
 
 
 def what_helps(
     trials: Trials, wanted: frozenset[str], kinds: Sequence[Kind]
 ) -> tuple[tuple[TriedChange, ...], int]:
-    """Return the changes with which any task that is wanted starts, and how many were tried.
+    """Return the changes with which any of the `wanted` tasks starts, and how many were tried.
 
-    A cycle that evicts takes long where much waits. So changes are first tried without the
-    actions that evict, which takes little and is mostly right, and what is enough there is tried
-    again with all actions up to the last that may start the job.
+    Cycles that evict are slow on full clusters. So changes are first tried without the evicting
+    actions, which is fast and usually right; a change that is enough is then tried again with all
+    actions up to the last that may start the job.
     """
     tried: set[Change] = set()
 
@@ -224,7 +225,7 @@ def what_helps(
 def _until_the_last_that_starts(config: SchedulerConfig) -> SchedulerConfig:
     """Return the configuration without the evicting actions at its end.
 
-    What is bound is never taken back. So what starts by then starts in the whole cycle too.
+    Later actions never undo binds, so a task that starts without them starts with them too.
     """
     actions = list(config.actions)
     while actions and actions[-1].name in EVICTING:
@@ -233,13 +234,13 @@ def _until_the_last_that_starts(config: SchedulerConfig) -> SchedulerConfig:
 
 
 def without_evictions(config: SchedulerConfig) -> SchedulerConfig:
-    """Return the configuration without evicting actions, unless it has no others."""
+    """Return the configuration without its evicting actions, unless it has no others."""
     actions = [action for action in config.actions if action.name not in EVICTING]
     return evolve(config, actions=actions) if actions else config
 
 
 def _first_that_works(kind: Kind, begin: int, works: Callable[[Change], bool]) -> int | None:
-    """Return the position of the first change that is enough; bisect where each is more."""
+    """Return the position of the first change that is enough; by bisection if they grow."""
     changes = [change for change, _ in kind.candidates]
     if not kind.grows:
         positions = range(begin, len(changes))

@@ -1,4 +1,4 @@
-"""What plugins say of whom a task could evict."""
+"""The verdicts of plugins on the tasks that a task could evict."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["victims_judged"]
 def victims_judged(
     snapshot: Snapshot, config: SchedulerConfig, registry: Registry | None, uid: str
 ) -> tuple[VictimsJudged, ...]:
-    """Return what plugins say of all whom preempt and reclaim could evict, as the cycle begins.
+    """Collect plugins' verdicts on all candidates of preempt and reclaim, at the cycle's start.
 
-    Where a plugin makes claims (`batchsched.plugin.Claims`), it is told what the claim of the
-    task's job says of each. O(nodes + tasks) and the verdicts.
+    For a plugin that makes claims (`batchsched.plugin.Claims`), the verdict is whether the claim of
+    the task's job may take the candidate. O(nodes + tasks), plus the verdicts.
     """
     actions = [action.name for action in config.actions if action.name in EVICTING]
     if not actions:
@@ -48,7 +48,7 @@ def victims_judged(
     job = claimant.job
     if job is None or not job.in_session:
         return ()
-    said: dict[tuple[str, str, str], list[str]] = {}
+    by_verdict: dict[tuple[str, str, str], list[str]] = {}
     claimed: dict[tuple[str, str, str], dict[str, int]] = {}
     for action in dict.fromkeys(actions):
         session.action_name = action
@@ -75,7 +75,7 @@ def victims_judged(
     if isinstance(session, TracedSession):
         session.flush()
     for (action, plugin, candidate), verdict in verdict_on.items():
-        said.setdefault((action, plugin, verdict), []).append(candidate)
+        by_verdict.setdefault((action, plugin, verdict), []).append(candidate)
     return tuple(
         VictimsJudged(
             action=action,
@@ -86,27 +86,27 @@ def victims_judged(
             reasons=claimed.get((action, plugin, verdict))
             or _reasons(session, plugin, claimant, uids, verdict),
         )
-        for (action, plugin, verdict), uids in said.items()
+        for (action, plugin, verdict), uids in by_verdict.items()
     )
 
 
 def _why_not(
     session: Session, job: JobState, candidates: Sequence[TaskState]
 ) -> Sequence[str | None]:
-    """Return why the claim of a job does not take each candidate; None: it may."""
+    """Return why the claim of a job may not take each candidate; None: it may."""
     need = need_of_job(job, tasks_left(session, job))
     if need is None:
-        return ["its job has nothing to claim for"] * len(candidates)
+        return ["the job needs nothing"] * len(candidates)
     claim = session.plugin_set.claim(need)
     if isinstance(claim, Unfit):
-        return [f"nothing is claimed: {claim.text}"] * len(candidates)
+        return [f"no claim is possible: {claim.text}"] * len(candidates)
     return claim.why_not(candidates)
 
 
 def _reasons(
     session: Session, plugin: str, claimant: TaskState, uids: Sequence[str], verdict: str
 ) -> Mapping[str, int]:
-    """Return why a plugin gave candidates this verdict, as far as it says."""
+    """Return why a plugin gave candidates this verdict, if it gives reasons."""
     given = Verdict(verdict)
     if given is Verdict.VICTIM:
         return {}

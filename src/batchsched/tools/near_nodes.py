@@ -1,4 +1,4 @@
-"""The nodes that nearly do for a task, and who holds room there."""
+"""The nodes where a task nearly fits, and the tasks that hold resources there."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NEAREST = 3
 
 
 def nearest_nodes(session: Session, result: CycleResult, task: TaskState) -> tuple[NearNode, ...]:
-    """Return the three nodes that lack least for a task once the cycle has taken effect.
+    """Return the three nodes that lack the least for a task once the cycle has taken effect.
 
-    Those that refuse the task whatever they have come last. O(nodes x dimensions).
+    Nodes that predicates refuse come last. O(nodes x dimensions).
     """
     cluster = session.ledger.cluster
     taken = _taken(session, result)
@@ -38,7 +38,7 @@ def nearest_nodes(session: Session, result: CycleResult, task: TaskState) -> tup
 
 
 def _taken(session: Session, result: CycleResult) -> dict[str, list[TaskState]]:
-    """Return the tasks that this cycle gave a place, by node."""
+    """Return the tasks that were placed in this cycle, by node."""
     taken: dict[str, list[TaskState]] = {}
     for decided in (result.binds, result.pipelined, result.conditional):
         for decision in decided:

@@ -1,4 +1,4 @@
-"""Where two cycles on one snapshot part: the first decision that differs, and what made it."""
+"""The first decision in which two cycles on one snapshot differ, and its cause."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["Parting", "find_parting"]
 
 @frozen
 class Parting:
-    """The first decision that differs."""
+    """The first decision that differs, and its cause."""
 
     before: str
-    """What was decided under the first configuration, in words."""
+    """The decision under the first configuration, as text."""
     after: str
-    """What was decided under the second in its place."""
+    """The decision under the second configuration, as text."""
     why: tuple[str, ...]
-    """Which plugin's key, score or verdict, or which action, made the difference; in words."""
+    """The plugin's key, score or verdict, or the action, that made the difference, as text."""
     plugins: tuple[str, ...] = ()
-    """The plugins that made it, by name, where it was they."""
+    """The names of the plugins that made the difference, if any did."""
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return it as dicts, lists and strings only, ready for JSON."""
@@ -51,7 +51,7 @@ def find_parting(
     after: Scheduler,
     traces: tuple[Sequence[TraceEvent], Sequence[TraceEvent]],
 ) -> Parting | None:
-    """Return where two cycles part, from what was told of each; None: nowhere."""
+    """Find the first decision in which two traces differ; None if they are equal."""
     first, second = (_choices(trace) for trace in traces)
     for (at, one), (other_at, other) in zip(first, second, strict=False):
         if _what(one) != _what(other):
@@ -61,7 +61,7 @@ def find_parting(
     is_shorter = len(first) < len(second)
     longer = second if is_shorter else first
     _, more = longer[min(len(first), len(second))]
-    ended, went_on = "nothing more", _said(more)
+    ended, went_on = "no further decision", _describe(more)
     return Parting(
         ended if is_shorter else went_on,
         went_on if is_shorter else ended,
@@ -78,7 +78,7 @@ def _choices(trace: Sequence[TraceEvent]) -> list[tuple[int, TraceEvent]]:
 
 
 def _what(event: TraceEvent) -> tuple[object, ...]:
-    """Return what was decided, without the keys and scores that made it so."""
+    """Return the decision of an event, without the keys and scores behind it."""
     match event:
         case QueueTaken() | QueuePassedOver():
             return type(event), event.action, event.queue
@@ -92,12 +92,12 @@ def _what(event: TraceEvent) -> tuple[object, ...]:
             return type(event), event.action, event.plugin, event.claimant, *event.verdicts.items()
 
 
-def _said(event: TraceEvent) -> str:
+def _describe(event: TraceEvent) -> str:
     match event:
         case QueueTaken():
             return f"{event.action} takes queue {event.queue!r}"
         case QueuePassedOver():
-            return f"{event.action} passes over queue {event.queue!r}, which is overused"
+            return f"{event.action} skips queue {event.queue!r}, which is overused"
         case JobTaken():
             return f"{event.action} takes job {event.job!r}"
         case NodeSought():
@@ -124,7 +124,7 @@ def _parting(
     traces: tuple[Sequence[TraceEvent], Sequence[TraceEvent]],
 ) -> Parting:
     (left, left_at), (right, right_at) = one, other
-    said = _said(left), _said(right)
+    said = _describe(left), _describe(right)
     if left.action != right.action:
         reason = f"action {left.action!r} runs here before, action {right.action!r} after"
         return Parting(*said, (reason,))
@@ -144,9 +144,9 @@ def _parting(
         verdicts = _verdicts_before(traces[0], left_at), _verdicts_before(traces[1], right_at)
         for plugin, changed in _changed_verdicts(*verdicts).items():
             plugins[plugin] = None
-            why.append(f"{plugin} says of {changed}")
+            why.append(f"verdict of {plugin} on {changed}")
     if not why:
-        why = ["they stand differently by then: see who runs what"]
+        why = ["the clusters already differ at this point; see the tasks that run"]
     return Parting(*said, tuple(why), tuple(plugins))
 
 
@@ -157,7 +157,7 @@ def _event_at(snapshot: Snapshot, scheduler: Scheduler, position: int) -> TraceE
 
 
 def _reason(event: TraceEvent, rival: TraceEvent) -> tuple[str, str] | None:
-    """Return the plugin that put what was taken before what the other took, and in words."""
+    """Return the plugin that ordered one choice before the other, and a description."""
     if isinstance(event, NodeSought) and isinstance(rival, NodeSought):
         return _score_reason(event, rival)
     if isinstance(event, JobTaken) and isinstance(rival, JobTaken):
@@ -174,7 +174,7 @@ def _key_reason(
     rivals: Mapping[str, Mapping[str, object]],
 ) -> tuple[str, str] | None:
     if other not in rivals:
-        return "", f"{other!r} does not wait there"
+        return "", f"{other!r} does not wait in this cycle"
     for plugin, value in key.items():
         if rivals[other][plugin] != value:
             values = f"{_shown(value)} before {_shown(rivals[other][plugin])}"
@@ -187,11 +187,11 @@ def _score_reason(event: NodeSought, rival: NodeSought) -> tuple[str, str] | Non
         return None
     theirs = event.rivals.get(rival.node)
     if theirs is None:
-        return "", f"node {rival.node!r} is not among those that are compared"
+        return "", f"node {rival.node!r} is not among the nodes that were compared"
     differences = {name: score - theirs.get(name, 0) for name, score in event.scores.items()}
     plugin = max(differences, key=lambda name: differences[name], default="")
     if not plugin or differences[plugin] <= 0:
-        return "", f"nodes {event.node!r} and {rival.node!r} score the same; the first is taken"
+        return "", f"nodes {event.node!r} and {rival.node!r} have equal scores; the first is taken"
     mine, other = _shown(event.scores[plugin]), _shown(theirs.get(plugin, 0))
     return plugin, f"{plugin} scores {event.node!r} {mine}, {rival.node!r} {other}"
 

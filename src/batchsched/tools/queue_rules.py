@@ -1,4 +1,4 @@
-"""What is wrong with the queues of a snapshot and is no error; `check_config` tries it."""
+"""The rules of `check_config` for the queues of a snapshot: problems that are not errors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from batchsched.state.queue_tree import QueueTree
 __all__ = ["QUEUE_FIELDS", "QUEUE_RULES", "Found", "QueueRule", "with_capacity"]
 
 QUEUE_FIELDS = ("parent", "priority", "guarantee", "deserved", "limit", "state")
-"""What only plugin capacity reads."""
+"""The fields that only plugin capacity reads."""
 
 
 @frozen(kw_only=True)
 class Found:
-    """What is wrong with the queues of a snapshot, and the snapshot without it."""
+    """A problem of the queues of a snapshot, and the snapshot without it."""
 
     place: str
     consequence: str
@@ -33,7 +33,7 @@ class Found:
 
 @frozen(kw_only=True)
 class QueueRule:
-    """Something that may be wrong with queues, and how it is found."""
+    """A problem that queues may have, and the function that finds it."""
 
     code: str
     advice: str
@@ -42,7 +42,7 @@ class QueueRule:
 
 
 def with_capacity(config: SchedulerConfig) -> SchedulerConfig:
-    """Return a configuration with plugin capacity, in the place of proportion if that is there."""
+    """Return a configuration with plugin capacity, in place of proportion if it has that."""
     capacity = PluginOption(name="capacity")
     tiers = [
         evolve(tier, plugins=[capacity if p.name == "proportion" else p for p in tier.plugins])
@@ -56,18 +56,18 @@ def with_capacity(config: SchedulerConfig) -> SchedulerConfig:
 def _found(
     snapshot: Snapshot, faults: list[tuple[str, str]], changed: Mapping[str, Queue]
 ) -> Found | None:
-    """Return the first of some faults, how many more there are, and queues as they should be."""
+    """Return the first fault, the number of others, and the corrected queues; None if no faults."""
     if not faults:
         return None
     place, consequence = faults[0]
     if len(faults) > 1:
-        consequence += f" ({len(faults) - 1} more like it)"
+        consequence += f" ({len(faults) - 1} more)"
     queues = [changed.get(queue.name, queue) for queue in snapshot.queues]
     return Found(place=place, consequence=consequence, mended=evolve(snapshot, queues=queues))
 
 
 def _amounts(resource: Resource | ResourceLimit | None) -> dict[str, Amount]:
-    """Return what is granted at all; what is unlimited is left out, as is 0."""
+    """Return the amounts above 0; unlimited dimensions are left out."""
     if resource is None:
         return {}
     return {dimension: amount for dimension, amount in resource.dimensions() if amount}
@@ -111,7 +111,7 @@ def _sum(amounts: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
 
 
 def _kept(tree: QueueTree) -> list[dict[str, Amount]]:
-    """Return what is kept for each queue: its guarantee, or those below it if they are more."""
+    """Return what is kept for each queue: its guarantee, or the sum of those below it if larger."""
     kept: list[dict[str, Amount]] = [{} for _ in tree.queues]
     for position in reversed(tree.downward):
         own = _amounts(tree.queues[position].guarantee)
@@ -141,7 +141,7 @@ def _jobs_of_inner_queues(snapshot: Snapshot, tree: QueueTree) -> Found | None:
         place=f"jobs[{first_job.uid!r}].queue",
         consequence=(
             f"{number} {'job is' if number == 1 else 'jobs are'} left out of every cycle: queue "
-            f"{first_job.queue!r} has others below it"
+            f"{first_job.queue!r} is an inner queue of the tree"
         ),
         mended=evolve(snapshot, jobs=jobs),
     )
@@ -164,7 +164,7 @@ def _deserved_beyond_limit(snapshot: Snapshot, tree: QueueTree) -> Found | None:
             is_own = own.get(dimension, 0) == wanted
             message = (
                 f"{'it deserves' if is_own else 'queues below it deserve'} "
-                f"{shown_amount(dimension, wanted)} of {dimension}, and it never gets more than "
+                f"{shown_amount(dimension, wanted)} of {dimension}, but it never gets more than "
                 f"its limit, {shown_amount(dimension, most)}"
             )
             faults.append((f"queues[{queue.name!r}].limit", message))
@@ -180,7 +180,7 @@ def _deserved_beyond_parent(snapshot: Snapshot, tree: QueueTree) -> Found | None
         above = tree.parents[position]
         siblings = tree.tops if above < 0 else tree.children[above]
         if not isinstance(queue.deserved, Resource) or len(siblings) == 1:
-            continue  # it shares with nobody, or what it deserves is all that there is
+            continue  # it has no siblings, or it deserves everything
         deserved = queue.deserved
         below = [changed.get(each.name, each) for each in _children(tree, position)]
         for dimension, wanted in _sum(_amounts(child.deserved) for child in below).items():
@@ -188,9 +188,9 @@ def _deserved_beyond_parent(snapshot: Snapshot, tree: QueueTree) -> Found | None
             if wanted > own:
                 deserved = _raised(deserved, dimension, wanted)
                 message = (
-                    f"queues below it deserve {shown_amount(dimension, wanted)} of {dimension} and "
-                    f"it deserves {shown_amount(dimension, own)}: of the rest they get what the "
-                    "weights leave, and may claim nothing from queues beside it"
+                    f"queues below it deserve {shown_amount(dimension, wanted)} of {dimension}, "
+                    f"but it deserves {shown_amount(dimension, own)}: they get the rest only as "
+                    "far as weights allow, and cannot reclaim it from its sibling queues"
                 )
                 faults.append((f"queues[{queue.name!r}].deserved", message))
         changed[queue.name] = evolve(queue, deserved=deserved)
@@ -210,8 +210,9 @@ def _guarantee_beyond_deserved(snapshot: Snapshot, tree: QueueTree) -> Found | N
             if more <= deserved:
                 continue
             message = (
-                f"{shown_amount(dimension, more)} of {dimension} are kept for it, and it deserves "
-                f"{shown_amount(dimension, deserved)}: the rest is kept from others, used or not"
+                f"{shown_amount(dimension, more)} of {dimension} are guaranteed to it, but it "
+                f"deserves {shown_amount(dimension, deserved)}: the rest is reserved for it, "
+                "used or not"
             )
             faults.append((f"queues[{queue.name!r}].guarantee", message))
             most = deserved
@@ -240,9 +241,9 @@ def _guarantees_beyond_cluster(snapshot: Snapshot, tree: QueueTree) -> Found | N
             continue
         first = next(q for q in tree.queues if q.guarantee.get(dimension))
         message = (
-            f"queues are guaranteed {shown_amount(dimension, together)} of {dimension} together "
-            f"and nodes have {shown_amount(dimension, there.get(dimension))}: nothing starts "
-            "beyond what its queue is guaranteed, though nodes are idle"
+            f"queues are guaranteed {shown_amount(dimension, together)} of {dimension} together, "
+            f"but nodes have {shown_amount(dimension, there.get(dimension))}: no queue can use "
+            "more than its guarantee, even if nodes are idle"
         )
         faults.append((f"queues[{first.name!r}].guarantee", message))
         for queue in tree.queues:
@@ -258,7 +259,7 @@ def _no_share(snapshot: Snapshot, tree: QueueTree) -> Found | None:
     for position, queue in enumerate(tree.queues):
         has_any = queue.weight or kept[position] or not isinstance(queue.deserved, Resource)
         if not has_any and not _amounts(queue.deserved):
-            message = "it has no share: it may claim nothing, and all that it runs may be evicted"
+            message = "it has no share: it can reclaim nothing, and all its tasks may be evicted"
             faults.append((f"queues[{queue.name!r}].weight", message))
             changed[queue.name] = evolve(queue, weight=1)
     return _found(snapshot, faults, changed)
@@ -267,33 +268,33 @@ def _no_share(snapshot: Snapshot, tree: QueueTree) -> Found | None:
 QUEUE_RULES: tuple[QueueRule, ...] = (
     QueueRule(
         code="JobOfInnerQueue",
-        advice="name one of the queues that have none below them",
+        advice="name a queue without queues below it",
         find=_jobs_of_inner_queues,
         needs_capacity=False,
     ),
     QueueRule(
         code="DeservedBeyondLimit",
-        advice="raise the limit, or let them deserve no more than that",
+        advice="raise the limit, or lower deserved to the limit",
         find=_deserved_beyond_limit,
     ),
     QueueRule(
         code="DeservedBeyondParent",
-        advice="let it deserve what the queues below it deserve together",
+        advice="raise its deserved to the sum of those of the queues below it",
         find=_deserved_beyond_parent,
     ),
     QueueRule(
         code="GuaranteeBeyondDeserved",
-        advice="guarantee no more than it deserves",
+        advice="lower the guarantee to what it deserves",
         find=_guarantee_beyond_deserved,
     ),
     QueueRule(
         code="GuaranteesBeyondCluster",
-        advice="guarantee no more than nodes have together",
+        advice="lower the guarantees to what the nodes have together",
         find=_guarantees_beyond_cluster,
     ),
     QueueRule(
         code="NoShare",
-        advice="give it a weight, unless it is to have only what nobody else wants",
+        advice="set a weight of 1 or more, unless it should get only what no other queue wants",
         find=_no_share,
     ),
 )

@@ -1,4 +1,4 @@
-"""Records of cycles: what was there first, what happened, and what was decided; to replay."""
+"""Records of cycles for replay: the first snapshot, the events and the decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _events(items: Iterable[Event], /) -> tuple[Event, ...]:
 
 @frozen
 class EventLog:
-    """Events in the order in which they happened, to be kept.
+    """Events in the order in which they happened, to be stored.
 
     >>> from batchsched.live import TaskSucceeded
     >>> log = EventLog([TaskSucceeded("t1")])
@@ -45,7 +45,7 @@ class EventLog:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, object], /) -> EventLog:
-        """Return the events that `to_dict` has written.
+        """Return the events written by `to_dict`.
 
         Raises:
             FormatError: they cannot be read; all faults at once, each with its path.
@@ -61,7 +61,7 @@ class EventLog:
 
 @frozen(kw_only=True)
 class RecordedCycle:
-    """What happened before a cycle, since the last one, and what it decided."""
+    """A cycle: the events since the last one, and its result."""
 
     events: tuple[Event, ...] = field(default=(), converter=_events)
     result: CycleResult
@@ -73,10 +73,10 @@ def _cycles(items: Iterable[RecordedCycle], /) -> tuple[RecordedCycle, ...]:
 
 @frozen(kw_only=True)
 class Record:
-    """A cluster at the beginning, and cycle after cycle what happened and what was decided.
+    """A cluster at the beginning, followed by cycles with their events and results.
 
-    What a cycle decided takes effect right after it (`batchsched.live.Cluster.carry_out`); if it
-    was otherwise, the events before the next cycle say so.
+    The decisions of a cycle take effect directly after it (`batchsched.live.Cluster.carry_out`); if
+    something else happened, the events of the next cycle must say so.
     """
 
     config: SchedulerConfig
@@ -90,7 +90,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, object], /) -> Record:
-        """Return the record that `to_dict` has written.
+        """Return the record written by `to_dict`.
 
         Raises:
             FormatError: it cannot be read; all faults at once, each with its path.
@@ -135,17 +135,17 @@ class Recorder:
         self._cycles: list[RecordedCycle] = []
 
     def apply(self, *events: Event) -> None:
-        """Let events have happened.
+        """Apply events to the cluster, and record them.
 
         Raises:
-            EventError: they cannot have happened; nothing has changed.
+            EventError: an event does not fit the cluster; nothing has changed.
 
         """
         self._cluster.apply(*events)
         self._events += events
 
     def cycle(self) -> CycleResult:
-        """Run a cycle, let its decisions take effect, and return what was decided."""
+        """Run a cycle, apply its decisions to the cluster, and return its result."""
         result = self._live.schedule()
         self._cluster.carry_out(result)
         self._cycles.append(RecordedCycle(events=self._events, result=result))
@@ -154,24 +154,24 @@ class Recorder:
 
     @property
     def record(self) -> Record:
-        """What has been recorded so far."""
+        """The record so far."""
         return Record(config=self._config, snapshot=self._first, cycles=self._cycles)
 
 
 @frozen(kw_only=True)
 class Replay:
-    """What came of replaying a record."""
+    """The result of replaying a record."""
 
     cycles: int
-    """How many cycles were replayed: all, or those up to the first that differs."""
+    """The number of cycles replayed: all, or up to the first that differs."""
     differs_at: int | None
-    """The first cycle that decided otherwise, from 0; None: none did."""
+    """The first cycle whose decisions differ, counted from 0; None: none does."""
     difference: Comparison | None
-    """What differs there."""
+    """The differences of that cycle."""
 
     def __str__(self) -> str:
         if self.differs_at is None:
-            return f"all {self.cycles} cycles decide the same"
+            return f"all {self.cycles} cycles make the same decisions"
         return f"cycle {self.differs_at} is the first that differs\n{self.difference}"
 
 
@@ -183,16 +183,16 @@ def replay(
 ) -> Replay:
     """Replay a record, with this version and its own or another configuration.
 
-    It ends at the first cycle that decides otherwise than what was recorded, since what was
-    recorded after that is of another history. Reasons are not compared.
+    It ends at the first cycle whose decisions differ from the record, because the rest of the
+    record follows from the recorded decisions. Reasons are not compared.
 
     Args:
-        record: what was recorded.
-        config: what decides now; None: what decided then.
-        registry: what the configuration may name.
+        record: the record.
+        config: the configuration to replay with; None: the recorded one.
+        registry: the plugins and actions that the configuration may name.
 
     Raises:
-        EventError: the record contradicts itself.
+        EventError: an event of the record does not fit the cluster.
 
     """
     cluster = Cluster(record.snapshot)

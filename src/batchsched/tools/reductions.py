@@ -1,4 +1,4 @@
-"""Smaller snapshots: without some objects, each with what depends on it."""
+"""Reductions of snapshots: remove objects, together with what depends on them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
 ItemT = TypeVar("ItemT")
 
 _PLACES = 3
-"""How many parts of one size there are: the first, one in the middle, and the last."""
+"""The number of parts of each size: the first, one in the middle, and the last."""
 _SIZES = (2, 8, 32, 128, 512)
 _LARGE = 32
-"""What has so many nodes or jobs has small parts."""
+"""The number of nodes or jobs from which small parts of a snapshot are tried."""
 
 
 def without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some nodes and the tasks on them, and jobs left with none."""
+    """Remove nodes, the tasks on them, and the jobs that are left without tasks."""
 
     def stays(task: TaskInfo) -> bool:
         return task.node_name not in names
@@ -48,7 +48,7 @@ def without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
 
 
 def small_parts(snapshot: Snapshot) -> Iterator[Snapshot]:
-    """Yield small parts of a large snapshot, the smallest first; of a small one none."""
+    """Yield small parts of a large snapshot, the smallest first; nothing for a small snapshot."""
     largest = max(len(snapshot.nodes), len(snapshot.jobs))
     for size in _SIZES:
         if largest < _LARGE or 2 * size >= largest:
@@ -62,7 +62,7 @@ def small_parts(snapshot: Snapshot) -> Iterator[Snapshot]:
 
 
 def _part_of(snapshot: Snapshot, size: int, place: int) -> Snapshot:
-    """Return some of the nodes with what is on them, and some of the jobs that only wait."""
+    """Return a part: some nodes with their tasks, and some of the jobs that only wait."""
     gone = frozenset(node.name for node in snapshot.nodes) - {
         node.name for node in _slice(snapshot.nodes, size, place)
     }
@@ -74,18 +74,18 @@ def _part_of(snapshot: Snapshot, size: int, place: int) -> Snapshot:
 
 
 def _slice(items: Sequence[ItemT], size: int, place: int) -> Sequence[ItemT]:
-    """Return as many items: the first, those in the middle, or the last."""
+    """Return `size` items: the first, those in the middle, or the last."""
     start = max(0, len(items) - size) * place // (_PLACES - 1)
     return items[start : start + size]
 
 
 def without_jobs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some jobs."""
+    """Remove jobs."""
     return evolve(snapshot, jobs=[job for job in snapshot.jobs if job.uid not in uids])
 
 
 def without_queues(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some queues and their jobs."""
+    """Remove queues and their jobs."""
     return evolve(
         snapshot,
         queues=[queue for queue in snapshot.queues if queue.name not in names],
@@ -94,7 +94,7 @@ def without_queues(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
 
 
 def with_queues_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some queues, whose jobs draw on the first that is left."""
+    """Remove queues, and move their jobs to the first queue that is left."""
     left = [queue for queue in snapshot.queues if queue.name not in names]
     if not left:
         return snapshot
@@ -103,7 +103,7 @@ def with_queues_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
 
 
 def with_nodes_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some nodes; the first that is left has what they have."""
+    """Merge nodes into the first one that is left, with their resources and tasks."""
     left = [node for node in snapshot.nodes if node.name not in names]
     if not left:
         return snapshot
@@ -122,7 +122,7 @@ def with_nodes_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
 
 
 def without_tasks_and_their_room(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some tasks, and without what they hold on their nodes."""
+    """Remove tasks, and what they hold from the resources of their nodes."""
     tasks = [*snapshot.other_tasks, *(task for job in snapshot.jobs for task in job.tasks)]
     held: dict[str | None, list[Resource]] = {}
     for task in tasks:
@@ -141,7 +141,7 @@ def without_tasks_and_their_room(snapshot: Snapshot, uids: frozenset[str]) -> Sn
 
 
 def without_tasks(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    """Return the snapshot without some tasks, and jobs left with none."""
+    """Remove tasks, and the jobs that are left without tasks."""
 
     def stays(task: TaskInfo) -> bool:
         return task.uid not in uids
@@ -154,7 +154,7 @@ def without_tasks(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
 
 
 def with_half_gangs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
-    """Return the snapshot with half of the tasks of some jobs, which need half as many."""
+    """Halve the tasks and the `min_available` of jobs."""
     jobs: list[JobInfo] = []
     for job in snapshot.jobs:
         if job.uid in uids:
@@ -166,7 +166,7 @@ def with_half_gangs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
 
 
 def _jobs_with(jobs: Iterable[JobInfo], stays: Callable[[TaskInfo], bool]) -> list[JobInfo]:
-    """Return jobs with the tasks that stay; they need no more tasks than they have then."""
+    """Keep the tasks that stay, and lower `min_available` to their number if necessary."""
     changed: list[JobInfo] = []
     for job in jobs:
         tasks = [task for task in job.tasks if stays(task)]

@@ -1,4 +1,4 @@
-"""Neutral names: a snapshot that says the same and tells nobody whose cluster it was."""
+"""Neutral names: make a snapshot anonymous without changing how it is scheduled."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PLAIN_KEYS = ("Ready", "metadata.name")
 
 
 def neutral_names(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with neutral names that keep their order: ``n1``, ``q1``, ``j1-1``.
+    """Replace the names of a snapshot with neutral ones in the same order: ``n1``, ``q1``, ``j1``.
 
-    Nodes, queues, jobs, tasks, namespaces, labels and scalars are renamed, wherever they are
-    named. Keys that are anybody's, such as those of Kubernetes, stay.
+    Nodes, queues, jobs, tasks, namespaces, labels and scalars are renamed wherever they are
+    referenced. Well-known keys, such as those of Kubernetes, are kept.
 
     >>> from batchsched import JobInfo, Queue
     >>> plan = JobInfo(name="secret-plan", namespace="board", queue="mergers")
@@ -50,7 +50,7 @@ def neutral_names(snapshot: Snapshot) -> Snapshot:
         ),
     }
     names["group"] = _numbered("g", {group.name for job in snapshot.jobs for group in job.groups})
-    # Who is named where: dependencies name jobs by UID.
+    # Dependencies refer to jobs by UID.
     names["job uid"] = {
         job.uid: f"{names['namespace'][job.namespace]}/{names['job'][job.name]}"
         for job in snapshot.jobs
@@ -65,7 +65,7 @@ def _node_names(snapshot: Snapshot) -> set[str]:
 
 
 def _numbered(letter: str, names: set[str], stays: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return new names in the order of the old ones, which may decide between equals."""
+    """Number names in their sorted order, because the order may break ties."""
     width = len(str(len(names)))
     return {
         name: name if name in stays else f"{letter}{number:0{width}}"
@@ -74,7 +74,7 @@ def _numbered(letter: str, names: set[str], stays: tuple[str, ...] = ()) -> dict
 
 
 class _Words:
-    """Renames all texts of a value, by the field that they stand in."""
+    """Renames all strings of a value, depending on the field that holds them."""
 
     def __init__(self, names: Mapping[str, Mapping[str, str]]) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""Reports: headings and tables as text of at most a screen, as HTML and as plain data."""
+"""Reports of sections and tables, rendered as text of at most a screen or as HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDTH = 100
 _WIDEST_CELL = 64
 _SCREEN = 50
 _MOST_ROWS = (12, 9, 7, 5, 4, 3)
-"""How many rows of a table are shown, the first for which all is no more than a screen."""
+"""Row limits of tables; the first with which the report fits on a screen is used."""
 
 Cell = str | int | float | None
 
@@ -23,7 +23,7 @@ def _rows(rows: Iterable[Sequence[Cell]]) -> tuple[tuple[str, ...], ...]:
 
 
 def number(cell: Cell) -> str:
-    """Return a cell as text: numbers short, nothing as a dash.
+    """Format a cell: numbers are shortened, None becomes a dash.
 
     >>> number(0.25), number(3), number(None), number(2.0)
     ('0.25', '3', '-', '2')
@@ -37,7 +37,7 @@ def number(cell: Cell) -> str:
 
 @frozen
 class Section:
-    """A heading, sentences, and a table."""
+    """A section of a report: a heading, lines, and a table."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -46,13 +46,13 @@ class Section:
 
 
 class Report(ABC):
-    """What is told in sections: text where it is printed, tables in a notebook."""
+    """A report in sections. Prints as text; a notebook shows tables."""
 
     __slots__ = ()
 
     @abstractmethod
     def sections(self) -> Iterable[Section]:
-        """Return what there is to say, in the order in which one wants to read it."""
+        """Return the sections of the report, the most important first."""
 
     def _repr_html_(self) -> str:
         return as_html(self.sections())
@@ -62,10 +62,10 @@ class Report(ABC):
 
 
 def as_text(sections: Iterable[Section]) -> str:
-    """Return sections as aligned text of at most a screen.
+    """Render sections as aligned text of at most a screen.
 
-    Tables and lists are cut off with a word of how much was left out, all the shorter the more of
-    them there are; long lines are cut off, and what cannot be printed is a question mark.
+    Long tables and lists are cut, with the number of rows left out; the more of them there are, the
+    shorter each is. Long lines are cut too. Unprintable characters become question marks.
     """
     told = list(sections)
     lines: list[str] = []
@@ -104,7 +104,7 @@ def _cut(text: str, width: int = _WIDTH) -> str:
 
 
 def as_html(sections: Iterable[Section]) -> str:
-    """Return sections as HTML for a notebook."""
+    """Render sections as HTML for a notebook."""
     parts: list[str] = []
     for section in sections:
         if section.title:

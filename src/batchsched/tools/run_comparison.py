@@ -1,4 +1,4 @@
-"""What differs between two simulation runs: which jobs start when, and what that amounts to."""
+"""The differences between two simulation runs: starts and ends of jobs, and metrics."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _KINDS = {
     "stopped less often": "are stopped less often after",
     "ends earlier": "start as before and end earlier",
     "ends later": "start as before and end later",
-    "other": "stand differently",
+    "other": "differ in another way",
 }
-"""The kinds of change, and what is said of many of a kind."""
+"""The kinds of change, with their descriptions in the plural."""
 
 _SHOWN_FIGURES = (
     *("wait", "wait_median", "wait_p99", "wait_max", "response", "bsld"),
@@ -39,7 +39,7 @@ _SHOWN_JOBS = 5
 
 @frozen(kw_only=True)
 class JobChange:
-    """What becomes of one job, before and after. Times are in seconds."""
+    """A job whose outcome differs, with the outcome before and after. Times are in seconds."""
 
     job: JobId
     queue: str
@@ -50,29 +50,29 @@ class JobChange:
     """``starts``, ``no longer starts``, ``earlier``, ``later``, ``stopped more often``,
     ``stopped less often``, ``ends earlier``, ``ends later`` or ``other``."""
     start: tuple[float | None, float | None]
-    """When it starts first, before and after; None: never, or it is not there."""
+    """Its first start, before and after; None: it never starts, or the run does not have it."""
     end: tuple[float | None, float | None]
     stops: tuple[int, int]
-    """How often it is stopped to start again."""
+    """How often it is stopped and started again, before and after."""
     reason: str
-    """Why it does not start or end, where one of the two says so."""
+    """Why it never starts or ends, after or else before; empty if it does in both."""
 
 
 @frozen(kw_only=True)
 class RunComparison(Report):
-    """What differs between two runs; printed as text, shown in a notebook as tables."""
+    """The differences between two runs. Prints as text; a notebook shows tables."""
 
     changes: tuple[JobChange, ...]
-    """Every job that the two make something else of, in order of submission."""
+    """All jobs whose outcomes differ, in order of submission."""
     jobs: int
-    """How many jobs there are in either."""
+    """The number of jobs in either run."""
     figures: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
-    """The figures of `Run.metrics` by name, before and after."""
+    """The metrics of `Run.metrics` by name, before and after."""
     shares: Mapping[str, tuple[float, float]] = field(converter=pairs_by_name)
-    """By queue: the part of the machine that its jobs held, from the first submission to the last
+    """Queue to the share of the machine that its jobs held, from the first submission to the last
     end."""
     parting: Parting | None
-    """The first moment at which the two start different jobs."""
+    """The first time at which the two runs start different jobs."""
     before: Run
     after: Run
 
@@ -82,19 +82,19 @@ class RunComparison(Report):
         return not self.changes
 
     def by_queue(self) -> dict[str, dict[str, int]]:
-        """Return how many jobs change, by queue and kind."""
+        """Count the jobs that differ, by queue and kind."""
         return count_by((change.queue, change.kind) for change in self.changes)
 
     def by_user(self) -> dict[str, dict[str, int]]:
-        """Return how many jobs change, by user and kind."""
+        """Count the jobs that differ, by user and kind."""
         return count_by((change.user, change.kind) for change in self.changes)
 
     def by_reason(self) -> dict[str, dict[str, int]]:
-        """Return how many jobs change, by the reason why they do not start or end, and kind."""
+        """Count the jobs that differ, by the reason why they never start or end and kind."""
         return count_by((change.reason, change.kind) for change in self.changes)
 
     def sections(self) -> Iterator[Section]:
-        """Yield what there is to say, in the order in which one wants to read it."""
+        """Yield the sections of the report, the most important first."""
         counts = Counter(change.kind for change in self.changes)
         if not counts:
             yield Section("All jobs start and end at the same times.")
@@ -123,7 +123,7 @@ class RunComparison(Report):
                 ],
             )
         yield Section(
-            "Figures",
+            "Metrics",
             (),
             ("", "before", "after"),
             [(name, f"{one:,.4g}", f"{other:,.4g}") for name, (one, other) in self._shown_figures()]
@@ -166,7 +166,7 @@ class RunComparison(Report):
 
 
 def _delay(change: JobChange) -> float:
-    """Return by how much later the job starts, or ends where it starts as before."""
+    """Return how much later the job starts, or ends if it starts at the same time."""
     for one, other in (change.start, change.end):
         if one is not None and other is not None and one != other:
             return other - one
@@ -174,7 +174,7 @@ def _delay(change: JobChange) -> float:
 
 
 def compare_runs(before: Run, after: Run) -> RunComparison:
-    """Return what differs between two runs. Jobs are the same if they have the same id. O(jobs)."""
+    """Compare two runs. Jobs with the same id are the same job. O(jobs)."""
     changes = tuple(_changes(before, after))
     figures = before.metrics(), after.metrics()
     return RunComparison(
@@ -218,7 +218,7 @@ def _changes(before: Run, after: Run) -> Iterator[JobChange]:
 
 
 Course = tuple[float | None, float | None, int]
-"""When a job starts and ends, and how often it is stopped between."""
+"""The start and the end of a job, and how often it is stopped in between."""
 
 
 def _course(run: Run, index: int | None) -> Course:
@@ -245,7 +245,7 @@ def _kind(before: Course, after: Course) -> str:
 
 
 def _shares(run: Run) -> dict[str, float]:
-    """Return the part of the machine that the jobs of each queue held, by queue."""
+    """Return the share of the machine that the jobs of each queue held."""
     submits = run.workload.submits
     until = max((end for *_, end in run.intervals), default=0.0)
     whole = run.machine.processors * (until - min(submits, default=0.0))
@@ -266,7 +266,7 @@ def _side_by_side(
 
 
 def _parting(before: Run, after: Run, changes: tuple[JobChange, ...]) -> Parting | None:
-    """Return the first moment at which one run starts a job that the other does not start then."""
+    """Find the first time at which only one of the runs starts a job; None if there is none."""
     starts = [
         (min(time for time in change.start if time is not None), change.job)
         for change in changes
@@ -289,15 +289,15 @@ def _parting(before: Run, after: Run, changes: tuple[JobChange, ...]) -> Parting
         if waits:
             word = "before" if run is before else "after"
             why.append(f"{word}: {run.why(waits[0]).splitlines()[0]}")
-    return Parting(_said(moment, here), _said(moment, there), tuple(why))
+    return Parting(_describe(moment, here), _describe(moment, there), tuple(why))
 
 
 def _started_at(run: Run, moment: float) -> list[JobId]:
     return [job for job, start in run.starts_by_id().items() if start == moment]
 
 
-def _said(moment: float, jobs: list[JobId]) -> str:
+def _describe(moment: float, jobs: list[JobId]) -> str:
     if not jobs:
-        return f"starts nothing at {moment:,} s"
+        return f"starts no job at {moment:,} s"
     more = f" and {len(jobs) - _SHOWN_JOBS} more" if len(jobs) > _SHOWN_JOBS else ""
     return f"starts {', '.join(map(str, jobs[:_SHOWN_JOBS]))}{more} at {moment:,} s"

@@ -1,8 +1,8 @@
-"""shrink: from a snapshot of thousands of objects to a small one that shows the same.
+"""The function `shrink`: reduce a large snapshot to a small one with the same property.
 
 Delta debugging after Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing
 Input" (IEEE Transactions on Software Engineering 28(2), 2002), in the greedy form that tries
-chunks of halving size; objects go together with what depends on them.
+chunks of halving size; objects are removed together with what depends on them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT", bound=AttrsInstance)
 
 Without = Callable[[Snapshot, frozenset[str]], Snapshot]
-"""Takes named objects away."""
+"""Removes named objects from a snapshot."""
 
 _KEPT: dict[type, tuple[str, ...]] = {
     JobInfo: ("name", "namespace", "queue", "tasks", "uid"),
@@ -45,7 +45,7 @@ _KEPT: dict[type, tuple[str, ...]] = {
     NodeInfo: ("name",),
     Queue: ("name", "parent"),
 }
-"""Fields that say what something is, or what it belongs to; they are not made simpler."""
+"""Fields that identify an object, or what it belongs to; they are not simplified."""
 
 
 def shrink(
@@ -54,29 +54,29 @@ def shrink(
     *,
     neutral: bool = False,
 ) -> Snapshot:
-    """Return a small snapshot for which `holds` is still true, for a bug report or a test.
+    """Reduce a snapshot as far as `holds` stays true, for a bug report or a test.
 
-    Nodes, queues, jobs and tasks are taken away as long as `holds` says so, each with what
-    depends on it: a node with the tasks on it, a queue with its jobs. Then what is left is made
-    simpler: constraints, priorities and times go, and amounts become small. Nothing that is
-    left could be taken away alone, nor, where little is left, two together; the smallest
-    snapshot of all is not sought.
+    Nodes, queues, jobs and tasks are removed as long as `holds` is true without them, each with
+    what depends on it: a node with its tasks, a queue with its jobs. Then the rest is simplified:
+    constraints, priorities and times are dropped, and amounts become small. In the end no single
+    object can be removed and, if few are left, no two. That need not be the smallest snapshot
+    possible.
 
     O(objects left x log objects) calls of `holds`, most of them on small snapshots, and
-    O(objects left^2) on the last ones. `python -m benchmarks.answers shrink` measures it for
-    what `check_config` finds.
+    O(objects left^2) on the last ones. `python -m benchmarks.answers shrink` measures it on the
+    findings of `check_config`.
 
     Args:
-        snapshot: where to begin.
-        holds: whether a snapshot shows what is of interest, such as a reason or a wrong
-            decision. It gets valid snapshots only; what it raises is not caught.
-        neutral: whether names are made neutral in the end (``n1``, ``q1``, ``j1``, ``t1``,
-            ``a1``), so that they tell nobody anything. Names that come to matter are kept: if
-            `holds` is not true with neutral names, nothing is renamed.
+        snapshot: the snapshot to reduce.
+        holds: whether a snapshot has the property of interest, such as a reason or a wrong
+            decision. It gets only valid snapshots; its exceptions are not caught.
+        neutral: whether to replace names with neutral ones in the end (``n1``, ``q1``, ``j1``,
+            ``t1``, ``a1``), so that they reveal nothing. If `holds` is not true with neutral names,
+            nothing is renamed.
 
     Raises:
-        SnapshotError: `holds` is not true for `snapshot` to begin with (nor, if it is large, for
-            the first parts of it that are looked at).
+        SnapshotError: `holds` is not true for `snapshot` (nor, if it is large, for the first
+            parts of it that are tried).
 
     >>> from batchsched import schedule
     >>> one = Resource(milli_cpu=1000)
@@ -104,7 +104,7 @@ def shrink(
         if _objects(best) <= _SMALL:
             break
     if best is None:
-        problem = "what is to be shown does not hold for it; nothing can be taken away from it"
+        problem = "expected a snapshot for which `holds` is true, got one for which it is not"
         raise SnapshotError([Fault("snapshot", problem)])
     search = _Search(best, holds)
     if neutral:
@@ -113,9 +113,9 @@ def shrink(
 
 
 def _starts(snapshot: Snapshot, holds: Callable[[Snapshot], bool]) -> Iterator[Snapshot]:
-    """Yield small parts of a large snapshot for which it holds; or else the snapshot, if it does.
+    """Yield small parts of a large snapshot for which `holds` is true, or else the snapshot.
 
-    Small parts are looked at quickly, and what is of interest is mostly in many of them.
+    Small parts are checked quickly, and usually many of them have the property.
     """
     found = False
     for part in filter(holds, small_parts(snapshot)):
@@ -139,31 +139,31 @@ def _without_both(
 
 
 _FEW = 32
-"""Where so many objects are left, two are taken away at once, and nodes are joined."""
+"""With at most this many objects, pairs are removed too; with at most this many nodes, merged."""
 _SMALL = 10
 _STARTS = 4
-"""From so many parts of a large snapshot it begins, until what is left is small."""
+"""The most parts of a large snapshot to start from, until a result is small."""
 
 
 class _Search:
     def __init__(self, snapshot: Snapshot, holds: Callable[[Snapshot], bool]) -> None:
         self.best = snapshot
-        """The smallest for which it holds so far."""
+        """The smallest snapshot so far for which `holds` is true."""
         self._holds = holds
 
     def run(self) -> None:
-        """Take away and make simpler until nothing more goes."""
+        """Remove and simplify until nothing more can be removed."""
         before: Snapshot | None = None
         while before != self.best:
             before = self.best
-            self.take_away()
+            self.remove_objects()
             self.simplify()
             if before == self.best:
-                self.take_two_away()
+                self.remove_pairs()
         self.make_amounts_small()
 
     def try_(self, make: Callable[[], Snapshot]) -> bool:
-        """Go on with what `make` gives, if that is another valid snapshot and it still holds."""
+        """Adopt what `make` returns if it is another valid snapshot for which `holds` is true."""
         try:
             candidate = make()
         except FaultsError:
@@ -173,10 +173,10 @@ class _Search:
         self.best = candidate
         return True
 
-    # Taking away
+    # Removing objects
 
-    def take_away(self) -> None:
-        """Take away nodes, jobs, queues and tasks, as many as go."""
+    def remove_objects(self) -> None:
+        """Remove as many nodes, jobs, queues and tasks as possible."""
         self._without(lambda: [node.name for node in self.best.nodes], without_nodes)
         self._without(lambda: [job.uid for job in self.best.jobs], without_jobs)
         self._without(lambda: [queue.name for queue in self.best.queues], without_queues)
@@ -187,11 +187,11 @@ class _Search:
         self._without(self._tasks_in_jobs, without_tasks_and_their_room)
         if len(self.best.nodes) <= _FEW:
             self._without(lambda: [node.name for node in self.best.nodes], with_nodes_joined)
-        # With a node go its tasks: it may be that the node goes only if they wait instead.
+        # Removing a node removes its tasks, so more nodes may be removable after the other steps.
         self._without(lambda: [node.name for node in self.best.nodes], without_nodes)
 
-    def take_two_away(self) -> None:
-        """Take away two objects at once where neither goes alone, if few are left."""
+    def remove_pairs(self) -> None:
+        """Remove two objects at once where neither can be removed alone, if few are left."""
         items = self._items()
         if len(items) <= _FEW:
             for one, other in combinations(items, 2):
@@ -199,7 +199,7 @@ class _Search:
                     return
 
     def _items(self) -> list[tuple[str, Without]]:
-        """Return all objects that are left, each with how it is taken away."""
+        """Return all objects that are left, each with the function that removes it."""
         best = self.best
         items: list[tuple[str, Without]] = [(node.name, without_nodes) for node in best.nodes]
         items += [(queue.name, without_queues) for queue in best.queues]
@@ -220,20 +220,20 @@ class _Search:
         items: Callable[[], list[str]],
         without: Without,
     ) -> None:
-        """Take away chunks of the items, of half the size after each round."""
+        """Remove chunks of the items, halving the size of the chunks after each round."""
         chunk = len(items())
         while chunk:
             left = items()
-            # From the last: what came late is less often what the others depend on.
+            # Start from the last: other objects depend on later ones less often.
             for end in range(len(left), 0, -chunk):
                 names = frozenset(left[max(0, end - chunk) : end])
                 self.try_(partial(without, self.best, names))
             chunk //= 2
 
-    # Making simpler
+    # Simplifying
 
     def simplify(self) -> None:
-        """Make what is left simpler, field by field."""
+        """Simplify the remaining objects, field by field."""
         for position in range(len(self.best.nodes)):
             self._simplify_part(position, _nodes_of, _with_node)
         for position in range(len(self.best.queues)):
@@ -257,7 +257,7 @@ class _Search:
             self.try_(partial(changed, self.best, position, part))
 
     def make_amounts_small(self) -> None:
-        """Give up dimensions, or divide all amounts of one by the same numbers."""
+        """Remove whole dimensions, or divide all amounts of a dimension by the same number."""
         for dimension in sorted(_dimensions(self.best), reverse=True):
             if self.try_(partial(_divided_by, self.best, dimension, 0)):
                 continue
@@ -267,7 +267,7 @@ class _Search:
 
 
 def _simpler_values(part: AttrsInstance) -> Iterator[tuple[str, object]]:
-    """Yield fields of something that are not what they are by default, with simpler values."""
+    """Yield the fields of a part that differ from their defaults, with simpler values."""
     kind = type(part)
     attributes: tuple[Attribute[object], ...] = fields(kind)
     for attribute in attributes:
@@ -292,7 +292,7 @@ def _simpler_values(part: AttrsInstance) -> Iterator[tuple[str, object]]:
 
 
 def _simpler_amounts(resource: Resource) -> Iterator[Resource]:
-    """Yield the resource without each of its dimensions, and with half of it."""
+    """Yield the resource without each of its dimensions, and with half of each."""
     for dimension, amount in resource.dimensions():
         if amount:
             yield _with_dimension(resource, dimension, 0)
@@ -377,7 +377,7 @@ def _dimensions(snapshot: Snapshot) -> set[str]:
 
 
 def _divided_by(snapshot: Snapshot, dimension: str, divisor: int) -> Snapshot:
-    """Return the snapshot with all amounts of a dimension divided, rounded up; by 0: left out."""
+    """Divide all amounts of a dimension, rounded up; divisor 0: remove the dimension."""
 
     def change(amount: Amount) -> Amount:
         return -(-int(amount) // divisor) if divisor else 0
@@ -390,7 +390,7 @@ def _divided_by(snapshot: Snapshot, dimension: str, divisor: int) -> Snapshot:
 
 
 def _with_amounts(snapshot: Snapshot, change: Callable[[Resource], Resource]) -> Snapshot:
-    """Return the snapshot with all amounts changed, in whatever fields they are."""
+    """Apply a change to all resources of a snapshot, in all fields."""
     return evolve(
         snapshot,
         nodes=[_changed(node, change) for node in snapshot.nodes],

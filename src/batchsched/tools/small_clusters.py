@@ -1,6 +1,6 @@
-"""Small clusters in which most of what a configuration decides makes a difference.
+"""Small clusters on which most differences between configurations show.
 
-`check_config` shows its findings on them. Each has at most three jobs.
+`check_config` demonstrates its findings on them. Each has at most three jobs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _job(
     priority: int = 0,
     created: float = 0.0,
 ) -> JobInfo:
-    """Return a job with a running task on each of the nodes named, and some that wait."""
+    """Build a job with a running task on each of the named nodes, and waiting tasks."""
     running = [
         TaskInfo(
             uid=f"{name}-{number}",
@@ -78,7 +78,7 @@ def _snapshot(
 
 @lru_cache(maxsize=1)
 def small_clusters() -> tuple[Snapshot, ...]:
-    """Return the clusters, always the same, in a fixed order."""
+    """Return the clusters in a fixed order."""
     tainted = Taint(key="maintenance", effect=TaintEffect.NO_SCHEDULE)
     best_effort = JobInfo(
         name="best", queue="q1", tasks=[TaskInfo(uid="best-0", name="best-0")], creation_time=2
@@ -93,16 +93,16 @@ def small_clusters() -> tuple[Snapshot, ...]:
         priority=-5,
     )
     return (
-        # One task, one node that may not take it.
+        # A task and a node that must not run it.
         _snapshot([_node("n1", 2, taints=(tainted,))], [_job("a", waits=1)]),
         # A gang that does not fit, beside one that does.
         _snapshot([_node("n1", 2)], [_job("a", waits=3, least=3), _job("b", waits=2, created=1)]),
         # Two nodes, one of them used.
         _snapshot([_node("n1", 4), _node("n2", 4)], [_job("a", runs="n1"), _job("b", waits=1)]),
         _snapshot([_node("n1", 4), _node("n2", 4)], [_job("a", runs="n2"), _job("b", waits=1)]),
-        # A job of higher priority waits for one that came first.
+        # Two waiting jobs: the second has a higher priority.
         _snapshot([_node("n1", 1)], [_job("a", waits=1), _job("b", waits=1, priority=9)]),
-        # One of higher priority, which is shorter too, comes after another.
+        # A job of higher priority, which is also shorter, arrives after another.
         _snapshot(
             [_node("n1", 1)],
             [
@@ -110,20 +110,20 @@ def small_clusters() -> tuple[Snapshot, ...]:
                 evolve(_job("b", waits=1, priority=9, created=1), estimate=10),
             ],
         ),
-        # One that runs is in the way of a more important one, in the same queue.
+        # A running job blocks a job of higher priority in the same queue.
         _snapshot([_node("n1", 1)], [_job("a", runs="n1"), _job("b", waits=1, priority=9)]),
         _snapshot(
             [_node("n1", 2)], [_job("a", runs="n1 n1"), _job("b", waits=1, priority=9, created=1)]
         ),
-        # A job with many tasks asks for the room of one with few.
+        # A job with many tasks competes with one with few.
         _snapshot([_node("n1", 6)], [_job("a", runs="n1 n1"), _job("b", runs="n1 " * 4, waits=1)]),
         _snapshot([_node("n1", 6)], [_job("a", runs="n1 n1", waits=1), _job("b", runs="n1 " * 4)]),
         _snapshot([_node("n1", 4)], [_job("a", runs="n1 " * 4), _job("b", waits=1, created=1)]),
-        # A job that came first holds most, and asks for the last place.
+        # The first job holds half of the node, and both want the rest.
         _snapshot(
             [_node("n1", 4)], [_job("a", runs="n1 n1", waits=2), _job("b", waits=2, created=1)]
         ),
-        # A queue without anything beside one that has everything.
+        # A queue that holds nothing, and one that holds everything.
         _snapshot([_node("n1", 4)], [_job("a", runs="n1 " * 4), _job("b", queue="q2", waits=1)]),
         _snapshot(
             [_node("n1", 2)], [_job("a", runs="n1 n1", least=2), _job("b", queue="q2", waits=1)]
@@ -137,7 +137,7 @@ def small_clusters() -> tuple[Snapshot, ...]:
             [_job("a", waits=4), _job("b", queue="q2", waits=4)],
             weights=(1, 3),
         ),
-        # What runs is the system's own.
+        # The running task is a critical one of the system.
         _snapshot(
             [_node("n1", 2)],
             [
@@ -145,7 +145,7 @@ def small_clusters() -> tuple[Snapshot, ...]:
                 _job("b", waits=2, least=2, priority=9),
             ],
         ),
-        # A large gang has waited for very long; what is small takes its place.
+        # A large task has waited for very long; a small one can take its place.
         _snapshot(
             [_node("n1", 4), _node("n2", 4)],
             [
@@ -155,9 +155,9 @@ def small_clusters() -> tuple[Snapshot, ...]:
             ],
             weights=(1,),
         ),
-        # Something that asks for nothing.
+        # A best-effort task.
         _snapshot([_node("n1", 1)], [_job("a", runs="n1"), best_effort]),
-        # More important tasks within one job.
+        # A job with a running and a waiting task on a full node.
         _snapshot([_node("n1", 2)], [_job("a", runs="n1", waits=1), _job("b", runs="n1")]),
     )
 
@@ -172,9 +172,9 @@ def _most(number: int) -> ResourceLimit:
 
 @lru_cache(maxsize=1)
 def small_queue_trees() -> Mapping[str, tuple[Snapshot, ...]]:
-    """Return clusters on which a fault of queues shows, by the fault or by the field of a queue.
+    """Return clusters that show a problem of queues, by code of the rule or by field of `Queue`.
 
-    Each has one node of 4 cpus.
+    Each has one node of 4 CPUs.
     """
 
     def full(*queues: Queue, jobs: list[JobInfo] | None = None) -> Snapshot:

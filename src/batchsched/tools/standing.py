@@ -1,4 +1,4 @@
-"""How a queue stands: what it holds, what it deserves, and what it may hold."""
+"""The state of a queue for `explain`: what it holds, its share and its limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["as_resource", "standing_of_queue"]
 
 
 def standing_of_queue(session: Session, state: JobState) -> QueueStanding:
-    """Return how the queue of a job stands, and the queues above it. O(tasks of the queue)."""
+    """Return the state of the queue of a job, and of the queues above it. O(tasks of the queue)."""
     queue = state.queue
     if queue is None:
         return QueueStanding(
@@ -78,7 +78,7 @@ def _names_above(outcomes: Mapping[str, QueueOutcome], name: str) -> Iterator[st
 
 
 def _part(session: Session, held: Resource) -> float:
-    """Return the largest part of any dimension of the cluster."""
+    """Return the dominant share of the cluster."""
     names = session.ledger.dimensions.names
     whole = zip(names, session.ledger.cluster, strict=False)
     return float(max((held.get(name) / amount for name, amount in whole if amount), default=0.0))

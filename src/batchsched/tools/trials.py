@@ -1,4 +1,4 @@
-"""what_if: what a cycle would decide if something were different, and cheapest: what it takes."""
+"""The functions `what_if` and `cheapest`: the effect of changes on the next cycle."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ __all__ = ["Change", "Cheapest", "CycleRun", "WhatIf", "cheapest", "starts", "wh
 
 @frozen
 class CycleRun:
-    """A cycle runs, its decisions take effect, and time passes: for chains of changes."""
+    """A step between changes: a cycle runs, its decisions take effect, and time passes."""
 
     seconds: float = 0.0
-    """How long after the cycle what comes next happens."""
+    """The time from the cycle to the next change, in seconds."""
 
 
 Change = Event | SchedulerConfig | CycleRun
-"""What may be different: something happens, another configuration decides, or a cycle runs."""
+"""A change to try: an event, another configuration, or a cycle that runs in between."""
 
 _KINDS = (*Event.__args__, SchedulerConfig, CycleRun)
 
 
 @frozen(kw_only=True)
 class WhatIf(Report):
-    """What a cycle would decide; printed as text, shown in a notebook as tables."""
+    """What a cycle would decide after changes. Prints as text; a notebook shows tables."""
 
     changes: tuple[Change, ...]
-    """What is different."""
+    """The changes."""
     snapshot: Snapshot
     """The cluster with the changes."""
     result: CycleResult
-    """What would be decided then."""
+    """The result of the cycle after the changes."""
     difference: Comparison
-    """How that differs from what is decided now."""
+    """The differences from the cycle without the changes."""
 
     def sections(self) -> Iterator[Section]:
-        """Yield what there is to say."""
+        """Yield the sections of the report."""
         yield Section("If", tuple(described(change) for change in self.changes) or ("nothing",))
         yield from self.difference.sections()
 
@@ -71,20 +71,20 @@ def what_if(
     config: SchedulerConfig | None = None,
     registry: Registry | None = None,
 ) -> WhatIf:
-    """Return what a cycle would decide if something were different, and how that differs from now.
+    """Return what a cycle would decide after changes, and how that differs from now.
 
-    Changes happen one after the other, and then a cycle runs. A `CycleRun` among them makes a
-    chain: what is decided by then takes effect before the rest happens.
+    The changes are applied in order, and then a cycle runs. A `CycleRun` among them runs a cycle in
+    between, whose decisions take effect before the remaining changes.
 
     Args:
         snapshot: the cluster now.
-        changes: events such as `batchsched.live.NodeAdded`; configurations, which decide from
-            there on; and `CycleRun`.
-        config: what decides now; None: the default.
-        registry: what configurations may name.
+        changes: events such as `batchsched.live.NodeAdded`; configurations, which apply from
+            then on; and `CycleRun`.
+        config: the current configuration; None: the default.
+        registry: the plugins and actions that configurations may name.
 
     Raises:
-        EventError: changes name what is not there, or are none; all faults at once.
+        EventError: changes refer to unknown objects, or have the wrong type; all faults at once.
 
     >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo
     >>> from batchsched.live import NodeAdded
@@ -101,9 +101,9 @@ def what_if(
 
 
 class Trials:
-    """Tries changes on one cluster, one after the other, each undone before the next.
+    """Tries changes on one cluster, undoing each before the next.
 
-    The first cycle costs what a cycle costs; the others cost what the changes change.
+    The first cycle costs as much as any cycle; the others are as cheap as the changes are small.
     """
 
     def __init__(
@@ -114,33 +114,33 @@ class Trials:
         self._cluster = Cluster(snapshot)
         scheduler = Scheduler(config, registry)
         self.config = scheduler.config
-        """What decides where no change says otherwise."""
+        """The configuration that applies unless a change replaces it."""
         self._live = scheduler.attach(self._cluster)
         self._attached = {self.config: self._live}
         self._now: CycleResult | None = None
 
     @property
     def now(self) -> CycleResult:
-        """What is decided without any change."""
+        """The result of a cycle without any change."""
         if self._now is None:
             self._now = self._live.schedule()
         return self._now
 
     @contextmanager
     def session(self, config: SchedulerConfig) -> Generator[Session]:
-        """Open a session on the cluster as it is, to look around; it is undone at the end."""
+        """Open a session on the cluster as it is, for reading; everything is undone at the end."""
         with self._by(config).open() as session:
             yield session
 
     def result(
         self, changes: Sequence[Change], *, config: SchedulerConfig | None = None
     ) -> CycleResult:
-        """Return what would be decided after changes, without reasons.
+        """Return the result of a cycle after changes, without reasons.
 
         Args:
-            changes: what is different.
-            config: what decides at first, where that is not `config` of the trials; schedulers
-                are kept, for the next trial.
+            changes: the changes.
+            config: the configuration at the beginning; None: that of the trials. Schedulers are
+                kept for the next trial.
 
         """
         live = self._live if config is None else self._by(config)
@@ -153,7 +153,7 @@ class Trials:
         return self._attached[config]
 
     def what_if(self, changes: Sequence[Change]) -> WhatIf:
-        """Return what would be decided after changes, and how that differs from now."""
+        """Return the result of a cycle after changes, and how it differs from now."""
         now = self.now
         snapshot, result = self._after(changes, self._live, reasons=True)
         return WhatIf(
@@ -200,7 +200,7 @@ Goal = Callable[[CycleResult], bool]
 
 
 def starts(snapshot: Snapshot, uid: str, /) -> Goal:
-    """Return the goal that a task starts, or any task of a job, by UID.
+    """Return the goal that a task, or any task of a job, starts; given by UID.
 
     Raises:
         UnknownNameError: there is no such job or task.
@@ -218,12 +218,12 @@ class Cheapest:
     """The first of a list of changes that reaches a goal."""
 
     position: int
-    """Where it stands in the list, from 0."""
+    """Its position in the list, counted from 0."""
     answer: WhatIf
-    """What would be decided with it."""
+    """The result of a cycle with it."""
 
     def __str__(self) -> str:
-        return f"number {self.position + 1} is enough\n{self.answer}"
+        return f"change number {self.position + 1} is enough\n{self.answer}"
 
 
 def cheapest(
@@ -234,21 +234,21 @@ def cheapest(
     config: SchedulerConfig | None = None,
     registry: Registry | None = None,
 ) -> Cheapest | None:
-    """Return the first of a list of changes with which a goal is reached; None: none of them.
+    """Return the first change of a list that reaches a goal; None: none of them does.
 
-    The list is to be in order of what the changes cost; that is for the caller to know. Each is
-    tried by itself with a cycle, which costs what the change changes.
+    The caller sorts the list by the cost of the changes. Each is tried alone with a cycle, which is
+    as cheap as the change is small.
 
     Args:
         snapshot: the cluster now.
-        goal: whether a result is good enough; or the UID of a job or task that is to start.
-        candidates: changes, or several that are made together; see `what_if`.
-        config: what decides; None: the default.
-        registry: what configurations may name.
+        goal: whether a result is good enough; or the UID of a job or task that should start.
+        candidates: changes, or sequences of changes to apply together; see `what_if`.
+        config: the configuration; None: the default.
+        registry: the plugins and actions that configurations may name.
 
     Raises:
-        EventError: a change cannot be made.
-        UnknownNameError: the goal names what is not there.
+        EventError: a change cannot be applied.
+        UnknownNameError: there is no job or task with the UID of the goal.
 
     >>> from batchsched import JobInfo, NodeInfo, Queue, Resource, TaskInfo
     >>> from batchsched.live import JobChanged, NodeAdded

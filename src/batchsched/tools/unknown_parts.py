@@ -1,4 +1,4 @@
-"""Findings about what a configuration says and nobody understands, or what cannot be built."""
+"""Findings about unknown parts of a configuration, and about parts that cannot be built."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["what_cannot_be_built", "what_was_left_out"]
 def what_cannot_be_built(
     config: SchedulerConfig | None, error: ConfigError, registry: Registry | None
 ) -> Iterator[Finding]:
-    """Yield a finding for each fault: what is not known by its own code, all else as invalid.
+    """Yield a finding for each fault: unknown parts with their own codes, all others as Invalid.
 
     Args:
-        config: what cannot be built; None: it could not even be read.
-        error: what is wrong with it.
-        registry: what it may name.
+        config: the configuration; None: it could not even be read.
+        error: the error that it caused.
+        registry: the plugins and actions that it may name.
 
     """
     instead, codes = None, dict[str, str]()
     if config is not None and _is_sound(config):
         instead, codes = _without_unknown(config, registry)
     working = None if instead is None else _scheduler(instead, registry)
-    # With nothing to have instead, the default shows what is not decided.
+    # Without a working alternative, use the default to show what would be scheduled.
     shown_by = Scheduler() if working is None else working
     snapshot = next((c for c in small_clusters() if shown_by.schedule(c).binds), None)
     for fault in error.faults:
@@ -44,8 +44,8 @@ def what_cannot_be_built(
         yield Finding(
             code="Invalid" if code is None else code,
             place=fault.path,
-            consequence=f"nothing is scheduled with it: {fault.message}",
-            advice="mend it, or leave it out" if code is None else "leave it out",
+            consequence=f"the configuration cannot be built: {fault.message}",
+            advice="correct it, or leave it out" if code is None else "leave it out",
             shows="cannot be built",
             snapshot=small_clusters()[0] if snapshot is None else snapshot,
             instead=None if working is None else instead,
@@ -53,14 +53,14 @@ def what_cannot_be_built(
 
 
 def what_was_left_out(config: SchedulerConfig, scheduler: Scheduler) -> Iterator[Finding]:
-    """Yield a finding for each thing that was left out when a configuration was read."""
+    """Yield a finding for each part that was ignored when a configuration was read."""
     snapshot = next((c for c in small_clusters() if scheduler.schedule(c).binds), None)
     for notice in config.notices:
         yield Finding(
             code=notice.code.value,
             place=", ".join(notice.examples),
             consequence=f"{notice.kind} {notice.field!r}: {notice.consequence}",
-            advice="leave it out, or write what was meant",
+            advice="leave it out, or correct its name",
             shows="has no effect",
             snapshot=small_clusters()[0] if snapshot is None else snapshot,
             instead=evolve(config, notices=()),
@@ -68,7 +68,7 @@ def what_was_left_out(config: SchedulerConfig, scheduler: Scheduler) -> Iterator
 
 
 class _Unknown(NoticeCollector):
-    """Remembers what kind of thing is not known, by path."""
+    """Remembers the codes of unknown parts by path."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class _Unknown(NoticeCollector):
 def _without_unknown(
     config: SchedulerConfig, registry: Registry | None
 ) -> tuple[SchedulerConfig, dict[str, str]]:
-    """Return the configuration without what is not known, and what that is, by path."""
+    """Return the configuration without its unknown parts, and their codes by path."""
     unknown = _Unknown()
     known = default_registry() if registry is None else registry
     paths = (
@@ -114,7 +114,7 @@ def _without_flags(plugin: PluginOption, path: str, codes: dict[str, str]) -> Pl
 
 
 def _is_sound(config: object) -> bool:
-    """Return whether a configuration consists of what it should, whatever that names."""
+    """Return whether all parts of a configuration have the right types."""
     if not isinstance(config, SchedulerConfig):
         return False
     return (

@@ -1,4 +1,4 @@
-"""How much of a cluster is in use once the decisions of a cycle have taken effect."""
+"""The outcome of tasks, and the use of a cluster once a cycle has taken effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Fate", "Use", "fates", "use_of"]
 
 @frozen
 class Fate:
-    """What a cycle makes of one task."""
+    """The outcome of a cycle for one task."""
 
     what: str
     """``starts``, ``evicted``, ``promised``, ``reserved``, ``waits``, or its status."""
@@ -30,16 +30,16 @@ class Fate:
 
 @frozen
 class Use:
-    """What is in use, as parts of the whole cluster."""
+    """The use of a cluster, as shares of the whole."""
 
     of_dimension: dict[str, float]
-    """By dimension: how much of it is in use, of all that the nodes have."""
+    """Dimension to the share in use of what all nodes have."""
     of_queue: dict[str, float]
-    """By queue: the largest part of any dimension that its tasks hold."""
+    """Queue to the dominant share that its tasks hold."""
 
 
 def fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
-    """Return what becomes of each task of a job, by UID."""
+    """Return the outcome of each task of each job, by UID."""
     found: dict[str, Fate] = {}
     for job in snapshot.jobs:
         for task in job.tasks:
@@ -67,7 +67,7 @@ def fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
 
 
 def use_of(snapshot: Snapshot, result: CycleResult | None) -> Use:
-    """Return what is in use after a cycle; before it, without a result. O(tasks)."""
+    """Return the use after a cycle; without a result, the use before it. O(tasks)."""
     starts = set[str]() if result is None else {bind.task_uid for bind in result.binds}
     gone = set[str]() if result is None else {e.task_uid for e in result.evictions}
 
