@@ -34,9 +34,9 @@ from batchsched import (
     TaskStatus,
     check_config,
     explain,
-    next_snapshot,
     shrink,
 )
+from batchsched.live import Cluster, TimePassed
 from batchsched.tools import Finding
 from batchsched.tools.config_check import decisions, evicts_for_ever
 
@@ -127,11 +127,12 @@ def _explanations(nodes: int, tasks: int) -> Iterator[str]:
         config = SchedulerConfig.from_mapping({"actions": actions})
         snapshot = make_cluster(nodes, tasks)
         yield f"| {actions} | as it is | {_explained(snapshot, config)} |"
-        scheduler = Scheduler(config)
+        cluster = Cluster(snapshot)
+        live = Scheduler(config).attach(cluster)
         for _ in range(_SETTLING):
-            result = scheduler.schedule(snapshot)
-            snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
-        yield f"| {actions} | settled | {_explained(snapshot, config)} |"
+            cluster.carry_out(live.schedule(reasons=False))
+            cluster.apply(TimePassed(cluster.now + 1))
+        yield f"| {actions} | settled | {_explained(cluster.snapshot(), config)} |"
 
 
 def _explained(snapshot: Snapshot, config: SchedulerConfig) -> str:

@@ -27,10 +27,9 @@ from batchsched import (
     Resource,
     Scheduler,
     SchedulerConfig,
-    Snapshot,
     TaskInfo,
-    next_snapshot,
 )
+from batchsched.live import Cluster, Event, JobArrived, JobRemoved, TimePassed
 
 __all__ = ["STRATEGIES", "Measured", "TraceJob", "main", "measure", "read_jobs"]
 
@@ -122,30 +121,32 @@ def measure(jobs: Sequence[TraceJob], actions: Sequence[Mapping[str, object]]) -
         heappush(times, job.submitted)
         for threshold in thresholds:
             heappush(times, job.submitted + threshold + 1)
-    snapshot = Snapshot(
+    cluster = Cluster(
         nodes=[
             NodeInfo(name=f"n{n:03}", allocatable=Resource(milli_cpu=1000)) for n in range(NODES)
         ],
         queues=[Queue(name="q")],
     )
+    live = scheduler.attach(cluster)
     arriving = list(reversed(jobs))
     ends: dict[str, float] = {}
     waits: dict[str, float] = {}
-    result = None
     cycles, seconds = 0, 0.0
     while len(waits) < len(jobs):
         now = heappop(times)
         while times and times[0] <= now:
             heappop(times)
-        new: list[JobInfo] = []
+        events: list[Event] = [TimePassed(now)]
         while arriving and arriving[-1].submitted <= now:
-            new.append(arriving.pop().as_gang())
+            events.append(JobArrived(arriving.pop().as_gang()))
         over = [uid for uid, end in ends.items() if end <= now]
         for uid in over:
             del ends[uid]
+        events += map(JobRemoved, over)
         begun = time.perf_counter()
-        snapshot = next_snapshot(snapshot, result, now=now, new_jobs=new, removed_jobs=over)
-        result = scheduler.schedule(snapshot)
+        cluster.apply(*events)
+        result = live.schedule()
+        cluster.carry_out(result)
         seconds += time.perf_counter() - begun
         cycles += 1
         for bind in result.binds:

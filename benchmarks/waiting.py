@@ -48,10 +48,9 @@ from batchsched import (
     Resource,
     Scheduler,
     SchedulerConfig,
-    Snapshot,
     TaskInfo,
-    next_snapshot,
 )
+from batchsched.live import Cluster, JobArrived, JobRemoved, TaskSucceeded, TimePassed
 
 __all__ = ["STRATEGIES", "Outcome", "Settings", "main", "simulate"]
 
@@ -325,29 +324,29 @@ def simulate(settings: Settings, actions: Sequence[object]) -> Outcome:
             }
         )
     )
-    snapshot = Snapshot(
+    cluster = Cluster(
         nodes=nodes,
         queues=[Queue(name="all")],
         jobs=[each.job for each in by_cycle.get(0, [])],
     )
+    live = scheduler.attach(cluster)
     request_of = {task.uid: task.resreq for each in everything for task in each.job.tasks}
     counted_from = settings.cycles // 4
     used = dict.fromkeys(_amounts(Resource()), 0.0)
     for cycle in range(settings.cycles):
-        result = scheduler.schedule(snapshot)
+        result = live.schedule(reasons=False)
         run.take_note(result, cycle)
         if cycle >= counted_from:
             for task in run.begun:
                 for name, amount in _amounts(request_of[task]).items():
                     used[name] += amount
         ended, removed = run.end(cycle + 1)
-        snapshot = next_snapshot(
-            snapshot,
-            result,
-            now=(cycle + 1) * SECONDS,
-            succeeded=ended,
-            removed_jobs=removed,
-            new_jobs=[each.job for each in by_cycle.get(cycle + 1, [])],
+        cluster.carry_out(result)
+        cluster.apply(
+            TimePassed((cycle + 1) * SECONDS),
+            *map(TaskSucceeded, ended),
+            *map(JobRemoved, removed),
+            *(JobArrived(each.job) for each in by_cycle.get(cycle + 1, [])),
         )
     return _outcome(settings, run, everything, nodes, used)
 
