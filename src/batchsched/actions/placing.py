@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from batchsched.model.status import TaskStatus
-from batchsched.placement import Fit
+from batchsched.placement import FITS, Fit, first_of_best
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, TaskState
 
@@ -90,13 +90,6 @@ def can_still_start(session: Session, job: JobState, left: int) -> bool:
     return placed + left >= job.min_available or session.job_ready(job)
 
 
-_FITS = {
-    Fit.NOW: NodeState.fits_now,
-    Fit.LATER: NodeState.fits_later,
-    Fit.CONDITIONALLY: NodeState.fits_conditionally,
-}
-
-
 def _best(session: Session, task: TaskState, fit: Fit) -> NodeState | None:
     """Return the best node where a task fits and that no plan closes to it."""
     node = session.placement.best(task, fit)
@@ -106,7 +99,7 @@ def _best(session: Session, task: TaskState, fit: Fit) -> NodeState | None:
     nodes = [
         node
         for node in session.placement.feasible(task)
-        if _FITS[fit](node, task.init_resreq) and guard.allows(task, node)
+        if FITS[fit](node, task.init_resreq) and guard.allows(task, node)
     ]
     return best_of(session, task, nodes) if nodes else None
 
@@ -117,7 +110,7 @@ def best_of(session: Session, task: TaskState, nodes: Sequence[NodeState]) -> No
         return nodes[0]
     placement = session.placement
     totals = placement.totals(task, [placement.raw_scores(task, node) for node in nodes])
-    return nodes[max(range(len(nodes)), key=lambda position: (totals[position], -position))]
+    return nodes[first_of_best(totals)]
 
 
 def _may_be_conditional(session: Session, job: JobState) -> bool:

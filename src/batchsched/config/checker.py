@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 
 from attrs import frozen
 
@@ -13,6 +12,7 @@ from batchsched.config.options import ENABLE_FLAGS, ActionOption, PluginOption, 
 from batchsched.config.registry import Registry, unknown_name
 from batchsched.config.volcano import is_volcano_flag
 from batchsched.errors import Fault, problem_of
+from batchsched.model.spelling import did_you_mean
 from batchsched.model.validation.values import is_mapping, is_text, is_tuple, shown, tuple_problems
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
@@ -79,9 +79,8 @@ def checked(
 
 def unknown_key(key: str, known: Mapping[str, object] | Sequence[str]) -> str:
     """Return the message for an unknown key."""
-    close = get_close_matches(key, list(known), n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"unknown key; {hint}known: {', '.join(known)}"
+    hint = did_you_mean(key, known)
+    return f"unknown key; {hint and hint + ' '}known: {', '.join(known)}"
 
 
 def unknown_flag(flag: str, known: Mapping[str, object] | Sequence[str]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from inspect import signature
 from typing import TypeVar, cast
 
 from batchsched.actions.action import Action
 from batchsched.errors import RegistryError
+from batchsched.model.spelling import did_you_mean
 from batchsched.model.validation.values import shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
@@ -128,6 +128,5 @@ def _is_name(name: object) -> bool:
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not registered."""
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{what} {name!r} is not registered; {hint}known: {', '.join(names)}"
+    hint = did_you_mean(name, names)
+    return f"{what} {name!r} is not registered; {hint and hint + ' '}known: {', '.join(names)}"

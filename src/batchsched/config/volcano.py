@@ -6,7 +6,8 @@ Names and meanings are taken from Volcano's documentation, up to version 1.12.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+
+from batchsched.model.spelling import did_you_mean
 
 __all__ = [
     "consequence_of_action",
@@ -128,5 +129,5 @@ def consequence_of_key(name: str, known: Collection[str]) -> str:
 
 
 def _left_out(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f"left out; did you mean {close[0]!r}?" if close else "left out"
+    hint = did_you_mean(name, known)
+    return f"left out; {hint}" if hint else "left out"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 
 from attrs import frozen
 
@@ -13,6 +12,7 @@ from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo
 from batchsched.model.groups import TaskGroup
 from batchsched.model.notice import NoticeCode
+from batchsched.model.spelling import did_you_mean
 
 __all__ = [
     "WITHOUT_ROLE",
@@ -43,8 +43,8 @@ class PriorityClasses:
             return value
         fallback = default if self.default is None else self.default
         if name:
-            close = get_close_matches(name, sorted(self.values), n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            meant = did_you_mean(name, sorted(self.values))
+            hint = f" ({meant})" if meant else ""
             given.note(
                 NoticeCode.PRIORITY_CLASS_MISSING,
                 "spec.priorityClassName",

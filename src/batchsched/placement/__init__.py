@@ -4,6 +4,12 @@ Its interface is `Placement`. How an engine finds its answers is nobody else's
 business; that they are those of a plain loop over all nodes is its contract.
 """
 
-from batchsched.placement.interface import Fit, FollowsNodes, Placement
+from batchsched.placement.interface import (
+    FITS,
+    Fit,
+    FollowsNodes,
+    Placement,
+    first_of_best,
+)
 
-__all__ = ["Fit", "FollowsNodes", "Placement"]
+__all__ = ["FITS", "Fit", "FollowsNodes", "Placement", "first_of_best"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Vector
 
-__all__ = ["Fit", "FollowsNodes", "Placement"]
+__all__ = ["FITS", "Fit", "FollowsNodes", "Placement", "first_of_best"]
 
 
 class Fit(Enum):
@@ -21,6 +22,19 @@ class Fit(Enum):
     """It can start once what is being released is gone."""
     CONDITIONALLY = "conditionally"
     """It can start once backfill tasks are gone."""
+
+
+FITS: Mapping[Fit, Callable[[NodeState, Vector], bool]] = {
+    Fit.NOW: NodeState.fits_now,
+    Fit.LATER: NodeState.fits_later,
+    Fit.CONDITIONALLY: NodeState.fits_conditionally,
+}
+"""What says of a node whether a request fits there in a way."""
+
+
+def first_of_best(totals: Sequence[float]) -> int:
+    """Return the position of the highest total; among equals, the first. O(totals)."""
+    return max(range(len(totals)), key=lambda position: (totals[position], -position))
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.placement.evaluator import Evaluator
-from batchsched.placement.interface import Fit
+from batchsched.placement.interface import FITS, Fit, first_of_best
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 
@@ -29,7 +29,7 @@ class LinearScanPlacement:
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
-        return self._best(task, [n for n in self.feasible(task) if _fits(task, n, fit)])
+        return self._best(task, [n for n in self.feasible(task) if FITS[fit](n, task.init_resreq)])
 
     def best_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the best of all feasible nodes."""
@@ -99,15 +99,4 @@ class LinearScanPlacement:
     def _best(self, task: TaskState, nodes: Sequence[NodeState]) -> NodeState | None:
         if not nodes:
             return None
-        totals = self._totals(task, nodes)
-        return nodes[max(range(len(nodes)), key=lambda position: (totals[position], -position))]
-
-
-def _fits(task: TaskState, node: NodeState, fit: Fit) -> bool:
-    match fit:
-        case Fit.NOW:
-            return node.fits_now(task.init_resreq)
-        case Fit.LATER:
-            return node.fits_later(task.init_resreq)
-        case Fit.CONDITIONALLY:
-            return node.fits_conditionally(task.init_resreq)
+        return nodes[first_of_best(self._totals(task, nodes))]

@@ -7,11 +7,11 @@ may also have its own type.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from math import inf, isfinite
 
 from batchsched.errors import Fault
 from batchsched.model.immutable import frozen_map
+from batchsched.model.spelling import did_you_mean
 from batchsched.model.validation.values import is_text, shown
 
 __all__ = ["ArgumentValue", "Arguments"]
@@ -154,10 +154,10 @@ known: strategy, weight"]
             if not is_text(name):
                 unknown.append(Fault(self._at(name), "expected a string as an argument name"))
                 continue
-            close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ";"
-            known_text = f" known: {', '.join(known)}" if known else " it takes none"
-            unknown.append(Fault(self._at(name), f"unknown argument{hint}{known_text}"))
+            hint = did_you_mean(name, known)
+            known_text = f"known: {', '.join(known)}" if known else "it takes none"
+            problem = f"unknown argument; {hint and hint + ' '}{known_text}"
+            unknown.append(Fault(self._at(name), problem))
         return self._faults + unknown
 
     def _at(self, name: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import cast
 
 from attrs import fields
 
 from batchsched.errors import PluginError
+from batchsched.model.spelling import similar_name
 from batchsched.plugin.hints import EvictionHints
 
 __all__ = ["HINTS", "POINTS", "points_of"]
@@ -89,7 +89,7 @@ def _misspelt(kind: Hashable) -> tuple[str, str] | None:
     for method in dir(kind):
         if method.startswith("_") or method in POINTS or not callable(getattr(kind, method)):
             continue
-        close = get_close_matches(method, POINTS, n=1, cutoff=0.85)
-        if close:
-            return method, close[0]
+        similar = similar_name(method, POINTS, similarity=0.85)
+        if similar is not None:
+            return method, similar
     return None

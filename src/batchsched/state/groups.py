@@ -8,16 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
-from batchsched.model.cluster import JobInfo
+from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.groups import children_of, least_tasks
 from batchsched.model.status import TaskStatus
 
-if TYPE_CHECKING:
-    from batchsched.state.records import TaskState
+__all__ = ["Counting", "GroupMember", "GroupState", "JobGroups"]
 
-__all__ = ["Counting", "GroupState", "JobGroups"]
+
+class GroupMember(Protocol):
+    """What is asked of a task about the group that it is in."""
+
+    @property
+    def info(self) -> TaskInfo:
+        """Its description."""
+        ...
+
+    @property
+    def status(self) -> TaskStatus:
+        """Its status."""
+        ...
+
+
+MemberT = TypeVar("MemberT", bound=GroupMember)
 
 
 class Counting(IntEnum):
@@ -253,18 +267,18 @@ class JobGroups:
             order += group.children
         return order
 
-    def leaf_of(self, task: TaskState, /) -> GroupState:
+    def leaf_of(self, task: GroupMember, /) -> GroupState:
         """Return the group of a task. O(1)."""
         return self._leaf_named[task.info.group]
 
     # Counting
 
-    def enter(self, task: TaskState, /) -> None:
+    def enter(self, task: GroupMember, /) -> None:
         """Count a task that has come. O(depth)."""
         self._count(self.leaf_of(task), _NEVER, _FIRST[task.status.index])
         self._count_places(self.leaf_of(task), None, task.status)
 
-    def move(self, task: TaskState, old: TaskStatus, new: TaskStatus, /) -> None:
+    def move(self, task: GroupMember, old: TaskStatus, new: TaskStatus, /) -> None:
         """Count a task under another status. O(depth)."""
         leaf = self.leaf_of(task)
         self._count(leaf, _FIRST[old.index], _FIRST[new.index])
@@ -329,7 +343,7 @@ class JobGroups:
         ]
         return min(missing, key=_name, default=None)
 
-    def may_take(self, task: TaskState, /) -> bool:
+    def may_take(self, task: GroupMember, /) -> bool:
         """Return whether a place for a task would exceed no maximum. O(groups)."""
         if _IS_PLACED[task.status.index]:
             return True
@@ -337,18 +351,18 @@ class JobGroups:
             return False
         return self.leaf_of(task).has_room()
 
-    def incomplete_with(self, task: TaskState, /) -> GroupState | None:
+    def incomplete_with(self, task: GroupMember, /) -> GroupState | None:
         """Return the highest group of a task that is not ready, and is of no use in part."""
         return self.leaf_of(task).entered(Counting.READY)
 
-    def out_of_reach(self, task: TaskState, /) -> GroupState | None:
+    def out_of_reach(self, task: GroupMember, /) -> GroupState | None:
         """Return the lowest group of a task that can never be satisfied, if there is one."""
         for group in self.leaf_of(task).path():
             if group.parent is not None and not group.is_satisfied(Counting.VALID):
                 return group
         return None
 
-    def may_start(self, task: TaskState, /) -> bool:
+    def may_start(self, task: GroupMember, /) -> bool:
         """Return whether a task of a ready job may start: all that it is in can, as a whole."""
         if self.incomplete_with(task) is None:
             return True
@@ -359,11 +373,11 @@ class JobGroups:
         )
         return useful < self.minimum  # then it is needed to make up the number
 
-    def within_maxima(self, tasks: Iterable[TaskState], /) -> list[TaskState]:
+    def within_maxima(self, tasks: Iterable[MemberT], /) -> list[MemberT]:
         """Return those of some tasks without places that may have one together, the first first."""
         free: dict[GroupState, int | None] = {}
         left = None if self.maximum is None else max(0, self.maximum - self.root.placed)
-        allowed: list[TaskState] = []
+        allowed: list[MemberT] = []
         for task in tasks:
             leaf = self.leaf_of(task)
             if leaf not in free:

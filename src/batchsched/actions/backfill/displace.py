@@ -15,7 +15,7 @@ from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to
 from batchsched.actions.eviction.victims import FreedResources, take_until
 from batchsched.actions.group_turns import tasks_needed
 from batchsched.model.status import TaskStatus
-from batchsched.placement import Fit
+from batchsched.placement import Fit, first_of_best
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.recently_used import RecentlyUsed
@@ -159,8 +159,7 @@ class _Turns:
                 raw.append(trial.raw)
         if not choices:
             return None
-        totals = session.placement.totals(task, raw)
-        return choices[max(range(len(choices)), key=lambda position: (totals[position], -position))]
+        return choices[first_of_best(session.placement.totals(task, raw))]
 
     def _tried_for(self, task: TaskState) -> dict[int, _Trial]:
         """Return the trials for tasks of this kind on nodes that have not changed since."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from attrs import NOTHING, AttrsInstance, frozen
 
 from batchsched.errors import FaultsError
 from batchsched.model.serialisation.shape import JsonValue, Reading, Shape, expected
+from batchsched.model.spelling import did_you_mean
 from batchsched.model.validation.values import is_mapping, join_path
 
 __all__ = ["Record", "RecordField"]
@@ -84,11 +84,10 @@ class Record:
 
     def _refuse_unknown(self, name: object, path: str, reading: Reading) -> None:
         known = [item.name for item in self.content]
-        close = get_close_matches(str(name), known, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = did_you_mean(str(name), known)
         message = (
-            f"unknown field of {self.kind.__name__}; {hint}a newer version of batchsched may "
-            f"have written it; known: {', '.join(known)}"
+            f"unknown field of {self.kind.__name__}; {hint and hint + ' '}a newer version of "
+            f"batchsched may have written it; known: {', '.join(known)}"
         )
         reading.refuse(join_path(path, str(name)), message)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from enum import Enum
 from types import NoneType
 from typing import cast
@@ -11,6 +10,7 @@ from typing import cast
 from attrs import NOTHING, frozen
 
 from batchsched.model.serialisation.shape import JsonValue, Reading, Scalar, expected
+from batchsched.model.spelling import did_you_mean
 
 __all__ = ["SCALARS", "Member", "Scalars"]
 
@@ -83,10 +83,9 @@ class Member:
         if self.is_read_from(given):
             return self.members[given]
         known = list(map(str, self.members))
-        close = get_close_matches(str(given), known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(str(given), known)
         wanted = f"one of {', '.join(known)}"
-        reading.refuse(path, f"{expected(wanted, given)}{hint}")
+        reading.refuse(path, f"{expected(wanted, given)}{hint and '; ' + hint}")
         return NOTHING
 
     def is_read_from(self, given: object, /) -> bool:

@@ -14,7 +14,8 @@ from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.plugins import ready_count, waiting_count
 from batchsched.testing.reference.session import Session
-from batchsched.testing.reference.timeline import NOW, Take, end_of, fits_between, moments
+from batchsched.testing.reference.state import Take
+from batchsched.testing.reference.timeline import NOW, end_of, fits_between, moments
 
 __all__ = ["plan"]
 

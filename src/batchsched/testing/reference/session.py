@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.reasons import ConditionReason, JobCondition
@@ -16,11 +15,8 @@ from batchsched.testing.reference.capacity import needed
 from batchsched.testing.reference.conf import Conf
 from batchsched.testing.reference.dependencies import waits_for
 from batchsched.testing.reference.groups import HOPED, Groups, Statuses, has_groups
-from batchsched.testing.reference.state import Accounts, State, less, total_of
+from batchsched.testing.reference.state import Accounts, State, Take, less, total_of
 from batchsched.testing.reference.tiers import Tiers
-
-if TYPE_CHECKING:
-    from batchsched.testing.reference.timeline import Take
 
 __all__ = ["NO_BOUND", "Session"]
 

@@ -16,7 +16,17 @@ from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 
-__all__ = ["Accounts", "Place", "Saved", "State", "less", "total_of"]
+__all__ = ["Accounts", "Place", "Saved", "State", "Take", "less", "total_of"]
+
+
+@frozen
+class Take:
+    """What a task takes of a node, from a moment until another."""
+
+    task: TaskInfo
+    node: NodeInfo
+    start: float
+    end: float
 
 
 def total_of(resources: Iterable[Resource]) -> Resource:

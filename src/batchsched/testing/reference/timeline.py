@@ -5,28 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf, nextafter
 
-from attrs import frozen
-
 from batchsched.model.cluster import NodeInfo, TaskInfo
 from batchsched.model.resources import Resource
 from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.session import Session
-from batchsched.testing.reference.state import less, total_of
+from batchsched.testing.reference.state import Take, less, total_of
 
-__all__ = ["NOW", "Take", "allows", "end_of", "expected_end", "fits_between", "moments"]
+__all__ = ["NOW", "allows", "end_of", "expected_end", "fits_between", "moments"]
 
 NOW = -inf
 """The present; "at once" is the time of the cycle, and all other moments are later times."""
-
-
-@frozen
-class Take:
-    """What a task takes of a node, from a moment until another."""
-
-    task: TaskInfo
-    node: NodeInfo
-    start: float
-    end: float
 
 
 def expected_end(session: Session, task: TaskInfo) -> float:
