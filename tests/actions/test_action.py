@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.support.books import opened
 from tests.support.clusters import cluster, job, node
 
+import batchsched.actions
 from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
 from batchsched.session.session import Session
 
@@ -49,3 +52,10 @@ def test_jobs_stay_in_order_within_their_queue() -> None:
         "q": ["d", "c", "a"],
         "r": ["b"],
     }
+
+
+def test_actions_need_nothing_of_a_session_but_itself() -> None:
+    folder = Path(batchsched.actions.__file__).parent
+    files = sorted(folder.rglob("*.py"))
+    assert len(files) > 20
+    assert [file.name for file in files if "ledger" in file.read_text(encoding="utf-8")] == []

@@ -281,8 +281,7 @@ class AllocateAction:
 def _largest_first(session: Session, tasks: Iterable[TaskState]) -> list[TaskState]:
     """Sort tasks by decreasing dominant share; return [] if they are in that order already."""
     in_order = list(tasks)
-    ledger = session.ledger
-    cluster = ledger.cluster[: ledger.dimensions.in_cluster]
+    cluster = session.cluster[: session.dimensions.in_cluster]
     by_size = sorted(in_order, key=lambda task: -dominant_share(task.init_resreq, cluster))
     return by_size if by_size != in_order else []
 

@@ -79,6 +79,16 @@ class Session(PluginQuestions):
 
     def _begin(self, books: Books) -> None:
         self.ledger = books.ledger
+        self.dimensions = self.ledger.dimensions
+        """The resource dimensions that amounts have one number for, in this order."""
+        self.cluster = self.ledger.cluster
+        """What all nodes have together, in each dimension."""
+        self.slots = self.ledger.slots
+        """The nodes by `NodeState.slot`, which stays the same as other nodes come and go."""
+        self.node_named = self.ledger.node_named
+        """The nodes by name."""
+        self.log = self.ledger.log
+        """Which nodes and jobs have changed, in order; for answers that are kept until then."""
         self.view = books.view
         self.view.forget_units()
         self.plugin_set = books.plugin_set
@@ -217,7 +227,7 @@ class Session(PluginQuestions):
 
         """
         try:
-            return self.ledger.node_named[name]
+            return self.node_named[name]
         except KeyError:
             raise UnknownNameError(f"there is no node {name!r} in this snapshot") from None
 

@@ -17,11 +17,11 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
 from batchsched.state.queue_tree import QueueTree
+from batchsched.tools.config_edits import action_named
 from batchsched.tools.config_rules import (
     RULES,
     SHARELESS,
     Suspected,
-    action_named,
     remedies_for_loops,
 )
 from batchsched.tools.finding import Finding

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from attrs import evolve, frozen
 
-from batchsched.config.options import ActionOption, PluginOption, Tier
+from batchsched.config.options import ActionOption, PluginOption
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.plugin.arguments import ArgumentValue, as_boolean
+from batchsched.plugin.arguments import as_boolean
+from batchsched.tools.config_edits import (
+    action_named,
+    find_plugin,
+    plugins_of,
+    with_argument,
+    with_flags,
+    with_plugin,
+    with_plugin_changed,
+    with_plugin_first,
+    with_plugins_replaced,
+    without_plugin,
+)
 
-__all__ = ["RULES", "SHARELESS", "Remedy", "Suspected", "action_named", "remedies_for_loops"]
+__all__ = ["RULES", "SHARELESS", "Remedy", "Suspected", "remedies_for_loops"]
 
 
 @frozen(kw_only=True)
@@ -25,78 +37,18 @@ class Suspected:
     instead: SchedulerConfig
 
 
-def _plugins(config: SchedulerConfig) -> Iterator[tuple[int, int, PluginOption]]:
-    for at, tier in enumerate(config.tiers):
-        for position, plugin in enumerate(tier.plugins):
-            yield at, position, plugin
-
-
-def _find(config: SchedulerConfig, name: str) -> tuple[str, PluginOption] | None:
-    for at, position, plugin in _plugins(config):
-        if plugin.name == name:
-            return f"tiers[{at}].plugins[{position}]", plugin
-    return None
-
-
-def action_named(config: SchedulerConfig, name: str) -> tuple[str, ActionOption] | None:
-    """Return the first place of an action in a configuration, and its option."""
-    for position, action in enumerate(config.actions):
-        if action.name == name:
-            return f"actions[{position}]", action
-    return None
-
-
-def _with_plugin(config: SchedulerConfig, name: str) -> SchedulerConfig:
-    tiers = config.tiers or (Tier(),)
-    last = evolve(tiers[-1], plugins=(*tiers[-1].plugins, PluginOption(name=name)))
-    return evolve(config, tiers=(*tiers[:-1], last))
-
-
-def _changed(
-    config: SchedulerConfig, name: str, change: Callable[[PluginOption], PluginOption]
-) -> SchedulerConfig:
-    return _changed_plugins(config, lambda p: (change(p) if p.name == name else p,))
-
-
-def _changed_plugins(
-    config: SchedulerConfig, change: Callable[[PluginOption], tuple[PluginOption, ...]]
-) -> SchedulerConfig:
-    """Replace each plugin of a configuration with the plugins that `change` returns."""
-    return evolve(
-        config,
-        tiers=[
-            evolve(tier, plugins=[new for plugin in tier.plugins for new in change(plugin)])
-            for tier in config.tiers
-        ],
-    )
-
-
-def _without_plugin(config: SchedulerConfig, name: str) -> SchedulerConfig:
-    return _changed_plugins(config, lambda p: () if p.name == name else (p,))
-
-
-def _with_flags(flags: Mapping[str, bool], plugin: PluginOption) -> PluginOption:
-    return evolve(plugin, flags=flags)
-
-
-def _with_argument(
-    arguments: Mapping[str, ArgumentValue], name: str, value: ArgumentValue
-) -> dict[str, ArgumentValue]:
-    return {**arguments, name: value}
-
-
 def _missing(config: SchedulerConfig) -> Iterator[Suspected]:
     for name, code, consequence in (
         ("predicates", "NoPredicates", "tasks are placed on nodes that must not run them"),
         ("gang", "NoGang", "a job may start with fewer tasks than its min_available"),
     ):
-        if _find(config, name) is None:
+        if find_plugin(config, name) is None:
             yield Suspected(
                 code=code,
                 place="tiers",
                 consequence=consequence,
                 advice=f"add plugin {name!r}",
-                instead=_with_plugin(config, name),
+                instead=with_plugin(config, name),
             )
 
 
@@ -114,10 +66,10 @@ _SWITCHED = {
 
 
 def _switched_off(config: SchedulerConfig) -> Iterator[Suspected]:
-    for at, position, plugin in _plugins(config):
+    for at, position, plugin in plugins_of(config):
         for flag, is_on in sorted(plugin.flags.items()):
             # Intended: drf may let preempt evict tasks within a share that capacity protects.
-            is_meant = (plugin.name, flag) == ("drf", "enablePreemptable") and _find(
+            is_meant = (plugin.name, flag) == ("drf", "enablePreemptable") and find_plugin(
                 config, "capacity"
             )
             if not is_on and not is_meant:
@@ -127,7 +79,7 @@ def _switched_off(config: SchedulerConfig) -> Iterator[Suspected]:
                     place=f"tiers[{at}].plugins[{position}].{flag}",
                     consequence=f"plugin {plugin.name!r}: {_SWITCHED.get(flag, 'it is not used')}",
                     advice=f"leave out {flag}, unless this is intended",
-                    instead=_changed(config, plugin.name, partial(_with_flags, flags)),
+                    instead=with_plugin_changed(config, plugin.name, partial(with_flags, flags)),
                 )
 
 
@@ -169,8 +121,8 @@ _ORDERING = ("priority", "sjf", "las", "sla", "drf")
 
 
 def _drf_beside_capacity(config: SchedulerConfig) -> Iterator[Suspected]:
-    drf, preempt = _find(config, "drf"), action_named(config, "preempt")
-    if drf is None or preempt is None or _find(config, "capacity") is None:
+    drf, preempt = find_plugin(config, "drf"), action_named(config, "preempt")
+    if drf is None or preempt is None or find_plugin(config, "capacity") is None:
         return
     if not drf[1].flags.get("enablePreemptable", True):
         return
@@ -183,16 +135,16 @@ def _drf_beside_capacity(config: SchedulerConfig) -> Iterator[Suspected]:
             "protects; reclaim may then evict other tasks for them, and this may repeat for ever"
         ),
         advice="set the flag enablePreemptable: false of plugin 'drf'",
-        instead=_changed(config, "drf", partial(_with_flags, flags)),
+        instead=with_plugin_changed(config, "drf", partial(with_flags, flags)),
     )
 
 
 def _shadowed_order(config: SchedulerConfig) -> Iterator[Suspected]:
-    fcfs = _find(config, "fcfs")
+    fcfs = find_plugin(config, "fcfs")
     if fcfs is None or not fcfs[1].flags.get("enableJobOrder", True):
         return
     behind = False
-    for at, position, plugin in _plugins(config):
+    for at, position, plugin in plugins_of(config):
         behind |= plugin.name == "fcfs"
         if not behind or plugin.name not in _ORDERING:
             continue
@@ -207,7 +159,7 @@ def _shadowed_order(config: SchedulerConfig) -> Iterator[Suspected]:
                 "decides before it"
             ),
             advice="move it before plugin 'fcfs'",
-            instead=_changed_plugins(_without_plugin(config, plugin.name), moved),
+            instead=with_plugins_replaced(without_plugin(config, plugin.name), moved),
         )
 
 
@@ -228,14 +180,14 @@ def _nothing_starts(config: SchedulerConfig) -> Iterator[Suspected]:
 
 
 def _at_minimum(config: SchedulerConfig) -> Iterator[Suspected]:
-    gang = _find(config, "gang")
+    gang = find_plugin(config, "gang")
     evicting = action_named(config, "preempt") or action_named(config, "reclaim")
     if gang is None or evicting is None or gang[1].arguments.get("atMinimum") == "whole-job":
         return
-    whole = _changed(
+    whole = with_plugin_changed(
         config,
         "gang",
-        lambda p: evolve(p, arguments=_with_argument(p.arguments, "atMinimum", "whole-job")),
+        lambda p: evolve(p, arguments=with_argument(p.arguments, "atMinimum", "whole-job")),
     )
     yield Suspected(
         code="AtMinimumProtected",
@@ -255,14 +207,13 @@ def _no_victims(config: SchedulerConfig) -> Iterator[Suspected]:
         ("reclaim", "enableReclaimable", ("gang", "conformance", "proportion", "capacity")),
     ):
         found = action_named(config, action)
-        is_on = any(
-            plugin.flags.get(flag, True) for _, _, plugin in _plugins(config) if plugin.name in able
-        )
-        if found is not None and not is_on and all(p.name in _KNOWN for *_, p in _plugins(config)):
+        plugins = [plugin for _, _, plugin in plugins_of(config)]
+        is_on = any(p.flags.get(flag, True) for p in plugins if p.name in able)
+        if found is not None and not is_on and all(p.name in _KNOWN for p in plugins):
             name = "priority" if action == "preempt" else "proportion"
-            instead = _with_plugin(config, name)
-            if _find(config, name) is not None:
-                instead = _changed(config, name, lambda p: evolve(p, flags={}))
+            instead = with_plugin(config, name)
+            if find_plugin(config, name) is not None:
+                instead = with_plugin_changed(config, name, lambda p: evolve(p, flags={}))
             yield Suspected(
                 code="NoVictims",
                 place=found[0],
@@ -290,7 +241,7 @@ def _release_without_hold(config: SchedulerConfig) -> Iterator[Suspected]:
     if allocate[1].arguments.get("unready") == "hold":
         return
     actions = [
-        evolve(a, arguments=_with_argument(a.arguments, "unready", "hold"))
+        evolve(a, arguments=with_argument(a.arguments, "unready", "hold"))
         if a.name == "allocate"
         else a
         for a in config.actions
@@ -309,7 +260,7 @@ def _release_without_hold(config: SchedulerConfig) -> Iterator[Suspected]:
 
 def _proportion_without_reclaim(config: SchedulerConfig) -> Iterator[Suspected]:
     for name in ("proportion", "capacity"):
-        found = _find(config, name)
+        found = find_plugin(config, name)
         if (
             found is None
             or action_named(config, "reclaim") is not None
@@ -333,7 +284,7 @@ _WEIGHTS = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "b
 
 def _reclaim_without_shares(config: SchedulerConfig) -> Iterator[Suspected]:
     found = action_named(config, "reclaim")
-    names = {plugin.name for _, _, plugin in _plugins(config)}
+    names = {plugin.name for _, _, plugin in plugins_of(config)}
     # Other plugins, including custom ones, may compute the shares of queues.
     if found is None or not names <= SHARELESS:
         return
@@ -341,7 +292,7 @@ def _reclaim_without_shares(config: SchedulerConfig) -> Iterator[Suspected]:
         return
     is_on = any(
         plugin.flags.get("enableReclaimable", True)
-        for _, _, plugin in _plugins(config)
+        for _, _, plugin in plugins_of(config)
         if plugin.name in _ALWAYS_ANSWER
     )
     if is_on:  # otherwise nothing is ever evicted, which is another finding
@@ -356,12 +307,12 @@ def _reclaim_without_shares(config: SchedulerConfig) -> Iterator[Suspected]:
                 "add plugin 'proportion' or 'capacity', or set the argument withoutShares: true of "
                 "action 'reclaim' if this is intended"
             ),
-            instead=_with_plugin(config, "proportion"),
+            instead=with_plugin(config, "proportion"),
         )
 
 
 def _zero_weights(config: SchedulerConfig) -> Iterator[Suspected]:
-    found = _find(config, "nodeorder")
+    found = find_plugin(config, "nodeorder")
     if found is None:
         return
     defaults = {"mostrequested": 0}
@@ -373,7 +324,7 @@ def _zero_weights(config: SchedulerConfig) -> Iterator[Suspected]:
         place=f"{found[0]}.arguments",
         consequence="all nodes get the same score, so the first by name is filled first",
         advice="set a weight of 1 or more, or leave out plugin 'nodeorder'",
-        instead=_changed(config, "nodeorder", lambda p: evolve(p, arguments={})),
+        instead=with_plugin_changed(config, "nodeorder", lambda p: evolve(p, arguments={})),
     )
 
 
@@ -389,37 +340,29 @@ def remedies_for_loops(config: SchedulerConfig) -> Iterator[Remedy]:
     """Yield changes that may end endless evictions, the smallest first."""
     preempts = action_named(config, "preempt") is not None
     if action_named(config, "reclaim") is not None and not (
-        _find(config, "proportion") or _find(config, "capacity")
+        find_plugin(config, "proportion") or find_plugin(config, "capacity")
     ):
         yield Remedy(
             "add plugin 'proportion': it lets reclaim evict only from queues above their share",
-            _with_plugin(config, "proportion"),
+            with_plugin(config, "proportion"),
         )
     for name in ("priority", "drf"):
-        found = _find(config, name)
+        found = find_plugin(config, name)
         if preempts and found is not None:
             yield Remedy(
                 f"move plugin {name!r} to the first tier: it then orders jobs as it picks victims",
-                _with_plugin_first(_without_plugin(config, name), name, found[1]),
+                with_plugin_first(without_plugin(config, name), name, found[1]),
             )
     for name in ("priority", "drf"):
-        if preempts and _find(config, name) is None:
+        if preempts and find_plugin(config, name) is None:
             yield Remedy(
                 f"add plugin {name!r} to the first tier: it then orders jobs as it picks victims",
-                _with_plugin_first(config, name),
+                with_plugin_first(config, name),
             )
     for name in ("preempt", "reclaim"):
         left = [action for action in config.actions if action.name != name]
         if left and len(left) < len(config.actions):
             yield Remedy(f"leave out action {name!r}", evolve(config, actions=left))
-
-
-def _with_plugin_first(
-    config: SchedulerConfig, name: str, option: PluginOption | None = None
-) -> SchedulerConfig:
-    tiers = config.tiers or (Tier(),)
-    plugins = (*tiers[0].plugins, PluginOption(name=name) if option is None else option)
-    return evolve(config, tiers=(evolve(tiers[0], plugins=plugins), *tiers[1:]))
 
 
 RULES: tuple[Callable[[SchedulerConfig], Iterator[Suspected]], ...] = (

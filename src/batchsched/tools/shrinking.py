@@ -16,8 +16,14 @@ from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields
 
 from batchsched.errors import Fault, FaultsError, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.resources import Amount, Resource
+from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
+from batchsched.tools.amounts import (
+    dimensions_used,
+    evolved,
+    with_dimension,
+    with_dimension_divided,
+)
 from batchsched.tools.reductions import (
     small_parts,
     with_half_gangs,
@@ -253,16 +259,16 @@ class _Search:
         changed: Callable[[Snapshot, int, PartT], Snapshot],
     ) -> None:
         for name, value in _simpler_values(parts(self.best)[position]):
-            part = _evolved(parts(self.best)[position], {name: value})
+            part = evolved(parts(self.best)[position], {name: value})
             self.try_(partial(changed, self.best, position, part))
 
     def make_amounts_small(self) -> None:
         """Remove whole dimensions, or divide all amounts of a dimension by the same number."""
-        for dimension in sorted(_dimensions(self.best), reverse=True):
-            if self.try_(partial(_divided_by, self.best, dimension, 0)):
+        for dimension in sorted(dimensions_used(self.best), reverse=True):
+            if self.try_(partial(with_dimension_divided, self.best, dimension, 0)):
                 continue
             for divisor in (1 << 20, 1000, 1024, 10, 5, 3, 2):
-                while self.try_(partial(_divided_by, self.best, dimension, divisor)):
+                while self.try_(partial(with_dimension_divided, self.best, dimension, divisor)):
                     pass
 
 
@@ -295,18 +301,9 @@ def _simpler_amounts(resource: Resource) -> Iterator[Resource]:
     """Yield the resource without each of its dimensions, and with half of each."""
     for dimension, amount in resource.dimensions():
         if amount:
-            yield _with_dimension(resource, dimension, 0)
+            yield with_dimension(resource, dimension, 0)
             if amount > 1:
-                yield _with_dimension(resource, dimension, int(amount) // 2)
-
-
-def _with_dimension(resource: Resource, dimension: str, amount: Amount) -> Resource:
-    if dimension == "cpu":
-        return evolve(resource, milli_cpu=amount)
-    if dimension == "memory":
-        return evolve(resource, memory=amount)
-    scalars = {**resource.scalars, dimension: amount}
-    return evolve(resource, scalars={name: left for name, left in scalars.items() if left})
+                yield with_dimension(resource, dimension, int(amount) // 2)
 
 
 def _default(attribute: Attribute[object]) -> object:
@@ -363,57 +360,3 @@ def _with_other(snapshot: Snapshot, position: int, task: TaskInfo) -> Snapshot:
 
 
 # Amounts
-
-
-def _dimensions(snapshot: Snapshot) -> set[str]:
-    found: set[str] = set()
-
-    def look(resource: Resource) -> Resource:
-        found.update(name for name, amount in resource.dimensions() if amount)
-        return resource
-
-    _with_amounts(snapshot, look)
-    return found
-
-
-def _divided_by(snapshot: Snapshot, dimension: str, divisor: int) -> Snapshot:
-    """Divide all amounts of a dimension, rounded up; divisor 0: remove the dimension."""
-
-    def change(amount: Amount) -> Amount:
-        return -(-int(amount) // divisor) if divisor else 0
-
-    def changed(resource: Resource) -> Resource:
-        before = resource.get(dimension)
-        return _with_dimension(resource, dimension, change(before)) if before else resource
-
-    return _with_amounts(snapshot, changed)
-
-
-def _with_amounts(snapshot: Snapshot, change: Callable[[Resource], Resource]) -> Snapshot:
-    """Apply a change to all resources of a snapshot, in all fields."""
-    return evolve(
-        snapshot,
-        nodes=[_changed(node, change) for node in snapshot.nodes],
-        queues=[_changed(queue, change) for queue in snapshot.queues],
-        jobs=[
-            _changed(evolve(job, tasks=[_changed(task, change) for task in job.tasks]), change)
-            for job in snapshot.jobs
-        ],
-        other_tasks=[_changed(task, change) for task in snapshot.other_tasks],
-    )
-
-
-def _changed(part: PartT, change: Callable[[Resource], Resource]) -> PartT:
-    changes: dict[str, object] = {}
-    attributes: tuple[Attribute[object], ...] = fields(type(part))
-    for attribute in attributes:
-        value: object = getattr(part, attribute.name)
-        if isinstance(value, Resource):
-            changed = change(value)
-            if changed is not value:
-                changes[attribute.name] = changed
-    return _evolved(part, changes) if changes else part
-
-
-def _evolved(part: PartT, changes: dict[str, object]) -> PartT:
-    return evolve(part, **changes)  # type: ignore[misc]  # every part is of an attrs class

@@ -150,7 +150,7 @@ class _Turns:
         session = self._session
         tried = self._tried_for(task)
         for index, releasable in sorted(self._releasable(task).items()):
-            node = session.ledger.slots[index]
+            node = session.slots[index]
             trial = tried.get(index)
             if trial is None or trial.releasable != releasable:
                 trial = tried[index] = self._try(statement, task, node, releasable)
@@ -169,13 +169,13 @@ class _Turns:
             return {}
         tried = self._tried.use(kind)
         if tried is None:
-            tried = _Tried(session.ledger.log.position())
+            tried = _Tried(session.log.position())
             self._tried.keep(kind, tried)
-        elif tried.as_of != session.ledger.log.position():
-            nodes, _, _ = session.ledger.log.changed_since(tried.as_of)
+        elif tried.as_of != session.log.position():
+            nodes, _, _ = session.log.changed_since(tried.as_of)
             for index in nodes:
                 tried.on_node.pop(index, None)
-            tried.as_of = session.ledger.log.position()
+            tried.as_of = session.log.position()
         return tried.on_node
 
     def _try(

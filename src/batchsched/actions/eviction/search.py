@@ -84,7 +84,7 @@ def make_room(
     same: Hashable = (scope, job.uid, kind, may_use_idle, claimant_key, recent, curable)
     failed = session.memo.store(FailedSearch)
     found: _Found | None = None
-    if kind is None or not failed.get(same, _NEVER).is_current(session.ledger):
+    if kind is None or not failed.get(same, _NEVER).is_current(session.log):
         search = _Search(
             session, task, scope, claimant_key, may_use_idle=may_use_idle, recent=recent
         )
@@ -97,7 +97,7 @@ def make_room(
             else search.alone() or search.with_jobs()
         )
     if found is None:
-        failed[same] = FailedSearch(session.ledger.log.position())
+        failed[same] = FailedSearch(session.log.position())
         session.record_eviction_search(
             task,
             point=scope.point,
@@ -151,7 +151,7 @@ class _Search:
         self._whole_jobs: WholeJobs = {}
         self._bounds: Bounds | None = None
         self._verdicts: Verdicts | None = None
-        self._searched = SearchResults(session.ledger.log.position())
+        self._searched = SearchResults(session.log.position())
         self._open: set[int] | None = None
         """The nodes where there may be room; None: any."""
         self._open_alone: set[int] | None = None
@@ -178,8 +178,8 @@ class _Search:
             large_enough = running_nodes(job) & large_enough
             own = job.uid
         across = job.queue if scope is EvictionScope.OTHER_QUEUES else None
-        changes = RelevantChanges(session.ledger, across, session.plugin_set.eviction.may_give)
-        now = session.ledger.log.position()
+        changes = RelevantChanges(session.log, across, session.plugin_set.eviction.may_give)
+        now = session.log.position()
         shield_key = session.plugin_set.eviction.shield_key(scope.point, task)
         who: Hashable = (scope, job.queue.name, own, shield_key, self._recent)
         known_bounds = session.memo.store(Bounds)
@@ -349,7 +349,7 @@ class _Search:
 
     def _compute_bound(self, node: NodeState) -> VictimBound:
         all_ = self._all_on(node)
-        zero = self._session.ledger.dimensions.zero
+        zero = self._session.dimensions.zero
         if not all_.tasks:
             return VictimBound((), zero, zero)
         candidates: Sequence[TaskState] = all_.tasks
@@ -391,4 +391,4 @@ class _Search:
         tasks = running.all
         if self._scope is EvictionScope.SAME_JOB:
             tasks = [other for other in tasks if other.job is job]
-        return HeldBy(tasks, self._session.ledger.dimensions.zero)
+        return HeldBy(tasks, self._session.dimensions.zero)

@@ -20,8 +20,7 @@ from attrs import Factory, define, frozen
 
 from batchsched.model.status import TaskStatus
 from batchsched.session.victims import Victims
-from batchsched.state.change_log import Position
-from batchsched.state.ledger import Ledger
+from batchsched.state.change_log import ChangeLog, Position
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector
 
@@ -39,9 +38,9 @@ __all__ = [
 
 @define
 class RelevantChanges:
-    """Determines which changes of the ledger can alter what is remembered for some claimants."""
+    """Determines which changes can alter what is remembered for some claimants."""
 
-    ledger: Ledger
+    log: ChangeLog
     across_queues: QueueState | None
     """The claimants' queue, if they reclaim from other queues, whose accounts then matter too."""
     may_give: Callable[[QueueState], bool]
@@ -53,11 +52,11 @@ class RelevantChanges:
         """Return the nodes whose answers may have changed since a position; None: all nodes.
 
         Args:
-            position: see `Ledger.position`.
+            position: see `ChangeLog.position`.
             givers: queues whose accounts matter, besides those that could have victims now.
             charged_only: whether accounts matter only if they have become larger.
         """
-        nodes, jobs, charged = self.ledger.log.changed_since(position)
+        nodes, jobs, charged = self.log.changed_since(position)
         relevant = charged if charged_only else jobs
         if self.across_queues is None:
             for job in relevant:
@@ -81,9 +80,9 @@ class FailedSearch:
     position: Position
     """The position of the log at that time; see `ChangeLog.position`."""
 
-    def is_current(self, ledger: Ledger) -> bool:
+    def is_current(self, log: ChangeLog) -> bool:
         """Return whether nothing has changed since. O(1)."""
-        return self.position == ledger.log.position()
+        return self.position == log.position()
 
 
 @frozen
@@ -124,7 +123,7 @@ class Bounds:
 
     def catch_up(self) -> None:
         """Forget what may have changed. O(changes since, plus the tasks of jobs charged)."""
-        now = self.changes.ledger.log.position()
+        now = self.changes.log.position()
         if self.position != now:
             changed = self._changed(self.position)
             _forget(self.held, changed)
@@ -142,7 +141,7 @@ class Bounds:
         The caller discards from it the nodes where the bound is not enough. `alone`: by
         evicting single tasks; if not, by evicting whole jobs too.
         """
-        now = self.changes.ledger.log.position()
+        now = self.changes.log.position()
         which = self._open_alone if alone else self._open
         known = which.get(request_key)
         if known is None:
@@ -198,7 +197,7 @@ class Verdicts:
 
     def catch_up(self) -> None:
         """Forget what may have changed. O(changes since, plus the tasks of jobs that changed)."""
-        now = self.changes.ledger.log.position()
+        now = self.changes.log.position()
         if self.position != now:
             _forget(self.victims, self._changed(self.position))
             self.position = now
@@ -219,7 +218,7 @@ class Verdicts:
 
     def searched(self, request_key: Hashable) -> SearchResults:
         """Return what earlier searches for a request have learned, for this search to extend."""
-        now = self.changes.ledger.log.position()
+        now = self.changes.log.position()
         known = self._searched.get(request_key)
         if known is None:
             known = self._searched[request_key] = SearchResults(now)

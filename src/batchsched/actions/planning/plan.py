@@ -137,7 +137,7 @@ class _Planner:
         need = need_of_job(job, tasks_to_place(self._session, job))
         if plan is None or need is None:
             return None
-        node_named = self._session.ledger.node_named
+        node_named = self._session.node_named
         of = [(task, node_named.get(plan.nodes.get(task.uid, ""))) for task in need.tasks]
         known = tuple((task, node) for task, node in of if node is not None)
         return Places(plan.start, known) if len(known) == len(of) else None

@@ -55,14 +55,13 @@ def reason_for_no_plan(session: Session, need: Need, window: float) -> PendingRe
 
 def _amount(session: Session, need: Need) -> str:
     """Return what the tasks of a need request in the dimension where their share is largest."""
-    ledger = session.ledger
     total = [sum(task.init_resreq[d] for task in need.tasks) for d in range(len(need.request))]
     shares = [
         amount / there if there else (inf if amount else 0.0)
-        for amount, there in zip(total, ledger.cluster, strict=True)
+        for amount, there in zip(total, session.cluster, strict=True)
     ]
     most = max(range(len(total)), key=lambda d: (shares[d], -d))
-    name = ledger.dimensions.names[most]
+    name = session.dimensions.names[most]
     if name == "memory":
         return f"{total[most] / (1 << 30):.6g} GiB of memory"
     return f"{total[most] / 1000:.6g} {name}"

@@ -190,7 +190,7 @@ class PlaceSearch:
         if kind is None:
             return list(session.placement.feasible(task))
         known = self._feasible.get(kind)
-        changes = len(session.ledger.log.nodes)
+        changes = len(session.log.nodes)
         if known is None or known[0] != changes:
             known = self._feasible[kind] = changes, list(session.placement.feasible(task))
         return known[1]

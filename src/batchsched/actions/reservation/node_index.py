@@ -79,13 +79,13 @@ class ReservableNodes:
         """Whether a node may hold a reservation; depends on the node and the kind of task only."""
         self._ranked = RecentlyUsed[int, _Ranked](most=MOST_KINDS)
         """By kind of task."""
-        self._cursor = NodeCursor(session.ledger.log.nodes)
+        self._cursor = NodeCursor(session.log.nodes)
         self._reserved = {node.slot for node in session.nodes if node.reserved_tasks}
 
     def count_reserved(self) -> int:
         """Return how many nodes have reservations. O(changes since the last call)."""
         for index in set(self._cursor.unread()):
-            if self._session.ledger.slots[index].reserved_tasks:
+            if self._session.slots[index].reserved_tasks:
                 self._reserved.add(index)
             else:
                 self._reserved.discard(index)
@@ -102,7 +102,7 @@ class ReservableNodes:
             return False
         if self._ranked.use(kind) is not None:
             return True
-        self._ranked.keep(kind, _Ranked(NodeCursor(self._session.ledger.log.nodes)))
+        self._ranked.keep(kind, _Ranked(NodeCursor(self._session.log.nodes)))
         return False
 
     def most_room_now(self, task: TaskState) -> NodeState | None:
@@ -115,7 +115,7 @@ class ReservableNodes:
 
     def _first(self, task: TaskState, groups: Iterable[_Group]) -> NodeState | None:
         ranked = self._refreshed(task)
-        nodes = self._session.ledger.slots
+        nodes = self._session.slots
         found: list[Entry] = []
         for group in groups:
             if ranked.entries[group]:
@@ -135,7 +135,7 @@ class ReservableNodes:
             changed = [node.slot for node in session.nodes]
             ranked.is_new = False
         for index in changed:
-            node = session.ledger.slots[index]
+            node = session.slots[index]
             ranked.take_out(index)
             if (
                 not self._can_hold(session, task, node)

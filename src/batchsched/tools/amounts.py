@@ -1,0 +1,81 @@
+"""The amounts of a snapshot: which dimensions it uses, and the same snapshot with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from attrs import Attribute, AttrsInstance, evolve, fields
+
+from batchsched.model.resources import Amount, Resource
+from batchsched.model.snapshot import Snapshot
+
+__all__ = ["dimensions_used", "evolved", "with_dimension", "with_dimension_divided"]
+
+PartT = TypeVar("PartT", bound=AttrsInstance)
+
+
+def dimensions_used(snapshot: Snapshot) -> set[str]:
+    """Return the dimensions of which anything in the snapshot has an amount. O(size)."""
+    found: set[str] = set()
+
+    def look(resource: Resource) -> Resource:
+        found.update(name for name, amount in resource.dimensions() if amount)
+        return resource
+
+    _with_amounts(snapshot, look)
+    return found
+
+
+def with_dimension_divided(snapshot: Snapshot, dimension: str, divisor: int) -> Snapshot:
+    """Divide all amounts of a dimension, rounded up; divisor 0: remove the dimension."""
+
+    def change(amount: Amount) -> Amount:
+        return -(-int(amount) // divisor) if divisor else 0
+
+    def changed(resource: Resource) -> Resource:
+        before = resource.get(dimension)
+        return with_dimension(resource, dimension, change(before)) if before else resource
+
+    return _with_amounts(snapshot, changed)
+
+
+def _with_amounts(snapshot: Snapshot, change: Callable[[Resource], Resource]) -> Snapshot:
+    """Apply a change to all resources of a snapshot, in all fields."""
+    return evolve(
+        snapshot,
+        nodes=[_changed(node, change) for node in snapshot.nodes],
+        queues=[_changed(queue, change) for queue in snapshot.queues],
+        jobs=[
+            _changed(evolve(job, tasks=[_changed(task, change) for task in job.tasks]), change)
+            for job in snapshot.jobs
+        ],
+        other_tasks=[_changed(task, change) for task in snapshot.other_tasks],
+    )
+
+
+def _changed(part: PartT, change: Callable[[Resource], Resource]) -> PartT:
+    changes: dict[str, object] = {}
+    attributes: tuple[Attribute[object], ...] = fields(type(part))
+    for attribute in attributes:
+        value: object = getattr(part, attribute.name)
+        if isinstance(value, Resource):
+            changed = change(value)
+            if changed is not value:
+                changes[attribute.name] = changed
+    return evolved(part, changes) if changes else part
+
+
+def evolved(part: PartT, changes: dict[str, object]) -> PartT:
+    """Return a part of a snapshot with other values in some fields."""
+    return evolve(part, **changes)  # type: ignore[misc]  # every part is of an attrs class
+
+
+def with_dimension(resource: Resource, dimension: str, amount: Amount) -> Resource:
+    """Return a resource with another amount of a dimension."""
+    if dimension == "cpu":
+        return evolve(resource, milli_cpu=amount)
+    if dimension == "memory":
+        return evolve(resource, memory=amount)
+    scalars = {**resource.scalars, dimension: amount}
+    return evolve(resource, scalars={name: left for name, left in scalars.items() if left})
