@@ -60,7 +60,7 @@ class OwnEngine:
     def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
         assert [node.slot for node in ledger.nodes] == list(range(len(ledger.nodes)))
         engine = IndexedPlacement(ledger, evaluator)
-        for name in ("kind", "best", "best_feasible", "first_feasible", "feasible", "ranked"):
+        for name in ("kind", "best", "first_feasible", "feasible", "ranked"):
             setattr(self, name, getattr(engine, name))
         for name in ("refusal", "raw_scores", "totals", "tally"):
             setattr(self, name, getattr(engine, name))

@@ -118,7 +118,6 @@ class All:
     def expect_equal_answers(self, task: TaskState, nodes: Sequence[NodeState]) -> None:
         questions: dict[str, Callable[[Placement], object]] = {
             **{f"best {fit.value}": lambda p, fit=fit: p.best(task, fit) for fit in Fit},
-            "best feasible": lambda p: p.best_feasible(task),
             "first feasible": lambda p: p.first_feasible(task),
             "feasible": lambda p: list(p.feasible(task)),
             "ranked": lambda p: list(p.ranked(task)),

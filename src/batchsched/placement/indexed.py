@@ -56,7 +56,7 @@ class IndexedPlacement:
         self._columns_or_none: IdleColumns | None = None
         self._asked: set[int] = set()
         self._most_tables = most = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
-        self._rankings = RecentlyUsed[tuple[int, Fit | None], NodeIndex[ScoreIndex]](most=most)
+        self._rankings = RecentlyUsed[tuple[int, Fit], NodeIndex[ScoreIndex]](most=most)
         self._scans = RecentlyUsed[int, tuple[NodeCursor, list[Scored]]](
             most=MAX_SCANNED_ENTRIES // max(len(self._nodes), 1)
         )
@@ -84,15 +84,6 @@ class IndexedPlacement:
             if kind.is_exact:
                 return best
         return self._plain.best(task, fit)
-
-    def best_feasible(self, task: TaskState, /) -> NodeState | None:
-        """Return the best of all feasible nodes."""
-        kind = self._kinds.class_of(task)
-        if kind.is_watched and kind.is_exact:
-            best = self._best_of(self._ranking(task.kind, kind, None), kind)
-            if kind.is_exact:
-                return best
-        return self._plain.best_feasible(task)
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
@@ -257,7 +248,7 @@ class IndexedPlacement:
 
     # Tables
 
-    def _ranking(self, number: int, kind: EquivalenceClass, fit: Fit | None) -> ScoreIndex:
+    def _ranking(self, number: int, kind: EquivalenceClass, fit: Fit) -> ScoreIndex:
         table = self._rankings.use((number, fit))
         if table is None:
             table = NodeIndex(

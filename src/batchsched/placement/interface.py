@@ -73,10 +73,6 @@ class Placement(Protocol):
         """Return the best of the feasible nodes where the task fits in this way."""
         ...
 
-    def best_feasible(self, task: TaskState, /) -> NodeState | None:
-        """Return the best of all feasible nodes."""
-        ...
-
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
         ...

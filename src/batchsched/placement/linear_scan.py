@@ -31,10 +31,6 @@ class LinearScanPlacement:
         """Return the best of the feasible nodes where the task fits in this way."""
         return self._best(task, [n for n in self.feasible(task) if FITS[fit](n, task.init_resreq)])
 
-    def best_feasible(self, task: TaskState, /) -> NodeState | None:
-        """Return the best of all feasible nodes."""
-        return self._best(task, self.feasible(task))
-
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
         """Return the first feasible node in node order where the task fits now."""
         for node in self._nodes:

@@ -64,7 +64,7 @@ class NodeSought:
     action: str
     task: str
     fit: str
-    """How it should fit: ``now``, ``later`` or ``conditionally``; or ``any``."""
+    """How it should fit: ``now``, ``later`` or ``conditionally``."""
     node: str | None
     """The best; None: there is none."""
     scores: Mapping[str, float] = field(default=EMPTY)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from attrs import evolve
 
 from batchsched.model.reasons import NodeTally, Unfit
-from batchsched.placement import Fit, Placement
+from batchsched.placement import FITS, Fit, Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.node_functions import NodeScore
 from batchsched.session.trace_events import NodeSought
@@ -35,12 +35,6 @@ class TracedPlacement:
         wants_rivals = self._teller.wants_rivals
         node = self._engine.best(task, fit)
         self._tell(task, fit.value, node, wants_rivals=wants_rivals)
-        return node
-
-    def best_feasible(self, task: TaskState, /) -> NodeState | None:
-        wants_rivals = self._teller.wants_rivals
-        node = self._engine.best_feasible(task)
-        self._tell(task, "any", node, wants_rivals=wants_rivals)
         return node
 
     def first_feasible(self, task: TaskState, /) -> NodeState | None:
@@ -128,11 +122,4 @@ def _is_normalised(score: NodeScore, task: TaskState) -> bool:
 
 
 def _fits(task: TaskState, node: NodeState, fit: str) -> bool:
-    request = task.init_resreq
-    if fit == Fit.NOW.value:
-        return node.fits_now(request)
-    if fit == Fit.LATER.value:
-        return node.fits_later(request)
-    if fit == Fit.CONDITIONALLY.value:
-        return node.fits_conditionally(request)
-    return True
+    return FITS[Fit(fit)](node, task.init_resreq)

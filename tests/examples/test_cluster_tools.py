@@ -12,10 +12,10 @@ import pytest
 
 from batchsched import Snapshot
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 WAITS = "task-0208"
 """A task of a twentieth of the openb trace that finds no place."""
-DUMP = str(Path(__file__).parent / "kubernetes" / "fixtures" / "cluster")
+DUMP = str(Path(__file__).parents[1] / "kubernetes" / "fixtures" / "cluster")
 
 
 @pytest.fixture(autouse=True)

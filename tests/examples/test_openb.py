@@ -17,7 +17,7 @@ from batchsched import Scheduler, Snapshot
 
 
 def load_example() -> ModuleType:
-    path = Path(__file__).parents[1] / "examples" / "openb.py"
+    path = Path(__file__).parents[2] / "examples" / "openb.py"
     specification = importlib.util.spec_from_file_location("openb_example", path)
     assert specification is not None
     assert specification.loader is not None
