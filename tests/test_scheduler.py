@@ -243,11 +243,11 @@ def test_errors_of_batchsched_itself_come_out_as_they_are(error: Exception) -> N
 def test_what_is_no_action_and_no_plugin_is_named(made: object) -> None:
     registry = default_registry()
     registry.register_action("bad", lambda _: made)  # type: ignore[arg-type, return-value]
-    with pytest.raises(ConfigError, match=r"actions\[0\]: action 'bad': .* no method 'execute'"):
+    with pytest.raises(ConfigError, match=r"actions\[0\]: action 'bad': .* a method 'execute'"):
         Scheduler(SchedulerConfig(actions=[ActionOption(name="bad")]), registry)
     registry.register_plugin("worse", lambda _: made)  # type: ignore[arg-type, return-value]
     config = SchedulerConfig(tiers=[Tier(plugins=[PluginOption(name="worse")])])
-    with pytest.raises(ConfigError, match=r"plugins\[0\]: plugin 'worse': .* no method 'open'"):
+    with pytest.raises(ConfigError, match=r"plugins\[0\]: plugin 'worse': .* a method 'open'"):
         Scheduler(config, registry)
 
 

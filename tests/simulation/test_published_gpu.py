@@ -160,5 +160,5 @@ def test_helios_rows_are_read_and_faults_listed() -> None:
         "line 5: could not convert string to float: 'x' (left out)",
         "line 6: job 21: expected a run time of 0 s or more, got -1 s (left out)",
         "line 7: job 17: an earlier job has the same id (left out)",
-        "line 8: there is no column 'submit_time' (left out)",
+        "line 8: expected a column 'submit_time', got none (left out)",
     ]

@@ -67,7 +67,7 @@ ROWS: list[tuple[Policy, str]] = [
 def log() -> Workload:
     workload, problems = read_swf(lines(LOG))
     assert [str(problem) for problem in problems] == [
-        "line 9: MaxRecords says 28490, and there are 28481 jobs"
+        "line 9: MaxRecords: expected 28490 jobs, got 28481"
     ]
     return workload
 
