@@ -10,7 +10,7 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.model.constraints.taints import untolerated
+from batchsched.model.node_rules import has_what_is_selected, out_of_service, tolerates
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
@@ -28,9 +28,14 @@ def _unfit(reason: UnfitReason) -> Unfit:
 
 
 _TOO_MANY_TASKS = _unfit(UnfitReason.TOO_MANY_TASKS)
-_NOT_READY = _unfit(UnfitReason.NODE_NOT_READY)
-_NO_NETWORK = _unfit(UnfitReason.NETWORK_UNAVAILABLE)
-_UNSCHEDULABLE = _unfit(UnfitReason.NODE_UNSCHEDULABLE)
+_OUT_OF_SERVICE = {
+    reason: _unfit(reason)
+    for reason in (
+        UnfitReason.NODE_NOT_READY,
+        UnfitReason.NETWORK_UNAVAILABLE,
+        UnfitReason.NODE_UNSCHEDULABLE,
+    )
+}
 _SELECTOR = _unfit(UnfitReason.NODE_SELECTOR)
 _PORTS = _unfit(UnfitReason.HOST_PORTS)
 _TAINT = _unfit(UnfitReason.UNTOLERATED_TAINT)
@@ -170,12 +175,8 @@ def _below_task_limit(node: NodeState) -> Unfit | None:
 
 
 def _conditions(_task: TaskState, node: NodeState) -> Unfit | None:
-    info = node.info
-    if info.conditions.get("Ready", "True") != "True":
-        return _NOT_READY
-    if info.conditions.get("NetworkUnavailable", "False") != "False":
-        return _NO_NETWORK
-    return _UNSCHEDULABLE if info.unschedulable else None
+    reason = out_of_service(node.info)
+    return None if reason is None else _OUT_OF_SERVICE[reason]
 
 
 def _selection(task: TaskState) -> Hashable:
@@ -189,15 +190,7 @@ def _selects(task: TaskState) -> bool:
 
 
 def _selector(task: TaskState, node: NodeState) -> Unfit | None:
-    info = task.info
-    labels = node.info.labels
-    for key, value in info.node_selector.items():
-        if labels.get(key) != value:
-            return _SELECTOR
-    affinity = info.node_affinity
-    if affinity is not None and not affinity.accepts(labels, node.name):
-        return _SELECTOR
-    return None
+    return None if has_what_is_selected(node.info, task.info) else _SELECTOR
 
 
 def _host_ports(task: TaskState) -> Hashable:
@@ -219,8 +212,7 @@ def _tolerations(task: TaskState) -> Hashable:
 
 
 def _taints(task: TaskState, node: NodeState) -> Unfit | None:
-    taints = node.info.taints
-    return _TAINT if taints and untolerated(taints, task.info.tolerations) is not None else None
+    return None if tolerates(task.info, node.info) else _TAINT
 
 
 def _needs_little(task: TaskState) -> bool:

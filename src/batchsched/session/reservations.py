@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from batchsched.model.cluster import NodeInfo
+from batchsched.model.node_rules import out_of_service
 from batchsched.model.status import TaskStatus
 from batchsched.placement import Placement
 from batchsched.session.node_room import NodeRoom
@@ -58,17 +58,10 @@ class Reservations:
 
     def is_out_of_service(self, task: TaskState, node: NodeState) -> bool:
         """Return whether a node takes no tasks at all for now, this one included."""
-        return _takes_no_tasks(node.info) and self._placement.refusal(task, node) is not None
+        if out_of_service(node.info) is None:
+            return False
+        return self._placement.refusal(task, node) is not None
 
 
 def _uid(task: TaskState) -> str:
     return task.uid
-
-
-def _takes_no_tasks(node: NodeInfo) -> bool:
-    """Return whether the node says that it takes no tasks at all, whichever they are."""
-    return (
-        node.unschedulable
-        or node.conditions.get("Ready", "True") != "True"
-        or node.conditions.get("NetworkUnavailable", "False") != "False"
-    )

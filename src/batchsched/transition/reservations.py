@@ -5,11 +5,11 @@ Reserved tasks keep their nodes, and gangs that have a part of what they need ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from batchsched.errors import EventError
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
-from batchsched.model.constraints.taints import untolerated
+from batchsched.model.node_rules import accepts_by_description
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -98,7 +98,7 @@ class _Kept:
     def keep_reserved(self, task: TaskInfo, node_name: str) -> None:
         """Keep the place of a Reserved task; on a node that is gone the next cycle drops it."""
         node = self._node_named.get(node_name)
-        if node is None or not any(_refusals(task, node)):
+        if node is None or accepts_by_description(node, task):
             self.places[task.uid] = node_name
             self._take(node_name, task.start_request)
 
@@ -120,10 +120,3 @@ class _Kept:
 
     def _take(self, node_name: str, amount: Resource) -> None:
         self._taken[node_name] = self._taken.get(node_name, Resource()) + amount
-
-
-def _refusals(task: TaskInfo, node: NodeInfo) -> Iterator[bool]:
-    """Yield whether the description of the node refuses the task, for each part of it."""
-    yield any(node.labels.get(key) != value for key, value in task.node_selector.items())
-    yield task.node_affinity is not None and not task.node_affinity.accepts(node.labels, node.name)
-    yield untolerated(node.taints, task.tolerations) is not None

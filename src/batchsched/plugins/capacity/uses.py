@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define
 
+from batchsched.model.node_rules import out_of_service
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
@@ -188,7 +189,7 @@ class Supply:
         return held
 
     def _enter(self, node: NodeState) -> None:
-        if not _is_in_service(node):
+        if out_of_service(node.info) is not None:
             self._out_of_service[node.name] = node
             return
         left = node.allocatable
@@ -207,12 +208,3 @@ class Supply:
 
 def _is_of_queue(task: TaskState) -> bool:
     return task.job is not None and task.job.queue is not None
-
-
-def _is_in_service(node: NodeState) -> bool:
-    info = node.info
-    return not (
-        info.unschedulable
-        or info.conditions.get("Ready", "True") != "True"
-        or info.conditions.get("NetworkUnavailable", "False") != "False"
-    )
