@@ -1,13 +1,14 @@
 """What a cycle costs where little changes: a living cluster, against cycles from scratch.
 
-    python -m benchmarks.steady [--scale 1] [--only ROW,ROW]
+    python -m benchmarks.steady [--scale 1] [--only ROW,ROW] [--shares capacity,proportion]
     python -m benchmarks.steady --memory
 
 Each row begins with a cluster that runs, and lets a few things happen in each cycle: jobs come,
 tasks end, and what a row is about. A cycle is all that has to be done for that: events, the
 cycle, and carrying it out. "From scratch" is to make the same snapshot anew and to decide on it
 with `Scheduler.schedule`; that is done for a few of the cycles, and the result must be equal in
-full to that of the living cluster. Times are processor time, the median of the cycles but the
+full to that of the living cluster. Each row is measured with `capacity`, as in the default tiers,
+and with `proportion` in its place. Times are processor time, the median of the cycles but the
 first five. ``--memory`` goes through ten thousand small cycles instead, and tells what memory is
 held after a tenth of them, and after all.
 """
@@ -100,6 +101,8 @@ class Row:
     happening: Happening
     actions: str = "allocate, backfill"
     cycles: int = 40
+    reasons: bool = True
+    """Whether it is to be found out why tasks are pending."""
     is_trial: bool = False
     """Whether each cycle is a trial, which is undone."""
 
@@ -231,6 +234,13 @@ ROWS = (
     ),
     Row(name="openb", start=openb_filled, happening=one_of_openb),
     Row(name="simulation", start=simulated, happening=as_simulated, cycles=400),
+    Row(
+        name="simulation-bare",
+        start=simulated,
+        happening=as_simulated,
+        cycles=400,
+        reasons=False,
+    ),
     Row(name="all-actions", start=_LARGE, happening=ten_and_ten, actions=ALL_ACTIONS),
     Row(name="nodes", start=_LARGE, happening=with_a_node, cycles=24),
     Row(
@@ -255,9 +265,38 @@ ROWS = (
 """The rows of the table. Full sizes need up to 3 GB."""
 
 
-def measure(row: Row, scale: float, *, cycles: int | None = None, seed: int = 1) -> Measured:
+SHARES = ("capacity", "proportion")
+"""The plugins that deal out shares."""
+
+
+def scheduler_of(row: Row, shares: str) -> Scheduler:
+    """Return a scheduler with the default tiers, but for the plugin that deals out shares."""
+    config = SchedulerConfig.from_mapping({"actions": row.actions})
+    if shares == "capacity":
+        return Scheduler(config)
+    tiers = [
+        evolve(
+            tier,
+            plugins=[
+                evolve(option, name=shares) if option.name == "capacity" else option
+                for option in tier.plugins
+            ],
+        )
+        for tier in config.tiers
+    ]
+    return Scheduler(evolve(config, tiers=tiers))
+
+
+def measure(
+    row: Row,
+    scale: float,
+    *,
+    shares: str = "capacity",
+    cycles: int | None = None,
+    seed: int = 1,
+) -> Measured:
     """Run a row; return what its cycles cost."""
-    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": row.actions}))
+    scheduler = scheduler_of(row, shares)
     cluster = Cluster(row.start(scale))
     live = scheduler.attach(cluster)
     live.schedule()
@@ -267,7 +306,8 @@ def measure(row: Row, scale: float, *, cycles: int | None = None, seed: int = 1)
     waiting = 0
     number = row.cycles if cycles is None else cycles
     for seconds, compared, waits in islice(
-        _cycles(row, scheduler, cluster, live.schedule, seed, number), number
+        _cycles(row, scheduler, cluster, partial(live.schedule, reasons=row.reasons), seed, number),
+        number,
     ):
         spent.append(seconds)
         waiting = waits
@@ -310,7 +350,7 @@ def _cycles(
         if is_compared:
             begin = process_time()
             evolve(snapshot)  # what a snapshot costs that is made anew
-            expected = scheduler.schedule(snapshot)
+            expected = scheduler.schedule(snapshot, reasons=row.reasons)
             compared = process_time() - begin
             if result != expected:
                 raise AssertionError(f"{row.name}: cycle {number} is not that from scratch")
@@ -350,6 +390,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.steady", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="the part of the full sizes")
     parser.add_argument("--only", help="names of rows, with commas between them")
+    parser.add_argument(
+        "--shares", default=",".join(SHARES), help="who deals out shares, with commas between them"
+    )
     parser.add_argument("--memory", action="store_true", help="whether memory grows, instead")
     given = parser.parse_args(arguments)
     if given.memory:
@@ -359,14 +402,14 @@ def main(arguments: list[str] | None = None) -> None:
         )
         return
     names = None if given.only is None else given.only.split(",")
-    print("| row | from scratch, ms | live, ms | times | waiting tasks |")
-    print("| --- | ---: | ---: | ---: | ---: |")
+    print("| row | shares | from scratch, ms | live, ms | times | waiting tasks |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
     for row in ROWS:
-        if names is None or row.name in names:
-            found = measure(row, given.scale)
+        for shares in given.shares.split(",") if names is None or row.name in names else ():
+            found = measure(row, given.scale, shares=shares)
             times = found.scratch / found.live
             print(
-                f"| {row.name} | {found.scratch * 1e3:,.1f} | {found.live * 1e3:,.2f} "
+                f"| {row.name} | {shares} | {found.scratch * 1e3:,.1f} | {found.live * 1e3:,.2f} "
                 f"| {times:,.0f} | {found.waiting:,} |",
                 flush=True,
             )

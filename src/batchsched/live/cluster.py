@@ -260,4 +260,6 @@ def _listed(uids: Iterable[str]) -> Iterable[str]:
 
 
 def _is_list(given: object) -> bool:
+    if type(given) in (tuple, list):
+        return True
     return not isinstance(given, str) and not is_mapping(given) and isinstance(given, Iterable)

@@ -92,6 +92,8 @@ class Books:
         if not callable(getattr(engine, "best", None)):
             message = f"expected it to make a placement engine, got {shown(engine)}"
             raise ConfigError([Fault("placement", message)])
+        # Asking a protocol takes as long as a small cycle's other questions together.
+        self._follows_nodes = isinstance(engine, FollowsNodes)
         return engine
 
     def _engine_follows(self) -> bool:
@@ -104,7 +106,7 @@ class Books:
             return False
         if not slots:
             return True
-        return isinstance(self.placement, FollowsNodes) and self.placement.nodes_changed(slots)
+        return self._follows_nodes and cast("FollowsNodes", self.placement).nodes_changed(slots)
 
     def diverging(self) -> Iterable[TaskState]:
         """Return the tasks that are entered otherwise than they are described."""
@@ -143,7 +145,7 @@ class Books:
 
         What cannot catch up is made anew, which costs what it costs in a cycle from scratch.
         """
-        if isinstance(self.ledger, LiveLedger) and not isinstance(self.placement, FollowsNodes):
+        if isinstance(self.ledger, LiveLedger) and not self._follows_nodes:
             # Before anything remembers slots.
             self.ledger.node_slots.close_gaps()
         nodes_changed = bool(changes.nodes or changes.nodes_gone)

@@ -5,7 +5,7 @@ Each extension point is a list of functions by tier, made once when the session 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import ParamSpec, TypeVar
 
@@ -108,6 +108,21 @@ class PluginSet:
         self._queue_shares: _Functions[
             [QueueState], tuple[Sequence[float], Sequence[float]] | None
         ] = self.opened.on("queue_share")
+        self._queue_outcomes: _Functions[
+            [Callable[[TaskState], SortKey]], Mapping[str, QueueOutcome]
+        ] = self.opened.on("queue_outcomes")
+        self._jobs_admitted: _Functions[[], None] = self.opened.on("jobs_admitted")
+        self._close: _Functions[[], Iterable[tuple[JobState, JobCondition]]] = self.opened.on(
+            "close"
+        )
+        self.allocate_listeners: tuple[Callable[[TaskState], None], ...] = tuple(
+            guarded(name, "on_allocate", tell) for name, tell in self.opened.on("on_allocate")
+        )
+        """What is to be told of placements."""
+        self.deallocate_listeners: tuple[Callable[[TaskState], None], ...] = tuple(
+            guarded(name, "on_deallocate", tell) for name, tell in self.opened.on("on_deallocate")
+        )
+        """What is to be told of evictions and undone placements."""
         self._valid: _Functions[[JobState], JobCondition | None] = self.opened.on("job_valid")
         self._on_resource: _Functions[[TaskState, NodeState], float] = self.opened.on(
             "node_order_on_resource"
@@ -267,7 +282,7 @@ class PluginSet:
 
     def queue_outcomes(self) -> Mapping[str, QueueOutcome]:
         """Return how queues stand, by name; of nobody, if no plugin knows."""
-        for name, function in self.opened.on("queue_outcomes"):
+        for name, function in self._queue_outcomes:
             try:
                 outcomes: Mapping[str, QueueOutcome] = function(self.task_key)
             except Exception as error:
@@ -277,7 +292,7 @@ class PluginSet:
 
     def jobs_admitted(self) -> None:
         """Tell plugins that it is known which jobs the session schedules."""
-        for name, function in self.opened.on("jobs_admitted"):
+        for name, function in self._jobs_admitted:
             try:
                 function()
             except Exception as error:
@@ -309,23 +324,12 @@ class PluginSet:
                 raise plugin_error(name, "node_order_on_resource", error) from error
         return total
 
-    # Events and the end
-
-    def allocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
-        """Return what is to be told of placements."""
-        listeners = self.opened.on("on_allocate")
-        return tuple(guarded(name, "on_allocate", tell) for name, tell in listeners)
-
-    def deallocate_listeners(self) -> tuple[Callable[[TaskState], None], ...]:
-        """Return what is to be told of evictions and undone placements."""
-        return tuple(
-            guarded(name, "on_deallocate", tell) for name, tell in self.opened.on("on_deallocate")
-        )
+    # The end
 
     def close(self) -> dict[str, JobCondition]:
         """Close all plugins in configured order; return the jobs that could not be scheduled."""
         conditions: dict[str, JobCondition] = {}
-        for name, function in self.opened.on("close"):
+        for name, function in self._close:
             try:
                 for job, condition in function():
                     _expect_condition(name, "close", condition)

@@ -118,8 +118,8 @@ class Session(PluginQuestions):
         """Turns that need not be repeated; None: none are remembered."""
         self._books = books
         self._statement: Statement | None = None
-        self.ledger.on_charge = self.plugin_set.allocate_listeners()
-        self.ledger.on_refund = self.plugin_set.deallocate_listeners()
+        self.ledger.on_charge = self.plugin_set.allocate_listeners
+        self.ledger.on_refund = self.plugin_set.deallocate_listeners
         admit_jobs(books.to_admit, self.ledger, self.plugin_set, self.jobs, self.left_out)
         self.plugin_set.jobs_admitted()
         self.overused_at_open = {

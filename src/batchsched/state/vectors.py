@@ -153,9 +153,12 @@ class Dimensions:
 
     def resource(self, vector: Iterable[float], /) -> Resource:
         """Return the resource with these amounts; the opposite of `vector`."""
-        milli_cpu, memory, *scalars = (
-            float(amount) if isinstance(amount, Fraction) else amount for amount in vector
-        )
+        milli_cpu, memory, *scalars = [
+            float(amount) if type(amount) is not int and isinstance(amount, Fraction) else amount
+            for amount in vector
+        ]
+        if not scalars:
+            return Resource(milli_cpu=milli_cpu, memory=memory)
         return Resource(
             milli_cpu=milli_cpu,
             memory=memory,
