@@ -232,7 +232,8 @@ ROWS = (
         happening=ten_and_ten,
         cycles=20,
     ),
-    Row(name="openb", start=openb_filled, happening=one_of_openb),
+    # Most of its kinds of tasks come for the first time in the first hundred cycles.
+    Row(name="openb", start=openb_filled, happening=one_of_openb, cycles=400),
     Row(name="simulation", start=simulated, happening=as_simulated, cycles=400),
     Row(
         name="simulation-bare",

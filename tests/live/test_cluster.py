@@ -301,3 +301,25 @@ def test_a_job_that_comes_is_checked_as_a_snapshot_checks_it(given: dict[str, An
         except EventError as error:
             found = [str(fault) for fault in error.faults]
         assert found == expected
+
+
+def test_shares_are_dealt_anew_when_the_last_job_of_a_queue_leaves_after_the_first_cycle() -> None:
+    tiers = [{"plugins": ["gang", "predicates", "proportion"]}]
+    scheduler = Scheduler(SchedulerConfig.from_mapping({"actions": "reclaim", "tiers": tiers}))
+    cluster = Cluster(
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=2000))],
+        queues=[Queue(name="q"), Queue(name="r")],
+        jobs=[
+            JobInfo(name=name, queue=name, tasks=[task(f"{name}1"), task(f"{name}2")])
+            for name in ("q", "r")
+        ],
+    )
+    live = scheduler.attach(cluster)
+    live.schedule()
+    cluster.apply(JobRemoved("default/r"))
+    live.schedule()
+    with live.open() as session:
+        share = session.queue_share(session.queues["q"])
+        assert share is not None
+        assert share.deserved == Resource(milli_cpu=2000)
+        assert session.queue_share(session.queues["r"]) is None

@@ -40,8 +40,8 @@ def test_only_the_clusters_dimensions_count() -> None:
     ]
     snapshot = cluster([node("n1", "4C4G")], evolve(job("j", ""), tasks=tasks))
     of = opened(snapshot, ["drf"])
-    plugin = plugin_object(of, "drf")
-    plugin.on_allocate(of.task("j-1"))
+    assert of.job_order_key(of.jobs["default/j"])[0] == 0
+    plugin_object(of, "drf").on_allocate(of.task("j-1"))
     assert of.job_order_key(of.jobs["default/j"])[0] == 0.25
 
 

@@ -182,7 +182,7 @@ class SessionHistory(RuleBasedStateMachine):
             for task in job.tasks:
                 if task.status in CHARGED:
                     total = plus(total, task.resreq)
-            assert drf._allocated[job.uid] == total
+            assert drf._of(job) == total
         for queue in ledger.queues.values():
             total = ledger.dimensions.zero
             for job in queue.jobs:

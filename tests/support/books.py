@@ -117,7 +117,7 @@ def dump(session: Session) -> dict[str, object]:
         plugin: Any = opened_plugin.object
         if opened_plugin.name == "drf":
             shares["drf"] = (
-                dict(plugin._allocated),
+                {uid: plugin._of(job) for uid, job in ledger.jobs.items()},
                 {uid: plugin.job_order_key(job) for uid, job in ledger.jobs.items()},
             )
         elif opened_plugin.name == "proportion":

@@ -45,19 +45,17 @@ class Keeper:
             self._ledger, self._plugins, self._placement, promises_repel=self._promises_repel
         )
         self._books.live_on()
-        self._undone: list[JobState] = []
-        """The jobs whose changes in the last cycle were undone."""
 
     def session(self) -> Session:
         """Open a session on the present state of the cluster. O(changes since the last one)."""
-        if self._version is not self._content.version or self._undone:
+        # Binds that have taken effect need not be undone, and entered again.
+        undone = self._ledger.undo_cycle(self._content.tasks)
+        if undone or self._version is not self._content.version:
             # Plugins may read the time when they are opened again.
             self._ledger.now = self._content.now
             before = self._content.changed_since(self._version)
             self._version = self._content.version
-            if not _Following(self._content, self._ledger, self._books).follow(
-                before, self._undone
-            ):
+            if not _Following(self._content, self._ledger, self._books).follow(before, undone):
                 self._rebuild()
         self._ledger.begin_cycle()
         failed_turns = self._books.failed_turns
@@ -69,11 +67,10 @@ class Keeper:
         return session
 
     def end(self) -> None:
-        """Undo all changes of the session. O(changes)."""
+        """End the session. Its changes are undone when the next one is opened."""
         failed_turns = self._books.failed_turns
         if failed_turns is not None:
             failed_turns.end_cycle()
-        self._undone = self._ledger.undo_cycle()
         self._books.to_admit = ()
 
 

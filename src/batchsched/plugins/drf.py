@@ -45,36 +45,39 @@ class _Drf:
         self._view = view
         self._total = view.cluster[: view.dimensions.in_cluster]
         self._zero = view.dimensions.zero
-        self._allocated = {job.uid: self._count(job) for job in view.jobs.values()}
+        self._allocated: dict[str, Vector] = {}
+        """What jobs hold and were promised, by UID, as far as it was asked for."""
 
     def resume(self, changes: Changes, /) -> bool:
         self._total = self._view.cluster[: self._view.dimensions.in_cluster]
-        for job in changes.jobs_gone:
-            del self._allocated[job.uid]
-        for job in changes.jobs:
-            self._allocated[job.uid] = self._count(job)
+        for job in (*changes.jobs_gone, *changes.jobs):
+            self._allocated.pop(job.uid, None)
         return True
 
-    def _count(self, job: JobState) -> Vector:
-        allocated = self._zero
-        if job.ready_count:
+    def _of(self, job: JobState) -> Vector:
+        """Return what a job holds and was promised. O(tasks) when first asked, then O(1)."""
+        known = self._allocated.get(job.uid)
+        if known is None:
+            known = self._zero
             for task in job.tasks:
-                if task.status.occupies:
-                    allocated = plus(allocated, task.resreq)
-        return allocated
+                if task.status.charged:
+                    known = plus(known, task.resreq)
+            self._allocated[job.uid] = known
+        return known
 
     def job_order_key(self, job: JobState, /) -> float:
         # Asked for once a turn; kept on every placement it would be made fifty times as often.
-        allocated = self._allocated[job.uid]
+        allocated = self._of(job)
         return 0.0 if allocated is self._zero else dominant_share(allocated, self._total)
 
     def on_allocate(self, task: TaskState, /) -> None:
-        if task.job is not None:
+        # What was not asked for yet is counted when it is.
+        if task.job is not None and task.job.uid in self._allocated:
             uid = task.job.uid
             self._allocated[uid] = plus(self._allocated[uid], task.resreq)
 
     def on_deallocate(self, task: TaskState, /) -> None:
-        if task.job is not None:
+        if task.job is not None and task.job.uid in self._allocated:
             uid = task.job.uid
             self._allocated[uid] = minus(self._allocated[uid], task.resreq)
 
@@ -86,7 +89,7 @@ class _Drf:
 
     def claimant_key(self, claimant: TaskState, /) -> float:
         assert claimant.job is not None
-        return dominant_share(plus(self._allocated[claimant.job.uid], claimant.resreq), self._total)
+        return dominant_share(plus(self._of(claimant.job), claimant.resreq), self._total)
 
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
@@ -114,7 +117,7 @@ class _Drf:
         assert job is not None
         allocated = left.get(job.uid)
         if allocated is None:
-            allocated = self._allocated[job.uid]
+            allocated = self._of(job)
         without = minus(allocated, candidate.resreq)
         share = dominant_share(without, self._total)
         if claimant_share < share or abs(claimant_share - share) <= SHARE_TOLERANCE:

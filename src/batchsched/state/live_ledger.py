@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import cast
 
 from sortedcontainers import SortedDict
@@ -73,23 +73,34 @@ class LiveLedger(Ledger):
         """Return the tasks that are entered otherwise than they are described."""
         return self._diverging.values()
 
-    def undo_cycle(self) -> list[JobState]:
+    def undo_cycle(self, now: Mapping[str, TaskInfo]) -> list[JobState]:
         """Let everything be as it was before the cycle; return the jobs that it changed.
 
-        Nobody is told. O(what the cycle moved).
+        Only tasks that were bound and are now described as being where they were bound to stay
+        there: they are to be settled, or to leave with their jobs. Nobody is told. O(what the cycle
+        moved).
+
+        Args:
+            now: the tasks by UID, as they are described now.
+
         """
         assert self.origins is not None
-        origins, self.origins = self.origins, None
+        if not self.origins:
+            return []
+        all_origins, self.origins = self.origins, None
         self.on_charge = self.on_refund = ()
+        origins = {
+            task: origin
+            for task, origin in all_origins.items()
+            if task.status is not TaskStatus.BINDING or not _has_come_true(task, now.get(task.uid))
+        }
         for task, (status, node, is_backfill) in origins.items():
             # What has come first goes, so that there is room for what comes back.
             if task.node is not None and (task.node is not node or not status.holds):
                 self.move(task, TaskStatus.PENDING, None, is_backfill=is_backfill)
-        jobs: dict[JobState, None] = {}
         for task, (status, node, is_backfill) in origins.items():
             self._let_be(task, status, node, is_backfill=is_backfill)
-            if task.job is not None:
-                jobs[task.job] = None
+        jobs = dict.fromkeys(task.job for task in all_origins if task.job is not None)
         for job in jobs:
             job.has_bind = False
         self.origins = {}
@@ -246,6 +257,18 @@ class LiveLedger(Ledger):
         self.node_slots.remove(node)
         self.cluster = minus(self.cluster, node.allocatable)
         return node
+
+
+def _has_come_true(task: TaskState, now: TaskInfo | None) -> bool:
+    """Return whether a task that was bound is described anew, as holding its place there."""
+    return (
+        now is not None
+        and now is not task.info
+        and now.status.occupies
+        and task.node is not None
+        and now.node_name == task.node.name
+        and now.is_backfill is task.is_backfill
+    )
 
 
 def _uid_of_job(job: JobState) -> str:

@@ -74,6 +74,8 @@ class Content:
         """The UIDs of the tasks of no job."""
         self.unended: dict[str, int] = {}
         """How many tasks of each job have not ended, by UID of the job; jobs with none left out."""
+        self._may_have_ended: dict[str, None] = {}
+        """The UIDs of the jobs of which all tasks may have ended; no others have."""
         self.dependent: dict[str, None] = {}
         """The UIDs of the jobs that depend on others and have no eligible time yet."""
         self.planned: dict[str, None] = {}
@@ -178,15 +180,26 @@ class Content:
 
     def _set(self, table: Table, key: str, value: Value) -> Value:
         """Write without a note; return what was there."""
-        if table in {"tasks", "owner"}:
+        if table == "tasks":
             task, owner = self.tasks.get(key), self.owner.get(key)
-            self._count(task, owner, -1)
-            if table == "tasks":
+            if task is None or value is None or owner is None:
+                self._count(task, owner, -1)
                 self._write(self.tasks, key, value)
+                self._count(self.tasks.get(key), owner, 1)
             else:
+                self.tasks[key] = after = cast("TaskInfo", value)
+                self._count_again(task, after, owner)
+            return task
+        if table == "owner":
+            task, owner = self.tasks.get(key), self.owner.get(key)
+            if task is None:
+                # Nothing is counted before the task is there.
                 self._write(self.owner, key, value)
-            self._count(self.tasks.get(key), self.owner.get(key), 1)
-            return task if table == "tasks" else owner
+                return owner
+            self._count(task, owner, -1)
+            self._write(self.owner, key, value)
+            self._count(task, self.owner.get(key), 1)
+            return owner
         if table == "now":
             before = self.now
             self.now = cast("float", value)
@@ -195,6 +208,8 @@ class Content:
             self._forget_made(key)
         if table == "jobs":
             self._mark_job(key, cast("JobInfo | None", value))
+        elif table == "members":
+            self._may_have_ended[key] = None
         if table != "members":
             self._in_order.pop(table, None)
         return self._write(self._tables[table], key, value)
@@ -232,10 +247,7 @@ class Content:
             if sign > 0:
                 self.on_node.setdefault(node_name, {})[uid] = None
             else:
-                there = self.on_node[node_name]
-                del there[uid]
-                if not there:
-                    del self.on_node[node_name]
+                self._leave_node(uid, node_name)
         if task.status not in _SETTLED:
             if sign > 0:
                 self.unsettled[uid] = None
@@ -250,11 +262,40 @@ class Content:
             return
         self._forget_made(owner)
         if task.status not in _ENDED:
-            count = self.unended.get(owner, 0) + sign
-            if count:
-                self.unended[owner] = count
-            else:
-                del self.unended[owner]
+            self._count_unended(owner, sign)
+
+    def _count_again(self, before: TaskInfo, after: TaskInfo, owner: str) -> None:
+        """Count a task of a job that changes, as `_count` would in two steps."""
+        uid, node_name = after.uid, after.node_name
+        if before.node_name != node_name:
+            if before.node_name is not None:
+                self._leave_node(uid, before.node_name)
+            if node_name is not None:
+                self.on_node.setdefault(node_name, {})[uid] = None
+        status = after.status
+        if before.status is not status:
+            if status not in _SETTLED:
+                self.unsettled[uid] = None
+            elif before.status not in _SETTLED:
+                del self.unsettled[uid]
+            more = (status not in _ENDED) - (before.status not in _ENDED)
+            if more:
+                self._count_unended(owner, more)
+        self._forget_made(owner)
+
+    def _count_unended(self, owner: str, sign: int) -> None:
+        count = self.unended.get(owner, 0) + sign
+        if count:
+            self.unended[owner] = count
+        else:
+            del self.unended[owner]
+            self._may_have_ended[owner] = None
+
+    def _leave_node(self, uid: str, node_name: str) -> None:
+        there = self.on_node[node_name]
+        del there[uid]
+        if not there:
+            del self.on_node[node_name]
 
     # Reading
 
@@ -320,10 +361,15 @@ class Content:
         return unmet_dependencies(self.job(uid) for uid in sorted(uids) if uid in self.jobs)
 
     def ended_jobs(self) -> Iterator[str]:
-        """Yield the UIDs of the jobs that have tasks, all of which have ended. O(jobs)."""
-        for uid, members in self.members.items():
-            if members and uid not in self.unended:
+        """Yield the UIDs of the jobs that have tasks, all of which have ended.
+
+        O(jobs that have come or ended since the last call, and jobs that have ended).
+        """
+        for uid in list(self._may_have_ended):
+            if uid not in self.unended and self.members.get(uid):
                 yield uid
+            else:
+                del self._may_have_ended[uid]
 
     def _ordered(self, part: str, make: Callable[[], Iterable[ItemT]]) -> tuple[ItemT, ...]:
         known = self._in_order.get(part)

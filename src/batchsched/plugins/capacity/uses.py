@@ -54,8 +54,18 @@ def _wanted(job: JobState, view: SessionView) -> Iterable[TaskState]:
 
 def _sum(tasks: Iterable[TaskState], zero: Vector) -> Vector:
     counts: dict[Vector, int] = {}
+    alike: Vector | None = None
+    count = 0
     for task in tasks:
-        counts[task.resreq] = counts.get(task.resreq, 0) + 1
+        # Most tasks of a job ask for the very same.
+        if task.resreq is alike:
+            count += 1
+            continue
+        if alike is not None:
+            counts[alike] = counts.get(alike, 0) + count
+        alike, count = task.resreq, 1
+    if alike is not None:
+        counts[alike] = counts.get(alike, 0) + count
     total = zero
     for vector, count in counts.items():
         total = plus(total, vector if count == 1 else tuple([a * count for a in vector]))
@@ -111,7 +121,9 @@ class UsesOfJobs:
         if job.queue is None:
             return
         leaf = self._tree.position[job.queue.name]
-        held, wanted = _sum(_charged(job), self._zero), _sum(_wanted(job, self._view), self._zero)
+        held = _sum(_charged(job), self._zero)
+        waits = job.count(TaskStatus.PENDING) or job.count(TaskStatus.RESERVED)
+        wanted = _sum(_wanted(job, self._view), self._zero) if waits else self._zero
         use = self._of_job[job.uid] = _Use(job, leaf, held, wanted, counts=False)
         if any(wanted):
             self._waiting[job.uid] = use

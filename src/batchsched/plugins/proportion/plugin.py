@@ -113,7 +113,8 @@ class _Proportion:
         self._recovered.clear()
         if self._uses is None:
             self._uses = UsesOfJobs(self._view)
-            touched = set(self._uses.of_queue)
+            # The last job of a queue may have left since this was opened.
+            touched = {*self._uses.of_queue, *self._accounts}
         else:
             touched = self._uses.catch_up(changes)
         is_changed = self._total != self._view.cluster
