@@ -172,9 +172,14 @@ def _is_mapping(value: object) -> bool:
 def kept_map(content: Mapping[K, V], /) -> Mapping[K, V]:
     """Return `content` as a `FrozenMap`, or unchanged if it is not a mapping. O(n)."""
     kind = type(content)  # checked before `isinstance`, which reads `__class__`
-    if kind is FrozenMap or issubclass(kind, (FrozenMap, LazyMap)):
+    # The usual types first: `issubclass` is slow for abstract classes.
+    if kind is FrozenMap or kind is LazyMap:
         return content
-    if kind is dict or _is_mapping(content):
+    if kind is dict:
+        return FrozenMap(content) if content else cast("FrozenMap[K, V]", EMPTY)
+    if issubclass(kind, (FrozenMap, LazyMap)):
+        return content
+    if _is_mapping(content):
         return FrozenMap(content) if content else cast("FrozenMap[K, V]", EMPTY)
     return content
 

@@ -27,6 +27,7 @@ from batchsched.session.waiting_jobs import WaitingJob
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
+from batchsched.state.vectors import Vector
 
 __all__ = ["Books", "PlacementFactory"]
 
@@ -69,6 +70,11 @@ class Books:
         """What jobs need that can never start as gangs, as far as it was asked for; None: nothing.
 
         That is, of jobs that are as they are when no cycle runs.
+        """
+        self.gang_room: dict[tuple[tuple[Vector, Vector], int], int] = {}
+        """By what a task holds and needs to start, and a number: how many empty nodes hold of it.
+
+        At most that number; as long as no node changes.
         """
         self.waiting_jobs: dict[JobState, WaitingJob] = {}
         """What reasons need of jobs that wait, of jobs as they are when no cycle runs."""
@@ -154,6 +160,7 @@ class Books:
             self.left_out.pop(job.uid, None)
         if nodes_changed:
             self.gang_needs.clear()
+            self.gang_room.clear()
         for job in (*changes.jobs_gone, *changes.jobs):
             self.gang_needs.pop(job, None)
             self.waiting_jobs.pop(job, None)

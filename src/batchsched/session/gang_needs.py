@@ -23,6 +23,8 @@ _CANNOT_COUNT = (
 )
 _Kind = tuple[Vector, Vector]
 """What a task holds, and what it needs to start."""
+MOST_ROOMS = 10_000
+"""For so many kinds and numbers of tasks it is kept how many of them nodes hold."""
 
 
 class GangNeeds:
@@ -34,7 +36,7 @@ class GangNeeds:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._room: dict[tuple[_Kind, int], int] = {}
+        self._room = session.gang_room
         self._known: dict[JobState, GangNeed | None] = {}
         self._lasting = session.gang_needs
         self._changed = set(session.ledger.log.jobs)
@@ -64,7 +66,10 @@ class GangNeeds:
         spare = len(tasks) - needed
         least = {kind: count - spare for kind, count in kinds.items() if count > spare}
         fit = {kind: self._room_for(kind, count) for kind, count in least.items()}
-        together = _least_together(tasks, needed)
+        if len(kinds) == 1:
+            together: Vector = tuple([amount * needed for amount in tasks[0].resreq])
+        else:
+            together = _least_together(tasks, needed)
         there = self._session.ledger.cluster
         if all(fit[kind] >= count for kind, count in least.items()) and not any(
             wanted - has >= EPSILON for wanted, has in zip(together, there, strict=True)
@@ -97,6 +102,8 @@ class GangNeeds:
                 if known >= wanted:
                     known = wanted
                     break
+            if len(self._room) >= MOST_ROOMS:
+                self._room.clear()
             self._room[kind, wanted] = known
         return known
 

@@ -108,6 +108,8 @@ class Session(PluginQuestions):
         """What the action plan has planned."""
         self.waiting_jobs = books.waiting_jobs
         """For the reasons: tasks that wait, of jobs as the cycle began."""
+        self.gang_room = books.gang_room
+        """For the reasons: how many tasks of a kind empty nodes hold, up to a number."""
         self.gang_needs = books.gang_needs
         """For the reasons: what gangs need that can never start, of jobs as the cycle began."""
         self.memo = Memo()

@@ -31,6 +31,7 @@ Ten times such a number is exact in a binary float, and so is the whole part of 
 quotient of two of them, if it is below 16.
 """
 
+_WITHOUT_SCALARS = ("cpu", "memory")
 MOST_KEPT = 100_000
 """The vectors of so many different amounts are kept at most."""
 
@@ -157,7 +158,7 @@ class Dimensions:
             float(amount) if type(amount) is not int and isinstance(amount, Fraction) else amount
             for amount in vector
         ]
-        if not scalars:
+        if self.names == _WITHOUT_SCALARS and not scalars:
             return Resource(milli_cpu=milli_cpu, memory=memory)
         return Resource(
             milli_cpu=milli_cpu,

@@ -209,7 +209,10 @@ class Content:
         if table == "jobs":
             self._mark_job(key, cast("JobInfo | None", value))
         elif table == "members":
-            self._may_have_ended[key] = None
+            if value is None:
+                self._may_have_ended.pop(key, None)
+            else:
+                self._may_have_ended[key] = None
         if table != "members":
             self._in_order.pop(table, None)
         return self._write(self._tables[table], key, value)
