@@ -231,8 +231,13 @@ class _Gang:
         return Verdict.WITH_JOB if may_go and self._evicts_whole_jobs else Verdict.PROTECTED
 
     def close(self) -> Iterable[tuple[JobState, JobCondition]]:
+        known: dict[tuple[int, int], JobCondition] = {}
         for job in self._view.jobs_short:
             if job.in_session:
+                counts = (job.ready_count, job.min_available)
+                if job.groups is None and counts in known:
+                    yield job, known[counts]
+                    continue
                 message = (
                     f"{job.ready_count} of the {job.min_available} tasks that must start "
                     "together are ready"
@@ -246,6 +251,8 @@ class _Gang:
                 condition = JobCondition(
                     ConditionReason.NOT_ENOUGH_RESOURCES, message, plugin="gang"
                 )
+                if job.groups is None:
+                    known[counts] = condition
                 yield job, condition
 
 

@@ -106,21 +106,29 @@ def close(
     )
 
 
+_OF_PHASE = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}
+
+
 class _Outcomes:
     """The outcomes of jobs and their tasks. Equal ones are one object: most are."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobOutcome] = {}
         self.tasks: dict[str, TaskOutcome] = {}
-        self._jobs = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhase}
+        self._of_condition: dict[int, JobOutcome] = {}
+        """By the identity of the condition, which the outcome keeps alive."""
         self._tasks: dict[tuple[int, NodeState | None, bool], TaskOutcome] = {}
 
     def add_job(self, job: JobState, condition: JobCondition | None) -> None:
         phase = _phase(job, condition)
         if condition is None:
-            self.jobs[job.uid] = self._jobs[phase]
-        else:
-            self.jobs[job.uid] = JobOutcome(phase=phase, condition=condition)
+            self.jobs[job.uid] = _OF_PHASE[phase]
+            return
+        known = self._of_condition.get(id(condition))
+        if known is None or known.phase is not phase:
+            known = JobOutcome(phase=phase, condition=condition)
+            self._of_condition[id(condition)] = known
+        self.jobs[job.uid] = known
 
     def add_tasks(self, job: JobState) -> None:
         tasks, known = self.tasks, self._tasks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from attrs import evolve
@@ -53,6 +53,8 @@ class PendingReasons:
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
         self._tallies: dict[int | str, tuple[NodeTally, str]] = {}
         """With their texts."""
+        self._explained: dict[str, JobCondition] = {}
+        """Conditions by their messages: those of jobs that are alike are the same."""
         self._changed = set(session.ledger.log.jobs)
         reports = session.reports
         self._unplaced_of = _pending_by_job(reports.unplaced.values())
@@ -72,16 +74,23 @@ class PendingReasons:
         undone = len(self._undone_of.get(job, ()))
         if undone:
             parts.append(f"{undone} had a place, taken back since not enough others had one")
-        unplaced = [t for t in self._unplaced_of.get(job, ()) if _may_have_a_place(job, t)]
+        unplaced: Sequence[TaskState] = self._unplaced_of.get(job, ())
+        if unplaced and job.groups is not None:
+            unplaced = [task for task in unplaced if _may_have_a_place(job, task)]
         if unplaced:
-            first = min(unplaced, key=_uid)
+            first = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=_uid)
             parts.append(self._text_of_failure(first, "beside them" if undone else "then"))
         need = self._gangs.of(job)
         if need is not None:
             parts.append(need.text)
         if len(parts) == 1:
             return condition
-        return JobCondition(condition.reason, "; ".join(parts), condition.plugin)
+        text = "; ".join(parts)
+        known = self._explained.get(text)
+        if known is None or known.plugin != condition.plugin:
+            known = JobCondition(condition.reason, text, condition.plugin)
+            self._explained[text] = known
+        return known
 
     def _text_of_failure(self, task: TaskState, when: str) -> str:
         """Say why a task found no node when it was tried, as far as that can still be seen."""

@@ -35,6 +35,7 @@ from batchsched.state.groups import Counting
 from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
+from batchsched.state.vectors import Vector
 
 __all__ = ["PlacementFactory", "Session"]
 
@@ -108,8 +109,6 @@ class Session(PluginQuestions):
         """What the action plan has planned."""
         self.waiting_jobs = books.waiting_jobs
         """For the reasons: tasks that wait, of jobs as the cycle began."""
-        self.gang_room = books.gang_room
-        """For the reasons: how many tasks of a kind empty nodes hold, up to a number."""
         self.gang_needs = books.gang_needs
         """For the reasons: what gangs need that can never start, of jobs as the cycle began."""
         self.memo = Memo()
@@ -191,6 +190,11 @@ class Session(PluginQuestions):
             if task.job is not None and task.job.in_session:
                 jobs[task.job.uid] = task.job
         return dict(sorted(jobs.items()))
+
+    @property
+    def gang_room(self) -> dict[tuple[tuple[Vector, Vector], int], int]:
+        """For the reasons: how many tasks of a kind empty nodes hold; see `Books.gang_room`."""
+        return self._books.gang_room
 
     # What there is
 
