@@ -56,7 +56,7 @@ def test_the_first_difference_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
         return told.replace('"0"', '"7"') if seed == 2 else told
 
     monkeypatch.setattr(check, "run_child", here)
-    with pytest.raises(HashSeedViolation, match="'0' in one process, and '7' in another") as caught:
+    with pytest.raises(HashSeedViolation, match="'0' in one process and '7' in another") as caught:
         check_hash_seeds(f"{MODULE}:OrdersByName", ScoresByASet, examples=st.just(BIG))
     assert caught.value.target == f"{MODULE}:ScoresByASet"
 

@@ -45,7 +45,7 @@ class TestProtection:
             job("r", "1C1G@n1", minimum=0, priority_class_name=critical),
             job("w", "1C1G", priority=1),
         )
-        said = "but it is the system's own, which conformance protects"
+        said = "but it is a critical task of the system, which conformance protects"
         expect(check_protection, snapshot, policy("preempt"), self.swap(), said)
 
     def test_nobody_named_the_victim(self) -> None:
@@ -62,9 +62,7 @@ class TestProtection:
             job("w", "1C1G", queue="q2"),
             queues=["q1", "q2"],
         )
-        said = (
-            "of what it holds queue 'q1' has 1000 cpu, 1073741824 memory at most, and it deserves"
-        )
+        said = "in what it holds, queue 'q1' has at most 1000 cpu, 1073741824 memory, but deserves"
         expect(check_protection, snapshot, policy("reclaim"), self.swap("reclaim"), said)
 
     def test_a_queue_loses_what_its_share_covers_instead_of_the_rest(self) -> None:
@@ -75,7 +73,7 @@ class TestProtection:
             job("w", "1C1G", queue="q2"),
             queues=["q1", "q2"],
         )
-        said = "and it is covered by the share of queue 'q1': its job and those before it have 1000"
+        said = "covered by the share of queue 'q1': its job and those before it have at most 1000"
         expect(check_protection, snapshot, policy("reclaim"), self.swap("reclaim"), said)
 
 
@@ -105,7 +103,7 @@ class TestClaims:
             ),
             (
                 lambda r: placed(evicted(r, "r-1", "v-1"), "v-1", S.PIPELINED, "n1"),
-                "for 'v-1', which asks for nothing",
+                "for 'v-1', which requests nothing",
             ),
             (
                 lambda r: placed(evicted(r, "r-1", "w-1", "reclaim"), "w-1", S.PIPELINED, "n1"),
@@ -113,7 +111,7 @@ class TestClaims:
             ),
             (
                 lambda r: placed(evicted(r, "r-1", "w-1", "allocate"), "w-1", S.PIPELINED, "n1"),
-                "by allocate, which evicts nobody without evictBackfill",
+                "by allocate, which does not evict without evictBackfill",
             ),
             (
                 lambda r: placed(evicted(r, "r-1", "w-1", "backfill"), "w-1", S.PIPELINED, "n1"),
@@ -268,7 +266,7 @@ class TestSwaps:
         def doctor(result: CycleResult) -> CycleResult:
             return placed(result, "w-1", S.PIPELINED, "n1")
 
-        said = "queue 'q1' has all that it deserves, but task 'w-1' is Pipelined on 'n1'"
+        said = "queue 'q1' has its deserved share, but task 'w-1' is Pipelined on 'n1'"
         expect(check_swaps, snapshot, config, doctor, said)
 
     def test_a_queue_that_has_its_share_takes_more_than_its_victims_had(self) -> None:
@@ -280,5 +278,5 @@ class TestSwaps:
             less = placed(less, "r-2", S.RUNNING, "n1")
             return placed(evicted(less, "r-2", "w-1"), "w-1", S.PIPELINED, "n1")
 
-        said = "queue 'q1' has all that it deserves, but 'w-1' asks for more than r-2 held"
+        said = "queue 'q1' has its deserved share, but 'w-1' requests more than r-2 held"
         expect(check_swaps, self.SNAPSHOT, config, doctor, said)

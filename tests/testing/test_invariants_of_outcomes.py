@@ -78,7 +78,7 @@ class TestReservations:
             wrong = placed(result, "s-1", S.RESERVED, "n1")
             return placed(wrong, "s-2", S.RESERVED, "n2")
 
-        said = "2 of 2 nodes are reserved, n1, n2 in this cycle, and 1 may be"
+        said = "expected at most 1 of 2 nodes to be reserved, got 2; new in this cycle: n1, n2"
         expect(check_reservations, snapshot, policy("allocate", self.RESERVE), doctor, said)
 
 
@@ -105,8 +105,8 @@ class TestOutcomes:
         [
             ("0 of", "7 of", "0 are ready, but its condition says: 7 of the 1 tasks"),
             ("the 1", "the 9", "0 are ready, but its condition says: 0 of the 9 tasks"),
-            ("0/1", "0/9", "says what is so for none of its tasks: 0/9 nodes are available"),
-            ("1 insufficient cpu", "1 insufficient gpu", "says what is so for none of its tasks:"),
+            ("0/1", "0/9", "is true for none of its tasks: 0/9 nodes are available"),
+            ("1 insufficient cpu", "1 insufficient gpu", "is true for none of its tasks:"),
             (
                 "; 0/1 nodes are available: 1 insufficient cpu, 1 insufficient memory",
                 "",
@@ -128,7 +128,7 @@ class TestOutcomes:
         ("before", "after", "said"),
         [
             ("1 had", "3 had", "its condition says that 3 of 2 tasks had a place"),
-            ("'g-2'", "'g-9'", "says what is so for none of its tasks: no node had room"),
+            ("'g-2'", "'g-9'", "is true for none of its tasks: no node had room"),
         ],
     )
     def test_what_a_condition_says_of_a_turn_that_was_undone(
@@ -195,7 +195,7 @@ class TestOutcomes:
         def doctor(result: CycleResult) -> CycleResult:
             return evolve(result, left_out={})
 
-        said = "job 'default/b' names queue 'gone', which is not there"
+        said = "job 'default/b' names queue 'gone', which does not exist"
         expect(check_outcomes, snapshot, policy("allocate"), doctor, said)
 
 
@@ -213,13 +213,13 @@ class TestReasons:
                 WhyPending.NO_NODE,
                 NodeTally(1, 0, {Unfit(UnfitReason.HOST_PORTS, plugin="predicates"): 1}),
                 "",
-                "counted again it is: 0/1 nodes are available: 1 insufficient cpu",
+                "counting again gives: 0/1 nodes are available: 1 insufficient cpu",
             ),
-            (WhyPending.NO_NODE, None, "", "it does not say what the nodes have to say"),
+            (WhyPending.NO_NODE, None, "", "it has no tally of nodes"),
             (WhyPending.JOB_INVALID, None, "", "its job was not left out"),
             (WhyPending.QUEUE_UNKNOWN, None, "", "its job was not left out"),
             (WhyPending.NOT_REACHED, None, "'b-0'", "no other task of its job is stuck"),
-            (WhyPending.NOT_CONSIDERED, None, "", "allocate comes to every such task"),
+            (WhyPending.NOT_CONSIDERED, None, "", "allocate considers every task of this kind"),
         ],
     )
     def test_what_is_not_so(
@@ -234,11 +234,11 @@ class TestReasons:
             return evolve(result, pending={"b-1": reason})
 
         config = policy("allocate", plugins=["gang", "predicates"])
-        expect(check_reasons, ONE_WAITS, config, doctor, "but a node is")
+        expect(check_reasons, ONE_WAITS, config, doctor, "but a node is large enough")
 
     def test_a_queue_that_lacks_something(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("b", "2C1G"))
-        said = "its queue never had all that it deserves"
+        said = "its queue never reached its deserved share"
         doctor = self.because(WhyPending.QUEUE_OVERUSED)
         expect(check_reasons, snapshot, policy("allocate"), doctor, said)
 
@@ -257,7 +257,7 @@ class TestReasons:
         [
             ("2C1G", {}, "no node is large enough"),
             ("1C1G", {"node_selector": {"disk": "ssd"}}, "all nodes refuse it: NodeSelectorMis"),
-            ("1C1G", {}, "no action undoes what it placed"),
+            ("1C1G", {}, "no action rolls back what it placed"),
         ],
     )
     def test_a_task_that_never_had_a_place(
@@ -273,7 +273,7 @@ class TestReasons:
     def test_a_gang_of_one(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), job("b", "1C1G"))
         doctor = self.because(WhyPending.GANG_INCOMPLETE)
-        said = "its job needs one task only"
+        said = "its job needs only one task"
         expect(check_reasons, snapshot, policy("preempt"), doctor, said)
 
     def test_a_gang_that_does_not_wait_for_its_tasks(self) -> None:
@@ -296,7 +296,7 @@ class TestReasons:
     def test_what_asks_for_nothing_keeps_its_place(self) -> None:
         snapshot = cluster([node("n1", "1C1G", max_tasks=1)], job("r", "@n1"), job("b", "", ""))
         doctor = self.because(WhyPending.GANG_INCOMPLETE)
-        said = "it asks for nothing, and what asks for nothing keeps its place"
+        said = "it requests nothing, and best-effort tasks keep their places"
         expect(check_reasons, snapshot, policy("preempt", "backfill"), doctor, said)
 
     def test_who_was_before_it(self) -> None:

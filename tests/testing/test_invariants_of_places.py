@@ -50,21 +50,21 @@ class TestDecisions:
     @pytest.mark.parametrize(
         ("doctor", "said"),
         [
-            (lambda r: evolve(r, binds=()), "task 'a-1' is Binding, and there is no bind for it"),
+            (lambda r: evolve(r, binds=()), "task 'a-1' is Binding, but there is no bind for it"),
             (lambda r: evolve(r, binds=r.binds * 2), "task 'a-1' is bound 2 times"),
             (
                 lambda r: evolve(r, jobs={"default/a": r.jobs["default/a"]}),
-                "job 'default/b' must be either in the session or left out",
+                "expected job 'default/b' to be either in the session or left out",
             ),
             (
                 lambda r: evolve(r, jobs={**r.jobs, "default/ghost": r.jobs["default/a"]}),
-                "job 'default/ghost' has an outcome or was left out, and is not in the snapshot",
+                "job 'default/ghost' has an outcome or was left out, but is not in the snapshot",
             ),
             (
                 lambda r: evolve(
                     r, left_out={"x/ghost": JobCondition(ConditionReason.QUEUE_UNKNOWN, "none")}
                 ),
-                "job 'x/ghost' has an outcome or was left out, and is not in the snapshot",
+                "job 'x/ghost' has an outcome or was left out, but is not in the snapshot",
             ),
             (
                 lambda r: evolve(r, tasks={"a-1": r.tasks["a-1"]}),
@@ -76,11 +76,11 @@ class TestDecisions:
             ),
             (
                 lambda r: placed(r, "b-1", S.RUNNING, "n1"),
-                "task 'b-1' was Pending and is Running, which no decision can bring about",
+                "task 'b-1' was Pending and is Running, which no decision can cause",
             ),
             (
                 lambda r: placed(r, "b-1", S.PIPELINED, "n7"),
-                "task 'b-1' was Pending and is Pipelined on 'n7', which is no node",
+                "task 'b-1' was Pending and is Pipelined on 'n7', which is not a node",
             ),
             (
                 lambda r: evolve(placed(r, "b-1", S.PIPELINED, "n1"), pipelined=()),
@@ -103,7 +103,7 @@ class TestDecisions:
             return placed(result, "a-1", S.BINDING, "n1", is_backfill=True)
 
         config = policy("allocate", {"name": "backfill", "arguments": {"strategy": strategy}})
-        said = "task 'a-1' was Pending and is Binding, and is marked as backfill now"
+        said = "task 'a-1' was Pending and is Binding, but is marked as backfill now"
         expect(check_decisions, ONE_WAITS, config, doctor, said)
 
     def test_a_mark_on_a_promise(self) -> None:
@@ -111,12 +111,12 @@ class TestDecisions:
             return placed(result, "b-1", S.PIPELINED, "n1", is_backfill=True)
 
         config = policy("allocate", {"name": "backfill", "arguments": {"strategy": "release"}})
-        said = "task 'b-1' was Pending and is Pipelined, and is marked as backfill now"
+        said = "task 'b-1' was Pending and is Pipelined, but is marked as backfill now"
         expect(check_decisions, ONE_WAITS, config, doctor, said)
 
     def test_a_mark_that_is_lost(self) -> None:
         snapshot = with_task(ONE_WAITS, "a-1", is_backfill=True)
-        said = "task 'a-1' was Pending and is Binding, and has lost its mark as backfill"
+        said = "task 'a-1' was Pending and is Binding, but has lost its backfill mark"
         expect(check_decisions, snapshot, policy("allocate"), bind("a-1"), said)
 
     @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ class TestDecisions:
 class TestCapacity:
     def test_more_is_held_than_there_is(self) -> None:
         said = (
-            "node 'n1' is over-committed: its idle is -1000 cpu; on it are "
+            "node 'n1' is overcommitted: its idle is -1000 cpu; on it are "
             "a-1 Binding: 1000 cpu, 1073741824 memory; b-1 Binding: 1000 cpu"
         )
         expect(check_capacity, ONE_WAITS, policy("allocate"), bind("b-1"), said)
@@ -154,19 +154,19 @@ class TestCapacity:
         def doctor(result: CycleResult) -> CycleResult:
             return placed(result, "w-1", S.PIPELINED, "n1")
 
-        said = "node 'n1' is over-committed: its future_idle is -1000 cpu"
+        said = "node 'n1' is overcommitted: its future_idle is -1000 cpu"
         expect(check_capacity, RUNNING, policy("allocate"), doctor, said)
 
     def test_more_is_promised_than_backfill_holds(self) -> None:
         def doctor(result: CycleResult) -> CycleResult:
             return placed(result, "w-1", S.CONDITIONAL, "n1")
 
-        said = "node 'n1' is over-committed: its accessible is -1000 cpu"
+        said = "node 'n1' is overcommitted: its accessible is -1000 cpu"
         expect(check_capacity, RUNNING, policy("allocate"), doctor, said)
 
     def test_more_tasks_come_than_a_node_may_have(self) -> None:
         snapshot = cluster([node("n1", "4C4G", max_tasks=1)], job("a", "1C1G"), job("b", "1C1G"))
-        said = "node 'n1' may have 1 tasks and has 2, and a-1, b-1 came in this cycle"
+        said = "node 'n1': expected at most 1 tasks, got 2; a-1, b-1 came in this cycle"
         expect(check_capacity, snapshot, policy("allocate"), bind("b-1"), said)
 
     def test_more_is_reserved_than_a_node_has(self) -> None:
@@ -175,7 +175,7 @@ class TestCapacity:
         def doctor(result: CycleResult) -> CycleResult:
             return placed(result, "b-1", S.RESERVED, "n1")
 
-        said = "node 'n1': more cpu is reserved than it has; on it are a-1 Binding"
+        said = "node 'n1': more cpu is reserved than the node has; on it are a-1 Binding"
         expect(check_capacity, snapshot, policy("allocate"), doctor, said)
 
 
@@ -285,7 +285,7 @@ class TestPlacements:
 class TestGangs:
     def test_one_half_starts(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("g", "1C1G", "1C1G"))
-        said = "job 'default/g' needs 2 tasks and has 1 ready, and a task of it is bound"
+        said = "job 'default/g' needs 2 tasks and has 1 ready, but a task of it is bound"
         expect(check_gangs, snapshot, policy("allocate"), bind("g-1"), said)
 
     def test_a_task_that_has_a_place_is_not_bound(self) -> None:

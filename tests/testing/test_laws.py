@@ -267,7 +267,7 @@ class WatchesNothing(Opened):
 
 
 BROKEN: list[tuple[type[Opened], str, str]] = [
-    (CountsItsCalls, "job_order_key", "asked twice"),
+    (CountsItsCalls, "job_order_key", "called twice"),
     (LooksAtOtherJobs, "job_order_key", "nothing but the job"),
     (LooksAtOtherQueues, "queue_order_key", "nothing but the queue"),
     (TaskKeyChanges, "task_order_key", "stays the same during a cycle"),
@@ -279,18 +279,18 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (TaskKeyNotHashable, "node_scores", "can be hashed"),
     (NormaliseRemembers, "node_scores", "raw, lowest and highest only"),
     (ShareIsNotGivenBack, "job_order_key", "after a statement is discarded"),
-    (VerdictsAreTooFew, "preemptable", "what its extension point promises"),
-    (VerdictsAreTruths, "reclaimable", "what its extension point promises"),
-    (VerdictsChangeTheShare, "job_order_key", "asked twice"),
+    (VerdictsAreTooFew, "preemptable", "what its extension point requires"),
+    (VerdictsAreTruths, "reclaimable", "what its extension point requires"),
+    (VerdictsChangeTheShare, "job_order_key", "called twice"),
     (ClaimantKeyTooCoarse, "preemptable", "equal claimant_key"),
-    (VotesNone, "job_ready", "what its extension point promises"),
+    (VotesNone, "job_ready", "what its extension point requires"),
     (Raises, "overused", "never raises"),
-    (ChangesTheBooks, "open", "asking changes nothing"),
+    (ChangesTheBooks, "open", "calls change nothing"),
     (SpecialCaseDiffers, "node_scores", "specialise"),
     (SpecialCaseIsNotNothing, "node_scores", "specialise"),
     (ArraysDiffer, "node_scores", "vectorise"),
     (ArraysCheckLess, "predicates", "vectorise"),
-    (ShieldsWhomItGives, "shielded", "alone and in any company"),
+    (ShieldsWhomItGives, "shielded", "alone and with any others"),
     (ShieldsFewerWhenThereIsLess, "shielded", "while accounts become smaller"),
     (WatchesNothing, "predicates", "watches"),
 ]
@@ -401,9 +401,7 @@ def test_a_configuration_that_does_not_name_the_plugin_is_refused_at_once() -> N
         made.append(arguments)
         return PriorityPlugin()
 
-    with pytest.raises(
-        ValueError, match=r"names the plugin 'mine'; .* name=\.\.\.; there are: pri"
-    ):
+    with pytest.raises(ValueError, match=r"expected the plugin 'mine' .*, got pri.* name=\.\.\."):
         check_plugin(factory, name="mine", config=SchedulerConfig())
     assert not made
 
@@ -448,7 +446,7 @@ def test_a_violation_is_told_as_code(make: Callable[[], Plugin]) -> None:
     code = violation.as_code()
     assert f"# 'broken' broke a law of {violation.extension_point}:\n# {violation.law}\n" in code
     names: dict[str, object] = {**vars(batchsched), "check_plugin": check_plugin}
-    to_fill_in = "plugin = ...  # to be filled in"
+    to_fill_in = "plugin = ...  # fill in the argument"
     assert to_fill_in in code
     names["mine"] = make()
     with pytest.raises(LawViolation) as caught:

@@ -152,7 +152,7 @@ GIVES = "only if all tasks of the queue are protected"
         (GivesNothingInCompany, "may_give", GIVES),
         (GivesWhatCameLater, "may_give", GIVES),
         (MayGiveWithoutVerdicts, "may_give", GIVES),
-        (MayGiveIsAText, "may_give", "promises"),
+        (MayGiveIsAText, "may_give", "requires"),
         (MayGiveRaises, "may_give", "never raises"),
         (ShieldsByAGenerator, "shielded", "answers with"),
     ],

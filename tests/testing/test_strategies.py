@@ -273,9 +273,9 @@ class TestBounds:
             (
                 lambda: snapshots(min_nodes=3, max_nodes=2, max_queues=0, min_jobs=-1),
                 [
-                    "min_jobs: -1 cannot be; it is an integer, 0 or more",
-                    "max_nodes: 2 is less than min_nodes, which is 3",
-                    "max_queues: 0 cannot be; it is an integer, 1 or more",
+                    "min_jobs: expected an integer, 0 or more, got -1",
+                    "max_nodes: expected at least min_nodes, which is 3, got 2",
+                    "max_queues: expected an integer, 1 or more, got 0",
                 ],
             ),
             (
@@ -285,7 +285,7 @@ class TestBounds:
             (
                 lambda: snapshots(always=["gang", "ages"], ages=False, max_tasks=-1),
                 [
-                    "max_tasks: -1 cannot be; it is an integer, 0 or more",
+                    "max_tasks: expected an integer, 0 or more, got -1",
                     "always: 'gang' is no switch",
                     "always: 'ages' is off",
                 ],
@@ -294,7 +294,7 @@ class TestBounds:
                 lambda: jobs(queues=[], min_tasks=3, max_tasks=2),
                 [
                     "queues: is empty; there must be one at least",
-                    "max_tasks: 2 is less than min_tasks, which is 3",
+                    "max_tasks: expected at least min_tasks, which is 3, got 2",
                 ],
             ),
             (lambda: jobs(queues="q"), ["queues: expected a list, got 'q'; use ['q']"]),
@@ -306,8 +306,8 @@ class TestBounds:
                     max_memory=1.5,  # type: ignore[arg-type]
                 ),
                 [
-                    "max_milli_cpu: 0 cannot be; it is an integer, 1 or more",
-                    "max_memory: 1.5 cannot be; it is an integer, 0 or more",
+                    "max_milli_cpu: expected an integer, 1 or more, got 0",
+                    "max_memory: expected an integer, 0 or more, got 1.5",
                     "scalars: expected a list, got 'gpu'; use ['gpu']",
                 ],
             ),

@@ -1,10 +1,10 @@
-"""What policies, plugins and schedulers are tested with; needs the extra ``testing``.
+"""Tools to test policies, plugins and schedulers; needs the extra ``testing``.
 
 - Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
   `queue_trees`, `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
 - Invariants of every cycle: `check_cycle`, and each of `INVARIANTS` alone.
-- Laws for plugins: `check_plugin`; and `check_hash_seeds`, which asks two processes.
-- A state machine of many cycles: `ClusterMachine`, which finds `PingPong` too.
+- Laws for plugins: `check_plugin`; and `check_hash_seeds`, which compares two processes.
+- A state machine of many cycles: `ClusterMachine`, which also finds `PingPong`.
 """
 
 from batchsched.testing.carrying import CarryOverViolation, check_next_snapshot

@@ -1,4 +1,4 @@
-"""What a strategy is asked for: arguments that are checked when it is made, not when it draws."""
+"""Check the arguments of strategies when they are created, not when they draw."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Asked"]
 
 @define
 class Asked:
-    """Reads the arguments of a strategy, and collects what is wrong with them."""
+    """Reads the arguments of a strategy, and collects their faults."""
 
     _faults: list[Fault] = field(factory=list["Fault"], init=False)
 
@@ -30,10 +30,10 @@ class Asked:
         self._faults.append(Fault(path, message))
 
     def check(self) -> None:
-        """Raise what was found.
+        """Raise an error if there are faults.
 
         Raises:
-            FaultsError: there are faults; all of them at once.
+            FaultsError: all faults at once.
 
         """
         if self._faults:
@@ -43,16 +43,18 @@ class Asked:
         """Read an integer that is `least` or more."""
         if is_integer(given) and given >= least:
             return given
-        self.refuse(path, f"{shown(given)} cannot be; it is an integer, {least} or more")
+        self.refuse(path, f"expected an integer, {least} or more, got {shown(given)}")
         return least
 
     def most(self, what: str, given: int | None, *, fewest: int, default: int) -> int:
-        """Read the most of something; None: the default, or the fewest where those are more."""
+        """Read a maximum; None: the default, or the minimum if that is larger."""
         if given is None:
             return max(default, fewest)
         most = self.number(f"max_{what}", given)
         if most == given and most < fewest:
-            self.refuse(f"max_{what}", f"{given} is less than min_{what}, which is {fewest}")
+            self.refuse(
+                f"max_{what}", f"expected at least min_{what}, which is {fewest}, got {given}"
+            )
         return max(most, fewest)
 
     def names(
@@ -78,7 +80,7 @@ class Asked:
     def labels(
         self, path: str, given: Mapping[str, Sequence[str]] | None
     ) -> Mapping[str, tuple[str, ...]]:
-        """Read keys of labels and the values of each; None: no labels."""
+        """Read the keys of labels and the values of each; None: no labels."""
         if given is None:
             return {}
         if not is_mapping(cast("object", given)):

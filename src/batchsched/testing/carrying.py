@@ -1,4 +1,4 @@
-"""What becomes of a cycle's decisions: the next snapshot must be what they lead to."""
+"""Check that the next snapshot follows from the last one and its decisions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["CarryOverViolation", "check_next_snapshot"]
 _TO_START = (TaskStatus.BOUND, TaskStatus.BINDING)
 
 
-class CarryOverViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
-    """A snapshot that is not what the last one and the decisions on it lead to."""
+class CarryOverViolation(AssertionError):  # noqa: N818 - a finding, not an error
+    """A snapshot that does not follow from the last one and the decisions on it."""
 
     def __init__(
         self, problem: str, snapshot: Snapshot, result: CycleResult, following: Snapshot
     ) -> None:
         self.problem = problem
-        """What is wrong, in a line."""
+        """The fault, in one line."""
         self.snapshot = snapshot
         self.result = result
         self.following = following
@@ -37,9 +37,9 @@ class CarryOverViolation(AssertionError):  # noqa: N818 - it is what was found, 
         return f"{self.problem}\n  The cycle: {self.result}"
 
     def as_code(self) -> str:
-        """Return code that carries over again and checks what comes of it.
+        """Return code that computes the next snapshot again and checks it.
 
-        If `next_snapshot` does not give this (any more), the snapshot stands there as code.
+        If `next_snapshot` does not return this snapshot (any more), the code contains it.
         """
         now = self.following.now
         following = f"next_snapshot(snapshot, result, now={now!r})"
@@ -59,16 +59,16 @@ class CarryOverViolation(AssertionError):  # noqa: N818 - it is what was found, 
 
 
 def check_next_snapshot(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> None:
-    """Check a snapshot that follows another in which nothing happened but the decisions.
+    """Check a snapshot that follows another if nothing happened except the decisions.
 
-    What was bound runs; what was evicted or leaving is gone, and comes back Pending; what is
-    Reserved stays so unless its node refuses it for good, and is joined by Allocated tasks of
-    the same job where there is room. What the result lists as `kept_promises` is Pipelined.
-    Queues with a `usage_half_life` have used what their jobs held meanwhile.
-    Everything else is as it was. That is what `next_snapshot` makes when no event is named.
+    Bound tasks run; evicted and leaving tasks are gone and come back as Pending; Reserved tasks
+    stay Reserved unless their node refuses them permanently, and Allocated tasks of the same job
+    become Reserved too if there is room. Tasks in the result's `kept_promises` are Pipelined. The
+    usage of queues with a `usage_half_life` includes what their jobs held meanwhile. Everything
+    else is unchanged. This is what `next_snapshot` returns without events.
 
     Raises:
-        CarryOverViolation: the first thing that is not so.
+        CarryOverViolation: with the first fault.
 
     """
     problem = next(_problems(snapshot, result, following), None)
@@ -78,17 +78,17 @@ def check_next_snapshot(snapshot: Snapshot, result: CycleResult, following: Snap
 
 def _problems(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> Iterator[str]:
     if following.nodes != snapshot.nodes:
-        yield "the nodes are not what they were"
+        yield "expected unchanged nodes"
     if following.queues != tuple(used_since(snapshot, result, following.now)):
-        yield "the queues are not what they were, but for what they used"
+        yield "expected queues that are unchanged except for their usage"
     jobs = {job.uid: job for job in following.jobs}
     if [job.uid for job in snapshot.jobs] != list(jobs):
-        yield "the jobs are not those that there were"
+        yield "expected the same jobs as before"
         return
     for job in snapshot.jobs:
         after = {task.uid: task for task in jobs[job.uid].tasks}
         if [task.uid for task in job.tasks] != list(after):
-            yield f"the tasks of job {job.uid!r} are not those that there were"
+            yield f"expected the same tasks of job {job.uid!r} as before"
             return
         holds = any(
             outcome is not None and outcome.status is TaskStatus.RESERVED
@@ -104,11 +104,11 @@ def _problems(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> I
                 expected = " or ".join(f"{s.value} on {node!r}" for s, node in allowed)
                 yield (
                     f"task {task.uid!r} was {task.status.value} and {stood} after the cycle; "
-                    f"in the next it is {found.status.value} on {found.node_name!r}, and must "
-                    f"be {expected}"
+                    f"expected {expected} in the next, got {found.status.value} on "
+                    f"{found.node_name!r}"
                 )
             if (found.resreq, found.start_request) != (task.resreq, task.start_request):
-                yield f"task {task.uid!r} does not request what it requested"
+                yield f"expected an unchanged request of task {task.uid!r}"
             yield from _mark(task, found, result)
             if (
                 holds
@@ -122,7 +122,7 @@ def _problems(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> I
 def _expected(
     task: TaskInfo, result: CycleResult, snapshot: Snapshot, *, may_keep: bool
 ) -> Iterator[tuple[TaskStatus, str | None]]:
-    """Yield where the task may stand in the next snapshot: status and node."""
+    """Yield the statuses and nodes that the task may have in the next snapshot."""
     outcome = result.tasks.get(task.uid)
     status = task.status if outcome is None else outcome.status
     node_name = task.node_name if outcome is None else outcome.node_name
@@ -151,7 +151,7 @@ def _expected(
 
 
 def _is_refused(task: TaskInfo, node_name: str | None, snapshot: Snapshot) -> bool:
-    """Return whether a node's labels or taints refuse the task, or there is no such node."""
+    """Return whether a node's labels or taints refuse the task, or the node does not exist."""
     return not any(
         node.name == node_name
         and accepts_node(task, node)
@@ -166,16 +166,16 @@ def _mark(task: TaskInfo, found: TaskInfo, result: CycleResult) -> Iterator[str]
     expected = outcome.is_backfill if keeps and outcome is not None else task.is_backfill
     if found.status is TaskStatus.RUNNING and found.is_backfill is not expected:
         yield (
-            f"task {task.uid!r} runs {'with' if found.is_backfill else 'without'} the mark of "
-            "backfill, which is not what was decided"
+            f"task {task.uid!r} runs {'with' if found.is_backfill else 'without'} the backfill "
+            "mark, contrary to the decision"
         )
     leaves = outcome is not None and outcome.status is TaskStatus.RELEASING
     if leaves and found.status is TaskStatus.PENDING and found.is_backfill:
-        yield f"task {task.uid!r} left its node, and still has the mark of backfill for it"
+        yield f"task {task.uid!r} left its node, but still has the backfill mark"
 
 
 def _not_kept(task: TaskInfo, node_name: str | None, following: Snapshot) -> Iterator[str]:
-    """Tell of a place that was to be kept for a gang's other half, and was not."""
+    """Yield a fault if a place should have been reserved for the rest of a gang."""
     kept = total(
         of(other.start_request)
         for job in following.jobs
@@ -190,5 +190,5 @@ def _not_kept(task: TaskInfo, node_name: str | None, following: Snapshot) -> Ite
         if node.name == node_name and fits(wanted, of(node.allocatable)):
             yield (
                 f"task {task.uid!r} was Allocated on {node_name!r} while others of its job are "
-                "Reserved; there is room to reserve for it too, and it is Pending"
+                "Reserved; there is room to reserve for it too, but it is Pending"
             )

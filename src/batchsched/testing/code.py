@@ -1,4 +1,4 @@
-"""Values as code: what an example prints as, ready to be pasted into a test."""
+"""Values as code: how examples are printed, ready to paste into a test."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ _converter_of: Callable[[object], object] = attrgetter("converter")
 
 
 def as_code(value: object, /, *, indent: str = "") -> str:
-    """Return Python code that makes a value equal to `value`.
+    """Return Python code that creates a value equal to `value`.
 
-    Works for everything that batchsched's data consists of: snapshots, their parts,
-    configurations, results and plain values. It needs the names of batchsched, and for
-    `InvalidSnapshot` those of batchsched.testing; parts that have their default value are left
-    out. What is longer than a line is broken into lines.
+    Works for all data of batchsched: snapshots, their parts, configurations, results and plain
+    values. The code needs the names of batchsched, and for `InvalidSnapshot` those of
+    batchsched.testing. Parts with default values are left out, and long code is split into lines.
 
     Args:
-        value: what to show.
-        indent: what all lines but the first begin with.
+        value: the value to show.
+        indent: the indentation of all lines but the first.
 
     >>> from batchsched import JobInfo, Resource, TaskInfo
     >>> task = TaskInfo(uid="t1", name="t1", resreq=Resource(milli_cpu=500, memory=1 << 30))
@@ -71,7 +70,7 @@ def _show(value: object, indent: str, used: int) -> str:
 
 
 def _content(value: object) -> tuple[str, list[tuple[str, object]], str] | None:
-    """Return what a value consists of, between what it is opened and closed with."""
+    """Return the opening, the parts and the closing of a compound value; None for others."""
     if has(type(value)):
         return f"{type(value).__name__}(", list(_arguments(value)), ")"
     if isinstance(value, Mapping):
@@ -104,7 +103,7 @@ def _arguments(value: object) -> Iterator[tuple[str, object]]:
 
 def _is_default(attribute: Attribute[object], part: object) -> bool:
     default: object = attribute.default
-    # A default that is made anew (a Factory) is equal to nothing, and so it is shown.
+    # A default from a Factory never compares equal, so the value is shown.
     if default is NOTHING or isinstance(part, bool) is not isinstance(default, bool):
         return False
     return part == default
@@ -124,11 +123,11 @@ def _atom(value: object) -> str:
 
 
 def as_script(code: str, /, *further: str) -> str:
-    """Return code with what it needs of batchsched imported before it.
+    """Return code preceded by the imports that it needs from batchsched.
 
     Args:
         code: statements.
-        further: lines to put after the import, such as other imports.
+        further: more lines to put after the import, such as other imports.
 
     >>> print(as_script("task = TaskInfo(uid='t', name='t')"))
     from batchsched import TaskInfo
@@ -145,7 +144,7 @@ def as_script(code: str, /, *further: str) -> str:
 
 
 def print_examples_as_code() -> None:
-    """Let Hypothesis print the data of batchsched as the code that makes it.
+    """Make Hypothesis print batchsched's data as the code that creates it.
 
     Importing `batchsched.testing` does this.
     """

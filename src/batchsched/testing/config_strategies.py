@@ -153,8 +153,8 @@ _FLAGS: dict[str, tuple[str, ...]] = {
 }
 
 _DRAFT = 5
-"""The bytes of a draft beside one for the arguments of each action: the actions, the tiers, the
-arguments of plugins, and up to two flags that are off.
+"""The bytes of a draft, in addition to one for the arguments of each action: the actions, the
+tiers, the arguments of plugins, and up to two flags that are off.
 """
 
 
@@ -165,24 +165,22 @@ def configs(
     arguments: bool = True,
     extra_plugins: Sequence[PluginOption] = (),
 ) -> SearchStrategy[SchedulerConfig]:
-    """Draw configurations of the actions and plugins that batchsched comes with.
+    """Draw configurations of batchsched's built-in actions and plugins.
 
     The simplest is allocate alone, with the default tiers.
 
     Args:
-        actions: which actions may run; all if None. Each configuration has some of them.
-            Names of your own come alone, before and after others, and all together in the
-            order that is given here.
-        flags: whether some of a plugin's extension points may be off that are on in the default
+        actions: the actions that may run; None: all. Each configuration has some of them.
+            Your own actions appear alone, before and after others, and all together in the
+            order given here.
+        flags: whether extension points of plugins that are on in the default tiers may be off.
+        arguments: whether actions and plugins may have arguments other than those of the default
             tiers.
-        arguments: whether actions and plugins may be given other arguments than those of the
-            default tiers.
         extra_plugins: plugins to put before all others, such as those under test; the
             configuration is then for a registry that knows them.
 
     Raises:
-        FaultsError: arguments are not what they should be; all faults at once. It is a
-            `ValueError`.
+        FaultsError: invalid arguments; all faults at once. It is a `ValueError`.
 
     >>> from hypothesis import find
     >>> config = find(configs(), lambda config: len(config.actions) > 1)
@@ -239,7 +237,7 @@ def configs(
 
 
 def _sequences(allowed: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the sequences of allowed actions, the simplest first; each action is in some."""
+    """Return sequences of the allowed actions, the simplest first, covering all of them."""
     usual = [sequence for sequence in _SEQUENCES if set(sequence) <= set(allowed)]
     missing = [name for name in allowed if not any(name in sequence for sequence in usual)]
     found = [*usual]

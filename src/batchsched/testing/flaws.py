@@ -1,4 +1,4 @@
-"""What can be wrong with a node, a queue, a job or a task, and what must be said of it."""
+"""Flaws of nodes, queues, jobs and tasks, with the expected messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _field(requirement: Requirement) -> NodeAffinity:
 
 @frozen
 class Flaw:
-    """Values that make an item invalid, and what is to be said below its path."""
+    """Values that make an item invalid, with the path and message of the expected fault."""
 
     changes: Mapping[str, object]
     below: str

@@ -1,4 +1,4 @@
-"""What queues have used after a cycle, queue by queue and task by task."""
+"""The usage of queues after a cycle, computed queue by queue and task by task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOTHING = Resource()
 
 
 def used_since(snapshot: Snapshot, result: CycleResult, now: float) -> Iterator[Queue]:
-    """Yield the queues as they are at a later time, if nothing but the decisions happened.
+    """Yield the queues at a later time, if nothing but the decisions happened.
 
     O(queues x tasks).
     """

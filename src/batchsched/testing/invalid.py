@@ -1,4 +1,4 @@
-"""Snapshots with exactly one fault, and what must be said of it."""
+"""Snapshots with exactly one fault, and the expected message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["EDITS", "InvalidSnapshot", "invalid_snapshots"]
 ItemT = TypeVar("ItemT")
 
 
-# Converters of one type each: type checkers do not see through generic ones.
+# One converter for each type, because type checkers do not understand a generic one.
 
 
 def _nodes(given: Iterable[NodeInfo]) -> tuple[NodeInfo, ...]:
@@ -44,7 +44,7 @@ def _tasks(given: Iterable[TaskInfo]) -> tuple[TaskInfo, ...]:
 
 @frozen(kw_only=True)
 class InvalidSnapshot:
-    """What a snapshot cannot be made of, and the one fault that must be found.
+    """Invalid parts of a snapshot, with the one fault that must be reported.
 
     >>> from batchsched import Queue, Fault
     >>> fault = Fault("queues['q'].weight", "expected a weight (an integer, 0 or more), got -1")
@@ -61,7 +61,7 @@ more), got -1
     other_tasks: tuple[TaskInfo, ...] = field(default=(), converter=_tasks)
     now: float = 0.0
     fault: Fault
-    """What is wrong: where, and in which words."""
+    """The expected fault: path and message."""
 
     def build(self) -> Snapshot:
         """Make the snapshot.
@@ -83,7 +83,7 @@ _Edit = Callable[[Snapshot, int], InvalidSnapshot]
 
 
 def _with(item: ItemT, changes: Mapping[str, object]) -> ItemT:
-    # Nothing is said of the types of the changes: most of them are wrong on purpose.
+    # The changes are not typed, because most of them have wrong types on purpose.
     change = cast("Callable[..., ItemT]", evolve)
     return change(item, **changes)
 
@@ -200,11 +200,11 @@ EDITS: tuple[_Edit, ...] = (
     *(_same_node_twice, _same_queue_twice, _same_job_twice, _same_task_twice),
     *(_reserved_without_a_job, _no_time),
 )
-"""What is done to a valid snapshot, one of these at a time."""
+"""The edits that make a valid snapshot invalid; one is applied at a time."""
 
 
 def invalid_snapshots() -> SearchStrategy[InvalidSnapshot]:
-    """Draw snapshots that are valid but for one fault, with what must be said of it.
+    """Draw snapshots with exactly one fault, and the expected message.
 
     >>> from hypothesis import given, settings
     >>> from batchsched import SnapshotError

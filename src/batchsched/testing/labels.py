@@ -1,4 +1,4 @@
-"""Labels to draw from, for policies that read labels which no example has by itself."""
+"""Labels for examples, for policies that read labels which examples do not have otherwise."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LabelChoices = Mapping[str, Sequence[str]]
 """Keys of labels, and the values that each may have."""
 
 LABEL_DRAFTS: SearchStrategy[bytes] = st.binary(min_size=16, max_size=16)
-"""Enough to label everything by; what is drawn does not grow with the example."""
+"""The bytes that determine all labels; their number does not grow with the example."""
 
 _ALIKE = 128
-"""Jobs whose byte is lower have tasks that are labelled alike."""
+"""The tasks of a job have equal labels if its byte is lower than this."""
 
 
 def labels_of(draft: bytes, number: int, choices: LabelChoices) -> dict[str, str]:
-    """Return the labels of the object of some number; it may lack each of them."""
+    """Return the labels of the object with a number; each of them may be missing."""
     chosen: dict[str, str] = {}
     for position, (key, values) in enumerate(sorted(choices.items())):
         which = draft[(number + 5 * position) % len(draft)] % (1 + len(values))
@@ -35,7 +35,7 @@ def labels_of(draft: bytes, number: int, choices: LabelChoices) -> dict[str, str
 
 
 def job_with_labels(job: JobInfo, draft: bytes, number: int, choices: LabelChoices) -> JobInfo:
-    """Return a job with such labels; its tasks have the same ones, or each its own."""
+    """Return a job with labels; its tasks have the same ones, or each its own."""
     are_alike = draft[number % len(draft)] < _ALIKE
     return evolve(
         job,
@@ -54,7 +54,7 @@ def job_with_labels(job: JobInfo, draft: bytes, number: int, choices: LabelChoic
 
 
 def with_labels(snapshot: Snapshot, draft: bytes, choices: LabelChoices) -> Snapshot:
-    """Return a snapshot whose nodes, jobs and tasks have such labels besides their own."""
+    """Return a snapshot whose nodes, jobs and tasks have labels in addition to their own."""
     numbers = count()
     return evolve(
         snapshot,

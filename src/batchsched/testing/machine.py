@@ -1,4 +1,4 @@
-"""A cluster that lives: jobs come and end, nodes come and go, cycles run, and all is checked."""
+"""A state machine of a cluster: jobs arrive and end, nodes change, and cycles are checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WHICH = st.integers(0, 15)
 RuleT = TypeVar("RuleT")
 
 
-# Hypothesis's own decorators leave nothing of the type of what they decorate.
+# Hypothesis's own decorators lose the type of what they decorate.
 
 
 def _first(**drawn: SearchStrategy[object]) -> Callable[[RuleT], RuleT]:
@@ -59,17 +59,16 @@ def _when(condition: Callable[[ClusterMachine], object]) -> Callable[[RuleT], Ru
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """A state machine of many cycles, for Hypothesis to look for trouble in.
+    """A state machine of many cycles, in which Hypothesis searches for faults.
 
-    Its rules submit jobs, let tasks end and fail, cordon, drain, lose and add nodes, and run
-    cycles.
-    Every cycle is checked for every invariant, and what it decided must show in the snapshot
-    of the next. Where cycles alone, without any event, come
-    back to where they were and evict tasks on the way, that is reported as ping-pong.
+    Its rules submit jobs, end and fail tasks, cordon, drain, remove and add nodes, and run cycles.
+    Every cycle is checked for every invariant, and the next snapshot must follow from its
+    decisions. If cycles without any event in between return to an earlier state and evict tasks on
+    the way, that is reported as ping-pong.
 
     Subclass it to test a policy: set `config`, and `registry` if it names plugins of your own;
-    override `starts` and `arrivals` for other clusters and jobs; add rules for what happens in
-    yours. The machine's `TestCase` is what test runners collect.
+    override `starts` and `arrivals` for other clusters and jobs; add rules for other events of your
+    cluster. The machine's `TestCase` is what test runners collect.
 
     >>> class Preempting(ClusterMachine):
     ...     config = SchedulerConfig.from_mapping({"actions": "allocate, preempt"})
@@ -79,19 +78,19 @@ class ClusterMachine(RuleBasedStateMachine):
     config: SchedulerConfig = SchedulerConfig()
     """The policy."""
     registry: Registry | None = None
-    """Where the names in `config` come from; None: the default registry."""
+    """The registry of the names in `config`; None: the default registry."""
     cycle_rules: Sequence[Rule] = ()
-    """What plugins and actions of your own keep."""
+    """The rules that your own plugins and actions follow."""
     cycle_invariants: Sequence[Invariant] = INVARIANTS
-    """What every cycle is checked for."""
+    """The invariants that every cycle is checked for."""
     seconds_per_cycle: float = 10.0
-    """How much time passes from cycle to cycle."""
+    """The time between cycles, in seconds."""
     max_jobs: int = 8
-    """How many jobs there may be before no more come."""
+    """The number of jobs from which no more are submitted."""
     max_nodes: int = 5
-    """How many nodes there may be before no more come."""
+    """The number of nodes from which no more are added."""
     quiet_cycles: int = 12
-    """How many cycles `settle` runs at most, waiting for the cluster to come to rest."""
+    """The most cycles that `settle` runs until nothing changes."""
     finds_ping_pong: bool = True
     """Whether ping-pong is reported."""
 
@@ -99,22 +98,22 @@ class ClusterMachine(RuleBasedStateMachine):
         super().__init__()
         self.scheduler = Scheduler(self.config, self.registry)
         self.snapshot = Snapshot()
-        """The cluster as it is now."""
+        """The current cluster."""
         self._watcher = Watcher(config=self.config, registry=self.registry)
         self._number = 0
 
     # For subclasses
 
     def starts(self) -> SearchStrategy[Snapshot]:
-        """Return what clusters begin as."""
+        """Return the strategy for initial clusters."""
         return snapshots(max_nodes=3, max_queues=2, max_jobs=3, max_tasks=3)
 
     def arrivals(self, name: str, queues: Sequence[str]) -> SearchStrategy[JobInfo]:
-        """Return what jobs are submitted, given the name to call them by and the queues."""
+        """Return the strategy for submitted jobs, given their name and the queues."""
         return jobs(name=name, queues=queues, max_tasks=3)
 
     def change(self, snapshot: Snapshot) -> None:
-        """Let the cluster be as `snapshot` says; rules call this for what is no cycle."""
+        """Replace the cluster; rules call this for changes other than cycles."""
         self.snapshot = snapshot
         self._watcher.forget()
 
@@ -123,7 +122,7 @@ class ClusterMachine(RuleBasedStateMachine):
         return [task for job in self.snapshot.jobs for task in job.tasks if task.status in statuses]
 
     def run_cycle(self) -> CycleResult:
-        """Run a cycle, check it, and let its decisions take effect."""
+        """Run a cycle, check it, and apply its decisions."""
         before = self.snapshot
         result = self.scheduler.schedule(before)
         check_cycle(
@@ -144,7 +143,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @_first(data=st.data())
     def start(self, data: DataObject) -> None:
-        """Begin."""
+        """Start with a drawn cluster."""
         self.change(data.draw(self.starts(), label="snapshot"))
 
     @_step()
@@ -154,7 +153,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @_step()
     def settle(self) -> None:
-        """Run cycles until nothing changes any more, and nothing else happens meanwhile."""
+        """Run cycles without other events until nothing changes any more."""
         for _ in range(self.quiet_cycles):
             before = self.snapshot
             self.run_cycle()
@@ -164,7 +163,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @_when(lambda self: len(self.snapshot.jobs) < self.max_jobs)
     @_step(data=st.data())
     def submit(self, data: DataObject) -> None:
-        """Let a job come."""
+        """Submit a job."""
         queues = [queue.name for queue in self.snapshot.queues] or ["unknown"]
         job = data.draw(self.arrivals(self._free_name(), queues), label="job")
         now = self.snapshot.now
@@ -175,21 +174,21 @@ class ClusterMachine(RuleBasedStateMachine):
     @_when(lambda self: self.tasks(TaskStatus.RUNNING))
     @_step(which=_WHICH)
     def finish(self, which: int) -> None:
-        """Let a running task end well."""
+        """Complete a running task."""
         uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
         self.change(next_snapshot(self.snapshot, None, now=self.snapshot.now, succeeded=[uid]))
 
     @_when(lambda self: self.tasks(TaskStatus.RUNNING))
     @_step(which=_WHICH)
     def fail(self, which: int) -> None:
-        """Let a running task fail; its controller makes it anew."""
+        """Fail a running task; its controller recreates it."""
         uid = self._one_of(self.tasks(TaskStatus.RUNNING), which).uid
-        self._let_go([uid], self.snapshot.nodes)
+        self._remove_tasks([uid], self.snapshot.nodes)
 
     @_when(lambda self: self.snapshot.nodes)
     @_step(which=_WHICH)
     def cordon(self, which: int) -> None:
-        """Close a node for new tasks, or open it again."""
+        """Cordon a node, or uncordon it."""
         chosen = self._one_node(which)
         changed = evolve(chosen, unschedulable=not chosen.unschedulable)
         nodes_now = [changed if node is chosen else node for node in self.snapshot.nodes]
@@ -198,7 +197,7 @@ class ClusterMachine(RuleBasedStateMachine):
     @_when(lambda self: self.snapshot.nodes)
     @_step(which=_WHICH)
     def drain(self, which: int) -> None:
-        """Close a node for new tasks and let all tasks on it go, which come back as Pending."""
+        """Cordon a node and remove all tasks on it, which come back as Pending."""
         drained = self._one_node(which)
         closed = evolve(drained, unschedulable=True)
         self._clear(drained, [closed if node is drained else node for node in self.snapshot.nodes])
@@ -206,14 +205,14 @@ class ClusterMachine(RuleBasedStateMachine):
     @_when(lambda self: len(self.snapshot.nodes) > 1)
     @_step(which=_WHICH)
     def lose_node(self, which: int) -> None:
-        """Let a node go, with all tasks on it, which come back as Pending."""
+        """Remove a node with all tasks on it, which come back as Pending."""
         lost = self._one_node(which)
         self._clear(lost, [node for node in self.snapshot.nodes if node is not lost])
 
     @_when(lambda self: len(self.snapshot.nodes) < self.max_nodes)
     @_step(node=nodes(name="new"))
     def add_node(self, node: NodeInfo) -> None:
-        """Let a node come."""
+        """Add a node."""
         name = self._free_name()
         labels = {**node.labels, "host": name} if "host" in node.labels else node.labels
         added = evolve(node, name=name, labels=labels)
@@ -227,29 +226,29 @@ class ClusterMachine(RuleBasedStateMachine):
         )
 
     def _clear(self, cleared: NodeInfo, nodes_now: Sequence[NodeInfo]) -> None:
-        """Let all tasks on a node go while the nodes become others."""
+        """Replace the nodes, and remove all tasks on one of them."""
         all_tasks = [*self.tasks(*_HOLDING), *self.snapshot.other_tasks]
         gone = [
             task.uid
             for task in all_tasks
             if task.node_name == cleared.name and task.status in _HOLDING
         ]
-        self._let_go(gone, nodes_now)
+        self._remove_tasks(gone, nodes_now)
 
-    def _let_go(self, gone: Sequence[str], nodes_now: Sequence[NodeInfo]) -> None:
-        """Let tasks leave their nodes, and see that they come back as new."""
+    def _remove_tasks(self, gone: Sequence[str], nodes_now: Sequence[NodeInfo]) -> None:
+        """Remove tasks from their nodes, and check that they come back as new."""
         now = self.snapshot.now
         self.change(next_snapshot(self.snapshot, None, now=now, nodes=nodes_now, gone=gone))
         for task in self.tasks(*TaskStatus):
             is_new = task.status is TaskStatus.PENDING and not task.node_name
             if task.uid in gone and (task.is_backfill or not is_new):
                 raise AssertionError(
-                    f"task {task.uid!r} left its node and comes back as {as_code(task)}; it must "
-                    "be Pending, on no node, and without the mark of backfill for the place it had"
+                    f"task {task.uid!r} left its node and came back as {as_code(task)}; expected "
+                    "it to be Pending, without a node and without the backfill mark"
                 )
 
     def _free_name(self) -> str:
-        """Return a name for a job or a node that nothing has, nor any task as its beginning."""
+        """Return a name for a job or a node that is unused, also as a prefix of task UIDs."""
         names = {node.name for node in self.snapshot.nodes}
         names |= {job.name for job in self.snapshot.jobs}
         uids = [task.uid for task in (*self.tasks(*TaskStatus), *self.snapshot.other_tasks)]

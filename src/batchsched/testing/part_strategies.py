@@ -1,4 +1,4 @@
-"""Strategies for what snapshots consist of: jobs, tasks, nodes, queues and resources."""
+"""Strategies for the parts of snapshots: jobs, tasks, nodes, queues and resources."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 MOST_TASKS = 4
-"""The most tasks of a job where nothing else is asked for."""
+"""The default maximum number of tasks of a job."""
 
 _HALF, _WHOLE = 500, 1000
-"""Half a cpu, and a whole device, in thousandths."""
+"""Half a CPU, and a whole device, in thousandths."""
 
-# To draw something costs far more than to build something of it, so as much as possible is drawn
-# at once. Bytes are drawn alike, and each of them shrinks towards 0 for itself.
+# Drawing is far slower than building, so as much as possible is drawn at once. Bytes are drawn
+# uniformly, and each of them shrinks towards 0 separately.
 
 NODE_DRAFTS: SearchStrategy[NodeDraft] = st.binary(min_size=2, max_size=2)
 QUEUE_DRAFTS: SearchStrategy[QueueDraft] = st.binary(min_size=5, max_size=5)
@@ -63,27 +63,27 @@ _JOB_BYTES: SearchStrategy[bytes] = st.binary(min_size=5, max_size=5)
 def built(
     draw: DrawFn, drafts: SearchStrategy[DraftT], build: Callable[[DraftT], ValueT]
 ) -> ValueT:
-    """Draw a draft and build something of it, which is then printed as what it is."""
+    """Draw a draft and build a value from it; the value is what Hypothesis prints."""
     return build(draw(drafts))
 
 
 def several(
     draw: DrawFn, items: SearchStrategy[DraftT], count: SearchStrategy[int]
 ) -> list[DraftT]:
-    """Draw how many there are, and then so many: long lists are as frequent as short ones."""
+    """Draw a number and then as many items, so that long lists are as frequent as short ones."""
     return [draw(items) for _ in range(draw(count))]
 
 
 @st.composite
 def job_drafts_of(draw: DrawFn, tasks: SearchStrategy[int]) -> JobDraft:
-    """Draw a job that has so many tasks."""
+    """Draw a job with a drawn number of tasks."""
     return draw(_JOB_BYTES), several(draw, TASK_DRAFTS, tasks)
 
 
 def _with_labels(
     drawn: SearchStrategy[LabelledT], labels: Mapping[str, Sequence[str]] | None
 ) -> SearchStrategy[LabelledT]:
-    """Draw tasks or nodes with labels of these."""
+    """Draw tasks or nodes with some of the given labels."""
     asked = Asked()
     choices = asked.labels("labels", labels)
     asked.check()
@@ -105,17 +105,17 @@ def resources(
     max_scalar: int = 4000,
     may_be_empty: bool = True,
 ) -> SearchStrategy[Resource]:
-    """Draw resources, in steps of half a cpu, a GiB and a whole device, up to the most itself.
+    """Draw resources, in steps of half a CPU, a GiB and a whole device, up to the maximum.
 
     Args:
-        max_milli_cpu: the most cpu, in thousandths.
+        max_milli_cpu: the most CPU, in thousandths.
         max_memory: the most memory, in bytes.
-        scalars: names of scalars that it may have.
+        scalars: the names of possible scalars.
         max_scalar: the most of each scalar, in thousandths.
-        may_be_empty: whether it may be nothing at all; if not, it has some cpu.
+        may_be_empty: whether it may be empty; if not, it has some CPU.
 
     Raises:
-        FaultsError: arguments are not what they should be; all faults at once. It is a
+        FaultsError: invalid arguments; all faults at once. It is a
             `ValueError`.
 
     >>> from hypothesis import find
@@ -168,7 +168,7 @@ def tasks(
     """Draw Pending tasks with a given UID; for the switches and labels see `snapshots`.
 
     Raises:
-        FaultsError: arguments are not what they should be; all faults at once.
+        FaultsError: invalid arguments; all faults at once.
 
     """
     features = Features(
@@ -216,10 +216,10 @@ def jobs(
 ) -> SearchStrategy[JobInfo]:
     """Draw jobs with a given name whose tasks are all Pending.
 
-    For the switches, the labels, and how many tasks they have, see `snapshots`.
+    For the switches, the labels and the number of tasks, see `snapshots`.
 
     Raises:
-        FaultsError: arguments are not what they should be; all faults at once. It is a
+        FaultsError: invalid arguments; all faults at once. It is a
             `ValueError`.
 
     >>> from hypothesis import given, settings
@@ -278,7 +278,7 @@ def nodes(
     """Draw nodes with a given name; for the switches and labels see `snapshots`.
 
     Raises:
-        FaultsError: arguments are not what they should be; all faults at once.
+        FaultsError: invalid arguments; all faults at once.
 
     """
     features = Features(scalars=scalars, constraints=constraints, affinity=affinity)

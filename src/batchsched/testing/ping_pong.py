@@ -1,4 +1,4 @@
-"""Ping-pong: tasks evicted and placed again and again without anything else changing."""
+"""Ping-pong: tasks that are evicted and placed again for ever, although nothing else changes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["PingPong", "Watcher"]
 
 
 class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
-    """A loop: cycle after cycle evicts tasks and places them again, and comes back to its start.
+    """A loop of cycles that evicts tasks, places them again, and returns to its first state.
 
-    The message tells what each cycle of the loop decided. `as_code` gives the loop to paste into
-    a test.
+    The message lists the decisions of each cycle of the loop. `as_code` returns the loop as code to
+    paste into a test.
     """
 
     def __init__(
@@ -32,26 +32,26 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
         registry: Registry | None = None,
     ) -> None:
         self.snapshots = tuple(snapshots)
-        """What each cycle of the loop was given, and what the last one led to, which is what
-        the first was given but for the time."""
+        """The snapshot of each cycle of the loop, and the one after the last, which equals the
+        first except for the time."""
         self.loop = tuple(loop)
-        """What the cycles of the loop decided, in order."""
+        """The results of the cycles of the loop, in order."""
         self.config = config
         self.registry = registry
-        """Where the names in `config` come from; None: the default registry."""
+        """The registry of the names in `config`; None: the default registry."""
         super().__init__(self.snapshots, self.loop, config, registry)
 
     @property
     def snapshot(self) -> Snapshot:
-        """Where the loop begins, and comes back to."""
+        """The snapshot at which the loop begins and ends."""
         return self.snapshots[0]
 
     def as_code(self) -> str:
-        """Return code that runs the loop once and fails if it comes back to its start.
+        """Return code that runs the loop once and fails if it returns to its start.
 
-        It imports what it needs. The registry, if there was one, it takes from where it is
-        pasted; a comment says so. If the scheduler does not decide this (any more), the results
-        stand there as code.
+        The code imports what it needs. It expects the registry, if there was one, where it is
+        pasted; a comment marks this. If the scheduler does not make these decisions (any more),
+        the code contains the results.
         """
         further = ["from batchsched.testing import without_times"]
         times = [snapshot.now for snapshot in self.snapshots[1:]]
@@ -81,7 +81,7 @@ class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what w
         try:
             scheduler = Scheduler(self.config, self.registry)
             again = tuple(scheduler.schedule(snapshot) for snapshot in self.snapshots[:-1])
-        except Exception:  # plugins may raise anything; what they decided is known all the same
+        except Exception:  # plugins may raise anything; the recorded decisions are known
             return False
         return again == self.loop
 
@@ -113,18 +113,18 @@ class _Seen:
 
 @define
 class Watcher:
-    """Follows a cluster from cycle to cycle, and sees it go round in circles.
+    """Follows a cluster from cycle to cycle, and detects loops.
 
-    Time does not count as a change, so that a loop is one only if it was seen `times` times:
-    a job that waits in the meantime may starve at last, and end it.
+    Time does not count as a change, so a loop is reported only after `times` passes: a waiting job
+    may become starving in the meantime, and end it.
     """
 
     times: int = 2
-    """How often a loop must be gone through to be reported."""
+    """The number of passes after which a loop is reported."""
     config: SchedulerConfig = field(factory=SchedulerConfig)
     """The policy, for the report."""
     registry: Registry | None = None
-    """Where the names in `config` come from; None: the default registry."""
+    """The registry of the names in `config`; None: the default registry."""
     _seen: list[_Seen] = field(factory=list["_Seen"])
 
     def forget(self) -> None:
@@ -135,7 +135,7 @@ class Watcher:
         """Record a cycle.
 
         Raises:
-            PingPong: cycles go round in circles, with evictions.
+            PingPong: the cycles form a loop with evictions.
 
         """
         state = _state(snapshot)
@@ -153,5 +153,5 @@ class Watcher:
 
 
 def _state(snapshot: Snapshot) -> Hashable:
-    """Return what a snapshot says but for times."""
+    """Return the snapshot without its times."""
     return without_times(snapshot)

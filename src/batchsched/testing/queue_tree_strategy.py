@@ -1,4 +1,4 @@
-"""A strategy for queues that form a tree, with all that the plugin capacity reads of them."""
+"""A strategy for queues that form a tree, with all fields that plugin capacity reads."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def queue_trees(
 ) -> SearchStrategy[tuple[Queue, ...]]:
     """Draw queues named ``q1``, ``q2``, ...: a tree with weights, guarantees, limits and so on.
 
-    What is drawn is valid as part of a snapshot. It shrinks towards one queue without anything.
+    The queues are valid as part of a snapshot. They shrink towards one queue with default values.
     For snapshots with such queues see `snapshots`: ``snapshots(always=["trees"])``.
 
     Args:
         max_queues: the most queues; there is at least one.
         max_depth: the most queues on a path from the top to a leaf.
-        scalars: whether amounts of ``nvidia.com/gpu`` may be granted too.
+        scalars: whether queues may have amounts of ``nvidia.com/gpu``.
         states: whether queues may be closed or draining.
-        in_whole_units: whether amounts are whole cpus, GiBs and devices, or thousandths and
-            bytes, so that what is divided hardly ever comes out even.
+        in_whole_units: whether amounts are whole CPUs, GiBs and devices, or thousandths and bytes,
+            so that divisions hardly ever come out even.
 
     Raises:
-        FaultsError: arguments are not what they should be; all faults at once.
+        FaultsError: invalid arguments; all faults at once.
 
     >>> from hypothesis import given, settings
     >>> @settings(max_examples=5)

@@ -1,7 +1,6 @@
-"""From drawn numbers to a snapshot that is valid by construction.
+"""Build snapshots that are valid by construction from drawn bytes.
 
-A draft holds nothing but bytes, which is quick to draw and shrinks well: 0 is always the simplest
-choice. A byte of a draft holds two choices, to draw as little as possible: the one that matters
-most is the remainder by 16. Which of the numbers mean anything depends on the features that the
-example uses.
+A draft consists of bytes only, which are fast to draw and shrink well: 0 is always the simplest
+choice. To draw as little as possible, a byte holds two choices: the more important one is the
+remainder modulo 16. Which bytes matter depends on the features of the example.
 """

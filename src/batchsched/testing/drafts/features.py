@@ -1,4 +1,4 @@
-"""What examples may have, and what all of their parts agree on."""
+"""The features of examples, and values that all their parts share."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ NOW = 100.0
 """The time of snapshots whose jobs have ages, in seconds."""
 
 AGES = (0.0, 90.0, 40.0, 99.0)
-"""When things were created, in seconds."""
+"""Creation times, in seconds."""
 
 USERS = ("", "ann", "bob")
-"""Whose jobs there may be."""
+"""The users of jobs."""
 
 
 @frozen(kw_only=True)
 class Features:
-    """What the examples may have; see `batchsched.testing.snapshots`."""
+    """The features that examples may have; see `batchsched.testing.snapshots`."""
 
     gangs: bool = True
     invalid_jobs: bool = True

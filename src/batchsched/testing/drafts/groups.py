@@ -1,4 +1,4 @@
-"""From a drawn number to the groups of a job's tasks, valid by construction."""
+"""Build the groups of a job's tasks, valid by construction, from a drawn number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from batchsched.model.groups import TaskGroup, least_tasks
 
 __all__ = ["grouped"]
 
-# By the remainder of a draft by 16; below them all a job has neither groups nor a maximum.
+# Remainders of a draft modulo 16; below all of these a job has neither groups nor a maximum.
 _HAVE_MAXIMUM = range(6, 8)
 _HAVE_ROLES = range(8, 10)
 _HAVE_REPLICAS = range(10, 13)
@@ -20,11 +20,11 @@ _HAVE_TREES = range(13, 16)
 
 
 def grouped(job: JobInfo, draft: int, *, may_be_invalid: bool) -> JobInfo:
-    """Return a job with the groups and the maximum that a draft from 0 to 255 stands for.
+    """Return a job with the groups and the maximum that a draft from 0 to 255 describes.
 
     Args:
         job: a job without groups.
-        draft: what was drawn; 0 changes nothing.
+        draft: the drawn number; 0 changes nothing.
         may_be_invalid: whether groups may need more tasks than they have.
 
     """
@@ -79,6 +79,6 @@ def _least(kind: int, choice: int, number: int) -> int:
 
 
 def _replica(name: str, choice: int) -> TaskGroup:
-    """Return a group of two groups, of which one may be enough, and maybe no more allowed."""
+    """Return a group of two groups; one of them may be enough, and may be the most allowed."""
     least = 1 if choice % 4 == 2 else None
     return TaskGroup(name, min=least, max=1 if least and choice % 8 == 2 else None)

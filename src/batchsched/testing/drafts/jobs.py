@@ -1,4 +1,4 @@
-"""From drawn numbers to jobs with their tasks."""
+"""Build jobs with their tasks from drawn bytes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _BACKFILL_JOBS = range(10, 12)
 """States of jobs whose tasks are all running, and all marked as backfill."""
 _LARGE_JOBS = range(3, 6)
 _SMALL_JOBS = range(6, 9)
-"""States of jobs that wait with the largest tasks, and that run with the smallest.
+"""States of jobs that wait with the largest tasks, and of jobs that run with the smallest.
 
-Among equals nobody ever has to evict two for one.
+With tasks of equal size, two victims for one claimant would never be necessary.
 """
 _SMALL_GANG = 6
 _NO_GANG = (HIGHEST - 2, HIGHEST - 1)
@@ -119,7 +119,7 @@ def _min_available(gang: int, tasks: int, features: Features) -> int:
 
 
 def _in_state(task: TaskDraft, state: int) -> TaskDraft:
-    """Let the tasks of most jobs be alike: all of them waiting, or all of them running."""
+    """Make the tasks of most jobs equal: all waiting, or all running."""
     which, own_state = divmod(task[0], 16)
     if state in range(1, 6):
         own_state = WAITS

@@ -1,4 +1,4 @@
-"""From drawn numbers to nodes."""
+"""Build nodes from drawn bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NodeDraft = bytes
 """Labels and size, devices and trouble."""
 
 _SHRINKS_ONE_IN = 7
-"""Three of so many nodes have lost something, if nodes may be overcommitted."""
+"""Three of this many nodes have lost resources, if nodes may be overcommitted."""
 
 
 def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
@@ -42,7 +42,7 @@ def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
 
 
 def shrunk(node: NodeInfo, draft: NodeDraft) -> NodeInfo:
-    """Return a node, maybe with less than it had when its tasks were put there."""
+    """Return a node, possibly with fewer resources than when its tasks were placed there."""
     there = node.allocatable
     match (draft[0] + draft[1]) % _SHRINKS_ONE_IN:
         case 1:

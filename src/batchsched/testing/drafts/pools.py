@@ -1,7 +1,6 @@
-"""What examples are made of: small pools of readable amounts, labels and constraints.
+"""Pools of readable amounts, labels and constraints for examples.
 
-Whatever is drawn is drawn from here by position, and the first item of every pool is the
-simplest, so that examples shrink to it.
+Items are drawn by position. The first item of every pool is the simplest, so examples shrink to it.
 """
 
 from __future__ import annotations
@@ -74,9 +73,9 @@ REQUESTS = (
     Resource(),
     Resource(),
 )
-"""What tasks request: some so much that several others must give way for one of them.
+"""Requests of tasks: some are so large that several victims are needed for them.
 
-The last two ask for nothing (best effort).
+The last two are empty (best effort).
 """
 
 NODE_SIZES = (
@@ -89,7 +88,7 @@ NODE_SIZES = (
     _size(3000, 2),
     _size(3500, 0),
 )
-"""What nodes have: room for few of the tasks, so that they compete."""
+"""Sizes of nodes, with room for few tasks, so that tasks compete."""
 
 
 def with_devices(resource: Resource, gpus: int, fpgas: int) -> Resource:
@@ -116,7 +115,7 @@ NODE_LABELS: tuple[Mapping[str, str], ...] = (
 
 @frozen(kw_only=True)
 class Trouble:
-    """What is the matter with a node."""
+    """A problem of a node."""
 
     taints: tuple[Taint, ...] = ()
     conditions: Mapping[str, str] = {}
@@ -148,12 +147,12 @@ TROUBLES = (
     Trouble(conditions={"PIDPressure": "True"}, max_tasks=3),
     Trouble(conditions={"Ready": "Unknown"}, taints=(_TEAM,)),
 )
-"""What can be the matter with a node."""
+"""The problems that nodes can have."""
 
 
 @frozen(kw_only=True)
 class Constraints:
-    """What a task demands of its node, and wishes."""
+    """The required and preferred constraints of a task on its node."""
 
     node_selector: Mapping[str, str] = {}
     node_affinity: NodeAffinity | None = None
@@ -215,7 +214,7 @@ CONSTRAINTS = (
         tolerations=(_TOLERATES_ALL,),
     ),
 )
-"""What tasks demand of nodes."""
+"""Constraints of tasks on nodes."""
 
 TASK_LABELS: tuple[Mapping[str, str], ...] = (
     {},
@@ -228,7 +227,7 @@ TASK_LABELS: tuple[Mapping[str, str], ...] = (
 
 @frozen(kw_only=True)
 class Affinities:
-    """The tasks that a task wants near, and far."""
+    """The inter-pod affinity and anti-affinity of a task."""
 
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
@@ -287,4 +286,4 @@ AFFINITIES = (
         )
     ),
 )
-"""What tasks want of each other."""
+"""Inter-pod affinities of tasks."""

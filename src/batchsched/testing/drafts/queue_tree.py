@@ -1,4 +1,4 @@
-"""From drawn numbers to queues that form a tree, valid by construction."""
+"""Build queues that form a tree, valid by construction, from drawn numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build_queue_tree(
     states: bool,
     in_whole_units: bool,
 ) -> tuple[Queue, ...]:
-    """Make queues of drawn numbers; what would be invalid is made less."""
+    """Build queues from drawn numbers; amounts that would be invalid are reduced."""
     names = [f"q{position}" for position in range(1, len(drafts) + 1)]
     parents: list[int | None] = []
     depths: list[int] = []
@@ -75,7 +75,7 @@ def build_queue_tree(
 
 
 def _amount(draft: int, most: int, turn: int) -> int:
-    """Return an amount up to `most` that a draft stands for in one of the dimensions."""
+    """Return an amount up to `most` for one dimension, determined by a draft."""
     return draft * (turn + 1) % (most + 1) if draft else 0
 
 

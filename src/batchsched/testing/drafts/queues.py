@@ -1,4 +1,4 @@
-"""From drawn numbers to queues, each for itself or as a tree."""
+"""Build queues from drawn bytes, flat or as a tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PASTS = (
     *((None, 0), (None, 0), (30.0, 0), (None, 0)),
     *((30.0, 400), (None, 90), (30.0, 10), (9.0, 5)),
 )
-"""The half-life of what was used, and that, in cpus times seconds."""
+"""The half-life of usage, and the usage in CPUs times seconds."""
 
 _DEEPEST = 3
 """The most queues on a path from the top of a tree to a leaf."""
@@ -46,7 +46,7 @@ def build_queue(draft: QueueDraft, name: str, features: Features) -> Queue:
 
 
 def build_queues(drafts: Sequence[QueueDraft], features: Features) -> list[Queue]:
-    """Return the queues that drafts describe, as a tree if trees are asked for."""
+    """Return the queues that drafts describe, as a tree if the feature is on."""
     queues = [
         build_queue(queue, name, features)
         for queue, name in zip(drafts, numbered("q"), strict=False)

@@ -1,4 +1,4 @@
-"""Where running tasks are put: on nodes that have room for them."""
+"""Place running tasks of examples on nodes that have room for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GONE = "gone"
 
 @define
 class _Room:
-    """What is left on a node while running tasks are put there."""
+    """The free resources of a node while running tasks are placed."""
 
     name: str
     milli_cpu: float
@@ -56,7 +56,7 @@ class Rooms:
         ]
 
     def place(self, resreq: Resource, start: int) -> str | None:
-        """Take room on a node, the drawn one if possible; return its name."""
+        """Take room on a node, the drawn one if possible; return its name, or None."""
         count = len(self._rooms)
         for step in range(count):
             room = self._rooms[(start + step) % count]
@@ -65,6 +65,6 @@ class Rooms:
         return None
 
     def any_name(self, draft: int) -> str:
-        """Return the name of any node, or of one that is gone."""
+        """Return the name of a drawn node, or of one that does not exist."""
         names = [*(room.name for room in self._rooms), _GONE]
         return names[draft % len(names)]

@@ -1,4 +1,4 @@
-"""What tasks ask for: several tasks of an example share a shape, so that they are alike."""
+"""Shapes of tasks: several tasks of an example share one, so that they are equal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ShapeDraft = bytes
 
 @frozen(kw_only=True)
 class Shape:
-    """What a task asks for; which constraints, affinities and labels it has, by position."""
+    """The requests of a task, and the positions of its constraints, affinities and labels."""
 
     resreq: Resource
     init_resreq: Resource | None
@@ -28,7 +28,7 @@ class Shape:
 
 
 def shape_of(draft: ShapeDraft, features: Features) -> Shape:
-    """Return the shape that a draft stands for, with the features that are asked for."""
+    """Return the shape that a draft describes, with the features that are on."""
     extra, request = divmod(draft[0], 16)
     affinity, constraints = divmod(draft[1], 16)
     labels = draft[2]
@@ -55,4 +55,4 @@ def shape_of(draft: ShapeDraft, features: Features) -> Shape:
 
 
 SIMPLE = shape_of(bytes(3), Features())
-"""The shape that asks for one cpu and nothing special."""
+"""The shape that requests one CPU and has no constraints."""

@@ -1,4 +1,4 @@
-"""From drawn numbers to snapshots."""
+"""Build snapshots from drafts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["SnapshotDraft", "build_snapshot"]
 SnapshotDraft = tuple[
     list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
 ]
-"""Nodes, queues, shapes, jobs, tasks of no job."""
+"""Nodes, queues, shapes, jobs, tasks without a job."""
 
 
 def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:

@@ -1,4 +1,4 @@
-"""From drawn numbers to tasks; those that run are put where there is room for them."""
+"""Build tasks from drawn bytes; running ones are placed where there is room for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ESTIMATES = (None, 10.0, 20.0, 5.0, 40.0, 10.0, None, 0.0)
 """How long tasks and jobs are expected to run, in seconds."""
 
 _RUNS_FOR = (None, 5.0, 0.0, 10.0, 15.0)
-"""For how long tasks have run: several of them for as long as was expected."""
+"""How long tasks have run, in seconds; several equal the estimates."""
 
 _STATUSES = (
     *(TaskStatus.PENDING,) * 5,
@@ -56,7 +56,7 @@ def build_task(
     rooms: Rooms | None = None,
     is_backfill: bool = False,
 ) -> TaskInfo:
-    """Return the task that a draft describes; where there is no room for it, it is Pending."""
+    """Return the task that a draft describes; without room for it, it is Pending."""
     which, state = divmod(draft[0], 16)
     trait, where = divmod(draft[1], 16)
     shape = shapes[(job_shape + which // 4) % len(shapes)]

@@ -1,4 +1,4 @@
-"""Whether decisions depend on the order of sets, which is another in each process.
+"""Checks whether decisions depend on the order of sets, which differs between processes.
 
 Texts hash differently in each process of Python, and sets have their order from that. One
 process cannot see it; `check_hash_seeds` asks two.

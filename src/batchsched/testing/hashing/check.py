@@ -1,4 +1,4 @@
-"""Asking two processes in which sets have different orders."""
+"""Compare two processes in which sets have different orders."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _SEEDS = (1, 2)
 
 
 class HashSeedViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
-    """A plugin or scheduler that answers differently where sets have another order."""
+    """A plugin or scheduler whose answers depend on the order of sets."""
 
     def __init__(self, target: str, question: str, seen: str, snapshot: Snapshot) -> None:
         self.target = target
         """Its name: ``"module:name"``."""
         self.question = question
-        """What it was asked."""
+        """The call whose answers differ."""
         self.seen = seen
         """Both answers."""
         self.snapshot = snapshot
@@ -41,11 +41,11 @@ class HashSeedViolation(AssertionError):  # noqa: N818 - it is what was found, n
     def __str__(self) -> str:
         return (
             f"{self.target}: {self.question} depends on the order of a set\n  {self.seen}\n"
-            "  Sort what comes out of a set before anything is made of it."
+            "  Sort the items of a set before using them."
         )
 
     def as_code(self) -> str:
-        """Return code that asks both processes again, on this snapshot only."""
+        """Return code that compares both processes again, on this snapshot only."""
         return (
             "from hypothesis import strategies as st\n\n"
             f"snapshot = {as_code(self.snapshot)}\n"
@@ -59,32 +59,34 @@ def check_hash_seeds(
     labels: Mapping[str, Sequence[str]] | None = None,
     max_examples: int = 40,
 ) -> None:
-    """Ask two processes whose sets have different orders, and report what they answer differently.
+    """Check that answers are equal in two processes whose sets have different orders.
 
-    All answers of a plugin are compared, and the results of cycles; of keys their order. Both
-    processes run this Python, with the same modules to be found and ``PYTHONHASHSEED`` 1 and 2,
-    so that what is found is the same in every run. They need a few seconds to start, whatever the
-    number of targets. This is all of batchsched that starts processes.
+    Compares all answers of a plugin (of keys only their order) and the results of cycles. Both
+    processes run this Python with the same module path and ``PYTHONHASHSEED`` 1 and 2, so every
+    run finds the same. They take a few seconds to start, whatever the number of targets. Nothing
+    else in batchsched starts processes.
 
     Args:
-        targets: what makes a plugin, as it is given to a registry (a class, or a function of its
-            `Arguments`); or a function without parameters that returns a `Scheduler`, for
-            actions of your own. It must be found in the other processes by its name, and may be
-            given by it: ``"module:name"``. A plugin stands before those of the default
-            configuration; for another, or for arguments, give a function that makes a scheduler.
-        examples: snapshots to ask on; by default small ones of several nodes and jobs.
-        labels: keys of labels and their values, which these draw; see `snapshots`.
-        max_examples: how many snapshots to ask on.
+        targets: factories of plugins, as registered (a class, or a function of its `Arguments`); or
+            functions without parameters that return a `Scheduler`, for your own actions. A target
+            must be importable by name in the other processes, and may be given as its name,
+            ``"module:name"``. A plugin is put before those of the default configuration; for
+            another configuration, or for arguments, pass a function that returns a scheduler.
+        examples: the snapshots to use; by default small ones with several nodes and jobs.
+        labels: keys and values of labels for the default examples; see `snapshots`.
+        max_examples: the number of snapshots to use.
 
     Raises:
-        HashSeedViolation: two processes do not answer the same.
-        ValueError: a target cannot be found by its name in another process, or there are labels
-            and examples, which have their own.
-        RuntimeError: another process failed; it says why. What `check_plugin` finds may be why.
+        HashSeedViolation: the answers of the two processes differ.
+        ValueError: a target cannot be imported by name in another process, or both labels and
+            examples are given.
+        RuntimeError: a process failed, with its message; try `check_plugin` to find the cause.
 
     """
     if examples is not None and labels is not None:
-        raise ValueError("labels are for the default examples; give examples=snapshots(labels=...)")
+        raise ValueError(
+            "expected labels or examples, got both; give examples=snapshots(labels=...)"
+        )
     names = [name_of_target(target) for target in targets]
     drawn = _drawn(_default_examples(labels) if examples is None else examples, max_examples)
     violation = next(differences(names, drawn), None)
@@ -139,7 +141,7 @@ def differences(
                 first, second = shown(before[question]), shown(after.get(question))
                 if question == RESULT:
                     first, second = _part(before[question], after[question])
-                seen = f"it was {first} in one process, and {second} in another"
+                seen = f"it was {first} in one process and {second} in another"
                 yield HashSeedViolation(name, question, seen, snapshot)
                 break
 
@@ -153,7 +155,7 @@ def _part(one: str, other: str) -> tuple[str, str]:
 
 
 def run_child(order: str, seed: int) -> str:
-    """Run the other process with a hash seed; return what it writes.
+    """Run a process with a hash seed; return its output.
 
     Raises:
         RuntimeError: it failed.
@@ -171,6 +173,6 @@ def run_child(order: str, seed: int) -> str:
         check=False,
     )
     if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["it wrote nothing"]
+        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         raise RuntimeError(f"the process with PYTHONHASHSEED={seed} failed: {last[0]}")
     return done.stdout

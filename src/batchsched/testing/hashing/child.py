@@ -1,4 +1,4 @@
-"""The other process: reads names and snapshots, and writes all answers.
+"""The program of the processes: read names and snapshots, and write all answers.
 
 It is run by `check_hash_seeds`, as ``python -m batchsched.testing.hashing.child``.
 """
@@ -17,7 +17,7 @@ __all__ = ["Order", "carry_out"]
 
 
 class Order(TypedDict):
-    """What is to be asked."""
+    """The input of the process."""
 
     targets: Sequence[str]
     snapshots: Sequence[Mapping[str, object]]

@@ -1,4 +1,4 @@
-"""What is asked in another process: found by its name there, and asked on snapshots."""
+"""Import a target by name, and collect its answers on snapshots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Asked = Mapping[str, str]
 """Question to answer, both as strings that are the same in each process."""
 
 RESULT = "the result"
-"""What is asked of schedulers."""
+"""The question to schedulers."""
 
 _KEYS = (Kind.JOB_KEY, Kind.QUEUE_KEY, Kind.TASK_KEY)
 _NAME = "under-test"
@@ -31,7 +31,7 @@ def name_of_target(target: object) -> str:
     """Return the name, ``"module:name"``, by which another process finds a class or function.
 
     Raises:
-        ValueError: there it would not be found.
+        ValueError: it cannot be imported by that name.
     """
     if isinstance(target, str):
         name = target
@@ -48,26 +48,26 @@ def name_of_target(target: object) -> str:
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(_not_found(name, str(error))) from None
     if not isinstance(target, str) and found is not target:
-        raise ValueError(_not_found(name, "it is something else there"))
+        raise ValueError(_not_found(name, "the name refers to something else"))
     if name.startswith("__main__:"):
-        raise ValueError(_not_found(name, "that is another module there"))
+        raise ValueError(_not_found(name, "__main__ is another module there"))
     return name
 
 
 def _not_found(name: str, why: str) -> str:
     return (
-        f"{name!r} cannot be found by its name in another process: {why}; give a class or "
+        f"{name!r} cannot be imported in another process: {why}; give a class or "
         "function of a module that can be imported, or its name: 'module:name'"
     )
 
 
 def find_target(name: str) -> object:
-    """Return what has a name, ``"module:name"``.
+    """Return the object with a name, ``"module:name"``.
 
     Raises:
         ImportError: there is no such module.
         AttributeError: there is nothing of this name in it.
-        ValueError: this is no such name.
+        ValueError: the name does not have this form.
     """
     module, separator, path = name.partition(":")
     if not (module and separator and path):
@@ -79,9 +79,9 @@ def find_target(name: str) -> object:
 
 
 def answers_of(name: str, snapshots: Sequence[Snapshot]) -> list[Asked]:
-    """Return all answers on each snapshot: of a plugin, and the result of a cycle with it.
+    """Return all answers on each snapshot: those of a plugin, and the result of a cycle with it.
 
-    If it is a function without parameters that returns a scheduler, the result alone.
+    For a function without parameters that returns a scheduler, only the result.
     """
     target = find_target(name)
     if not isclass(target) and not signature(cast("Callable[..., object]", target)).parameters:
@@ -109,7 +109,7 @@ def _texts(answers: Answers) -> dict[str, str]:
         which = f"[{question.number}]" if question.number else ""
         if question.kind not in _KEYS and question.point != "claimant_key":
             told[f"{question.point}{which} of {question.about}"] = repr(answer)
-    # Keys may be anything, but their order is the same everywhere.
+    # Keys may be of any type, so only their order is compared.
     for kind in _KEYS:
         keyed = [(q, cast("_Ordered", answer)) for q, answer in answers.items() if q.kind is kind]
         for question, key in keyed:

@@ -1,12 +1,11 @@
-"""Invariants: what must be true of every cycle, whatever the configuration.
+"""Invariants: rules that every cycle must satisfy, whatever the configuration.
 
-They are written from the exact semantics (see the documentation) over snapshot and result,
-and share no code with what they check: no session, no plugin, no action. A violation says what
-is wrong in a line, and
-carries the cycle to paste into a test.
+They are written from the exact semantics (see the documentation) in terms of snapshot and result,
+and share no code with what they check: no session, plugin or action. A violation describes the
+fault in one line, and contains the cycle to paste into a test.
 
-An invariant says nothing of what cannot be told from snapshot and result alone; it never
-raises falsely. Of plugins and actions that are not built in it assumes nothing.
+Invariants check only what follows from snapshot and result, so they never raise falsely. They
+assume nothing of plugins and actions that are not built in.
 """
 
 from collections.abc import Iterable, Sequence
@@ -87,21 +86,21 @@ def check_cycle(
     rules: Iterable[Rule] = (),
     invariants: Sequence[Invariant] = INVARIANTS,
 ) -> None:
-    """Check one cycle for everything that must be true of it.
+    """Check that a cycle satisfies all invariants.
 
     Args:
-        snapshot: what was scheduled.
-        result: what came out.
+        snapshot: the snapshot that was scheduled.
+        result: the result of the cycle.
         config: the configuration; None: the default.
-        registry: where the configuration's names come from; None: the default registry.
-        rules: what plugins and actions of your own keep; of these nothing is assumed otherwise.
-        invariants: what to check; all that there are by default.
+        registry: the registry of the configuration's names; None: the default registry.
+        rules: the rules that your own plugins and actions follow; nothing else is assumed of them.
+        invariants: the invariants to check; by default all.
 
     Raises:
-        InvariantViolation: the first thing that is wrong.
-        SnapshotError: `snapshot` is no snapshot.
-        ConfigError: `config` is no configuration, or one that cannot be used.
-        TypeError: `result`, `registry`, or one of `rules` or `invariants` is not what it should be.
+        InvariantViolation: with the first fault.
+        SnapshotError: `snapshot` is not a Snapshot.
+        ConfigError: `config` is not a SchedulerConfig, or cannot be used.
+        TypeError: `result`, `registry`, or one of `rules` or `invariants` has the wrong type.
 
     >>> from batchsched import NodeInfo, Resource, schedule
     >>> snapshot = Snapshot(nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))])

@@ -1,4 +1,4 @@
-"""The scheduler and the plain-loop reference decide the same."""
+"""The scheduler and the plain-loop reference make the same decisions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ __all__ = ["check_reference"]
 
 @invariant
 def check_reference(cycle: Cycle) -> Iterator[str]:
-    """The result is what the reference decides, in all but the words of its reasons.
+    """The result equals that of the reference, except for the wording of reasons.
 
-    The reference decides by the exact semantics in plain loops: slow, and nothing shared with the
-    scheduler but the data. It knows the actions and built-in plugins only; of
-    other configurations this says nothing. It is not one of `INVARIANTS`, for it takes about
-    as long as the cycle itself and tells the same of every cycle that differs.
+    The reference implements the exact semantics with plain loops: slow, and sharing only data with
+    the scheduler. It knows only built-in actions and plugins; other configurations are not checked.
+    It is not one of `INVARIANTS`, because it takes about as long as the cycle itself.
     """
     if not (cycle.policy.knows_actions and cycle.policy.knows_plugins):
         return
@@ -29,19 +28,19 @@ def check_reference(cycle: Cycle) -> Iterator[str]:
     expected = _lists(reference)
     for name, listed in _lists(cycle.result).items():
         if listed != expected[name]:
-            yield f"{name}: the reference says {expected[name]}, and the scheduler {listed}"
+            yield f"{name}: expected {expected[name]} (the reference), got {listed}"
     wanted = _outcomes(reference)
     for name, given in _outcomes(cycle.result).items():
         for uid in sorted(given.keys() | wanted[name].keys()):
             if given.get(uid) != wanted[name].get(uid):
                 yield (
-                    f"{name} of {uid!r}: the reference says {wanted[name].get(uid)}, "
-                    f"and the scheduler {given.get(uid)}"
+                    f"{name} of {uid!r}: expected {wanted[name].get(uid)} (the reference), "
+                    f"got {given.get(uid)}"
                 )
 
 
 def _as_mapping(config: SchedulerConfig) -> Mapping[str, object]:
-    """Return what a kube-batch configuration file would hold."""
+    """Return the configuration as the content of a kube-batch configuration file."""
     return {
         "actions": [
             {"name": action.name, "arguments": _texts(action.arguments)}

@@ -1,6 +1,6 @@
-"""Amounts by dimension, exactly, and when one counts as at most another.
+"""Exact amounts by dimension, and their comparison.
 
-Written anew, so that a mistake in the library's own arithmetic is not repeated here.
+Written independently, so that a mistake in the library's own arithmetic is not repeated here.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 EPS = Fraction(1, 10)
-"""Amounts that differ by less than this are the same."""
+"""Amounts that differ by less than this count as equal."""
 
 Number = int | Fraction
 """An exact number."""
 
 Amounts = dict[str, Number]
-"""Amount by dimension: ``cpu``, ``memory`` and scalars; what is not named is 0."""
+"""Amounts by dimension: ``cpu``, ``memory`` and scalars; missing ones are 0."""
 
 
 def exact(amount: float) -> Number:
@@ -50,7 +50,7 @@ def of(resource: Resource) -> Amounts:
 
 
 def add(left: Amounts, right: Amounts) -> Amounts:
-    """Return the sum of both."""
+    """Return the sum."""
     result = dict(left)
     for name, amount in right.items():
         result[name] = result.get(name, 0) + amount
@@ -63,7 +63,7 @@ def larger_of(left: Amounts, right: Amounts) -> Amounts:
 
 
 def sub(left: Amounts, right: Amounts) -> Amounts:
-    """Return what is left, which may be negative."""
+    """Return the difference, which may be negative."""
     result = dict(left)
     for name, amount in right.items():
         result[name] = result.get(name, 0) - amount
@@ -92,12 +92,12 @@ def fits(request: Amounts, capacity: Amounts) -> bool:
 
 
 def is_nothing(amounts: Amounts) -> bool:
-    """Return whether there is nothing of anything."""
+    """Return whether all amounts count as 0."""
     return all(amount < EPS for amount in amounts.values())
 
 
 def shown(amounts: Amounts) -> str:
-    """Return amounts for a message; what is 0 is left out."""
+    """Format amounts for a message, without those that are 0."""
     parts = [f"{_number(amount)} {name}" for name, amount in sorted(amounts.items()) if amount]
     return ", ".join(parts) or "nothing"
 

@@ -1,4 +1,4 @@
-"""What an invariant is: a function that finds what is wrong with a cycle."""
+"""Invariants: functions that find the faults of a cycle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Invariant", "expect_invariant", "invariant"]
 
 
 class Invariant:
-    """A law that every cycle keeps; call it to check one cycle."""
+    """A rule that every cycle must satisfy; call it to check one cycle."""
 
     def __init__(self, find: Callable[[Cycle], Iterator[str]]) -> None:
         self._find = find
@@ -38,27 +38,27 @@ class Invariant:
         """Check a cycle.
 
         Args:
-            snapshot: what was scheduled.
-            result: what came out.
+            snapshot: the snapshot that was scheduled.
+            result: the result of the cycle.
             config: the configuration; None: the default.
-            registry: where the configuration's names come from; None: the default registry.
-            rules: what plugins and actions of your own keep.
+            registry: the registry of the configuration's names; None: the default registry.
+            rules: the rules that your own plugins and actions follow.
 
         Raises:
-            InvariantViolation: the first thing that is wrong.
-            SnapshotError: `snapshot` is no snapshot.
-            ConfigError: `config` is no configuration, or one that cannot be used.
-            TypeError: `result`, `registry` or `rules` is not what it should be.
+            InvariantViolation: with the first fault.
+            SnapshotError: `snapshot` is not a Snapshot.
+            ConfigError: `config` is not a SchedulerConfig, or cannot be used.
+            TypeError: `result`, `registry` or `rules` has the wrong type.
 
         """
         used = SchedulerConfig() if config is None else config
         self.check(Cycle(snapshot, result, used, registry, rules))
 
     def check(self, cycle: Cycle, /) -> None:
-        """Check a cycle that was looked at before, which saves counting everything again.
+        """Check a prepared cycle, which avoids computing its state again.
 
         Raises:
-            InvariantViolation: the first thing that is wrong.
+            InvariantViolation: with the first fault.
 
         """
         problem = next(self.problems(cycle), None)
@@ -75,7 +75,7 @@ class Invariant:
             )
 
     def problems(self, cycle: Cycle, /) -> Iterator[str]:
-        """Yield everything that is wrong with a cycle."""
+        """Yield all faults of a cycle."""
         return self._find(cycle)
 
     def __repr__(self) -> str:
@@ -83,15 +83,15 @@ class Invariant:
 
 
 def invariant(find: Callable[[Cycle], Iterator[str]]) -> Invariant:
-    """Make an invariant of a function that yields what is wrong."""
+    """Turn a function that yields the faults of a cycle into an invariant."""
     return Invariant(find)
 
 
 def expect_invariant(law: object) -> None:
-    """Raise unless something is an invariant.
+    """Raise an error unless `law` is an invariant.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not an invariant.
 
     """
     if not isinstance(law, Invariant):

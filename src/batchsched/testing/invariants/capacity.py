@@ -1,4 +1,4 @@
-"""No node is over-committed, now or in the future."""
+"""No node is overcommitted, now or in the future."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["check_capacity"]
 
 @invariant
 def check_capacity(cycle: Cycle) -> Iterator[str]:
-    """No node is over-committed, now or in the future.
+    """No node is overcommitted, now or in the future.
 
-    What is idle, will be idle, is accessible and will be left in the end is not negative on
-    any node; where it was so before the cycle, because tasks held more than there is, nothing
-    made it worse. Reservations are not larger than their node; and no task came to a node that
-    had as many tasks as it may, unless it is promised the place of one that leaves.
+    No node's `idle`, `future_idle`, `accessible` or `eventual` amounts are negative; if they were
+    before the cycle, because the node was overcommitted, the cycle did not lower them.
+    Reservations are not larger than their node. No task was placed on a node that had its maximum
+    of tasks, unless it is promised the place of a task that is leaving.
     """
     new = set(cycle.new)
     for name, accounts in cycle.accounts.items():
@@ -27,12 +27,12 @@ def check_capacity(cycle: Cycle) -> Iterator[str]:
             for dimension, amount in sorted(amounts.items()):
                 if amount <= -EPS and amount <= _least(cycle, name, account, dimension) - EPS:
                     yield (
-                        f"node {name!r} is over-committed: its {account} is "
+                        f"node {name!r} is overcommitted: its {account} is "
                         f"{shown({dimension: amount})}; on it are {_tasks_on(cycle, name)}"
                     )
         for dimension in wanting(accounts.reserved, of(cycle.nodes[name].allocatable)):
             yield (
-                f"node {name!r}: more {dimension} is reserved than it has; on it are "
+                f"node {name!r}: more {dimension} is reserved than the node has; on it are "
                 f"{_tasks_on(cycle, name)}"
             )
         limit = cycle.nodes[name].max_tasks
@@ -48,15 +48,15 @@ def check_capacity(cycle: Cycle) -> Iterator[str]:
             and cycle.policy.has("predicates", "enablePredicate")
         ):
             yield (
-                f"node {name!r} may have {limit} tasks and has {len(there)}, "
-                f"and {', '.join(came)} came in this cycle"
+                f"node {name!r}: expected at most {limit} tasks, got {len(there)}; "
+                f"{', '.join(came)} came in this cycle"
             )
 
 
 def _least(cycle: Cycle, name: str, account: str, dimension: str) -> Number:
-    """Return what an account had before the cycle if that was less than nothing, else 0.
+    """Return an account before the cycle if it was negative, else 0.
 
-    Less what tasks hold that ask for next to nothing, for these come whatever there is.
+    Minus what tasks with negligible requests hold, because those are placed in any case.
     """
     before = cycle.accounts_before[name].derived[account].get(dimension, 0)
     tiny = sum(

@@ -1,4 +1,4 @@
-"""Evictions are for somebody, and are no more than is needed."""
+"""Evictions have a claimant, and are necessary."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ __all__ = ["check_claims", "check_sparing", "is_promised_its_place", "spared"]
 def check_claims(cycle: Cycle) -> Iterator[str]:
     """Tasks are evicted only for a task that is then promised their place.
 
-    The claimant asks for something and is Pipelined on the victim's node; both belong to jobs
-    of the session, and stand to each other as the action demands: of the same queue for
-    preempt, of different ones for reclaim, and a backfill task for allocate. Other built-in
-    actions evict nobody. Actions of one's own may evict whom they like in the session,
-    and let the claimant wait.
+    The claimant requests resources and is Pipelined to the victim's node. Both belong to jobs of
+    the session: of the same queue for preempt, of different queues for reclaim; for allocate the
+    victim is a backfill task. Other built-in actions never evict. Custom actions may evict any task
+    of the session, and may leave the claimant waiting.
     """
     configured = {action.name for action in cycle.config.actions}
     for eviction in cycle.result.evictions:
@@ -32,7 +31,7 @@ def check_claims(cycle: Cycle) -> Iterator[str]:
         if eviction.action not in configured:
             yield f"{what}, which is not configured"
         if not _is_of_session(cycle, eviction.task_uid):
-            yield f"{what}, but it belongs to no job of the session"
+            yield f"{what}, but it does not belong to a job of the session"
         elif eviction.action in cycle.policy.known_actions:
             yield from _claim(cycle, eviction, what)
 
@@ -44,7 +43,7 @@ def _is_of_session(cycle: Cycle, uid: str) -> bool:
 def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
     claimant = eviction.for_task_uid
     if not _is_of_session(cycle, claimant):
-        yield f"{what} for {claimant!r}, which belongs to no job of the session"
+        yield f"{what} for {claimant!r}, which does not belong to a job of the session"
         return
     place = cycle.after[claimant]
     is_there = is_promised_its_place(cycle, eviction)
@@ -54,12 +53,12 @@ def _claim(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
             f"{place.node_name!r} afterwards"
         )
     if cycle.is_best_effort(claimant):
-        yield f"{what} for {claimant!r}, which asks for nothing"
+        yield f"{what} for {claimant!r}, which requests nothing"
     yield from _relation(cycle, eviction, what)
 
 
 def is_promised_its_place(cycle: Cycle, eviction: Eviction) -> bool:
-    """Return whether the claimant is Pipelined on the node, or where the victim's job went."""
+    """Return whether the claimant is Pipelined to a node where the victim's job was evicted."""
     place = cycle.after[eviction.for_task_uid]
     return place.status is TaskStatus.PIPELINED and (
         place.node_name == eviction.node_name or _goes_with_its_job(cycle, eviction, place)
@@ -67,7 +66,7 @@ def is_promised_its_place(cycle: Cycle, eviction: Eviction) -> bool:
 
 
 def _goes_with_its_job(cycle: Cycle, eviction: Eviction, place: Place) -> bool:
-    """Return whether a task is evicted elsewhere because its job goes, for one on this node."""
+    """Return whether a task is evicted as part of a whole job that left the claimant's node."""
     return cycle.policy.evicts_whole_jobs and any(
         other.node_name == place.node_name
         and other.for_task_uid == eviction.for_task_uid
@@ -87,7 +86,7 @@ def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
                 yield f"{what} for {eviction.for_task_uid!r}, which is of the same queue"
         case "allocate":
             if not cycle.policy.evicts_backfill:
-                yield f"{what}, which evicts nobody without evictBackfill"
+                yield f"{what}, which does not evict without evictBackfill"
             elif not _is_lent(cycle, eviction):
                 yield f"{what}, but it is not marked as backfill"
         case "backfill" | "reserve":
@@ -97,7 +96,7 @@ def _relation(cycle: Cycle, eviction: Eviction, what: str) -> Iterator[str]:
 
 
 def _is_lent(cycle: Cycle, eviction: Eviction) -> bool:
-    """Return whether a task is a backfill task, or goes with one of its job."""
+    """Return whether a task is a backfill task, or is evicted together with one of its job."""
     if cycle.tasks[eviction.task_uid].is_backfill:
         return True
     return cycle.policy.evicts_whole_jobs and any(
@@ -110,20 +109,19 @@ def _is_lent(cycle: Cycle, eviction: Eviction) -> bool:
 
 @invariant
 def check_sparing(cycle: Cycle) -> Iterator[str]:
-    """No eviction could have been spared.
+    """No eviction was unnecessary.
 
-    For each claimant: without any one of its victims there would not have been enough room
-    on the node. What was there at the time is not known, but that there was at least so much:
-    what is there in the end, with the claimant's own promise, without what was evicted later
-    and what may have been taken back later. Where proportion is configured, preempt may place a
-    task beside its victims only if its queue has less than it deserves; that counts if it is so
-    even with all that the queue can have been given by then. Where capacity is configured and
-    any queue has a guarantee or a limit, reclaim may evict for the sake of these, and is not asked.
-    With `curable` a victim may also be one too many on its node, or have a host port that the
-    claimant wants, or be kept apart from it by anti-affinity.
+    For each claimant: without any one of its victims there would not have been enough room on the
+    node. The resources at that time are unknown, but have a lower bound: those at the end, plus the
+    claimant's own promise, minus what was evicted or unallocated later. If proportion is
+    configured, preempt may use idle resources only if the queue is below its share; that counts if
+    it is true even with everything that the queue can have been given by then. If capacity is
+    configured and any queue has a guarantee or a limit, evictions of reclaim are not checked, since
+    they may serve those. With `curable` a victim may also be in the way because of the number of
+    tasks, a host port or anti-affinity.
     """
     if not cycle.policy.knows_actions:
-        return  # who knows what came and went
+        return  # custom actions may have changed anything in between
     may_be_for_limits = "capacity" in cycle.policy.plugins and _has_limits(cycle)
     by_claimant: dict[str, list[int]] = {}
     for position, eviction in enumerate(cycle.result.evictions):
@@ -144,7 +142,7 @@ def _has_limits(cycle: Cycle) -> bool:
 
 
 def spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[str]:
-    """Yield the evictions for a claimant, by position, that certainly could have been spared."""
+    """Yield the evictions for a claimant, by position, that were certainly unnecessary."""
     evictions = cycle.result.evictions
     victims = [evictions[position] for position in positions]
     before = evictions[: positions[0]]
@@ -190,9 +188,9 @@ def spared(cycle: Cycle, claimant: str, positions: Sequence[int]) -> Iterator[st
 def _may_stand_in_the_way(
     cycle: Cycle, claimant: str, unit: Sequence[str], later: Sequence[str]
 ) -> bool:
-    """Return whether a node may refuse a claimant because of tasks that were evicted.
+    """Return whether a node may have refused a claimant because of tasks that were evicted.
 
-    `later`: who was evicted there after that, and so was there too.
+    `later`: the tasks that were evicted there later, so were there too.
     """
     task = cycle.tasks[claimant]
     node = cycle.nodes[cycle.after[claimant].node_name or ""]
@@ -217,7 +215,7 @@ def _may_stand_in_the_way(
 
 
 def _together_with(cycle: Cycle, victim: Eviction, here: Sequence[Eviction]) -> list[str]:
-    """Return those of some victims that may have gone as one with a victim."""
+    """Return the victims that may have been evicted as a unit with a victim."""
     if not cycle.policy.evicts_whole_jobs:
         return [victim.task_uid]
     job = cycle.job_of[victim.task_uid]
@@ -225,7 +223,7 @@ def _together_with(cycle: Cycle, victim: Eviction, here: Sequence[Eviction]) -> 
 
 
 def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]:
-    """Return the tasks that may have held more of a node than now, when tasks were evicted."""
+    """Return the tasks that may have held more of a node when tasks were evicted."""
     if not cycle.policy.takes_back_after_evicting:
         return []
     return [
@@ -236,7 +234,7 @@ def _may_have_been_there(cycle: Cycle, node_name: str, *, but: str) -> list[str]
 
 
 def _holds_all_of_it(cycle: Cycle, uid: str, node_name: str) -> bool:
-    """Return whether a task takes away from a node all that it can, now and in the end."""
+    """Return whether a task already counts fully on a node, now and eventually."""
     after = cycle.after[uid]
     return (
         cycle.is_new(uid)
@@ -251,10 +249,10 @@ def _held(cycle: Cycle, uids: Sequence[str]) -> Amounts:
 
 
 def _may_grow(cycle: Cycle, eviction: Eviction, before: Sequence[Eviction]) -> bool:
-    """Return whether the claimant certainly could take idle resources, too.
+    """Return whether the claimant certainly could use idle resources too.
 
-    `before` are the evictions before those for the claimant. Whether a queue has less than it
-    deserves is known only if it has less even with all that it may have been given by then.
+    `before` are the evictions before those for the claimant. A queue is known to be below its share
+    only if it is so even with everything that it may have been given by then.
     """
     if eviction.action != "preempt":
         return True
@@ -274,7 +272,7 @@ def _may_grow(cycle: Cycle, eviction: Eviction, before: Sequence[Eviction]) -> b
 
 
 def _charged(cycle: Cycle, queue: str, evictions: Sequence[Eviction]) -> list[str]:
-    """Return those of the evicted tasks that the queue was charged for until then."""
+    """Return the evicted tasks that were charged to the queue until then."""
     return [
         eviction.task_uid
         for eviction in evictions

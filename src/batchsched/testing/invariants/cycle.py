@@ -1,6 +1,6 @@
-"""One cycle: the state before it, what was decided, and the state after it.
+"""One cycle: the state before it, its decisions, and the state after it.
 
-The state after a cycle is put together from the snapshot and the result alone.
+The state after a cycle is computed from the snapshot and the result alone.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ OCCUPYING = (
     TaskStatus.BOUND,
     TaskStatus.RUNNING,
 )
-"""They hold resources and count towards a job's readiness."""
+"""Statuses of tasks that hold resources and count towards the readiness of jobs."""
 HOLDING = (*OCCUPYING, TaskStatus.RELEASING, TaskStatus.UNKNOWN)
-"""They hold resources."""
+"""Statuses of tasks that hold resources."""
 PLACED = (
     TaskStatus.ALLOCATED,
     TaskStatus.BINDING,
     TaskStatus.PIPELINED,
     TaskStatus.CONDITIONAL,
 )
-"""What a task can be that a cycle has placed."""
+"""Statuses of tasks that a cycle has placed."""
 WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
-"""What a task can be that a cycle may place."""
+"""Statuses of tasks that a cycle may place."""
 _NOWHERE = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
 
 @frozen
 class Place:
-    """Where a task stands."""
+    """The status and node of a task."""
 
     status: TaskStatus
     node_name: str | None = None
@@ -86,13 +86,13 @@ class Accounts:
 
     @property
     def accessible(self) -> Amounts:
-        """What is idle or held by backfill tasks, and not promised."""
+        """What is idle or held by backfill tasks, minus what is promised."""
         held = add(self.backfilled, self.leaving)
         return sub(add(self.idle, held), self.conditional)
 
     @property
     def eventual(self) -> Amounts:
-        """What will be idle once backfill tasks have gone, too."""
+        """What will be idle once backfill tasks have left too."""
         coming = add(self.releasing, self.backfilled)
         return sub(add(self.idle, coming), add(self.pipelined, self.conditional))
 
@@ -118,12 +118,12 @@ class Accounts:
 
 
 class Cycle:
-    """A snapshot, what a cycle made of it, and the configuration.
+    """A snapshot, the result of a cycle on it, and the configuration.
 
     Raises:
-        SnapshotError: what should be a snapshot is none.
-        ConfigError: what should be a configuration is none, or cannot be used.
-        TypeError: what should be a result, a registry or a rule is none.
+        SnapshotError: `snapshot` is not a Snapshot.
+        ConfigError: `config` is not a SchedulerConfig, or cannot be used.
+        TypeError: `result`, `registry` or `rules` has the wrong type.
 
     """
 
@@ -141,7 +141,7 @@ class Cycle:
         self.config = config
         self.registry = registry
         self.rules = rules_of(rules)
-        """What plugins and actions of one's own keep."""
+        """The rules that custom plugins and actions follow."""
         self.policy = Policy(config) if registry is None else Policy(config, registry)
 
     @cached_property
@@ -167,12 +167,12 @@ class Cycle:
 
     @cached_property
     def resreq(self) -> dict[str, Amounts]:
-        """Task UID to what the task holds."""
+        """Task UID to the resources that the task holds."""
         return {uid: of(task.resreq) for uid, task in self.tasks.items()}
 
     @cached_property
     def start_request(self) -> dict[str, Amounts]:
-        """Task UID to what the task needs to start."""
+        """Task UID to the resources that the task needs to start."""
         return {
             uid: (
                 self.resreq[uid]
@@ -183,20 +183,20 @@ class Cycle:
         }
 
     def is_best_effort(self, uid: str) -> bool:
-        """Return whether a task asks for nothing to start."""
+        """Return whether a task needs no resources to start."""
         return is_nothing(self.start_request[uid])
 
     def before(self, uid: str) -> Place:
-        """Return where a task stood before the cycle."""
+        """Return the status and node of a task before the cycle."""
         task = self.tasks[uid]
         return Place(task.status, task.node_name, task.is_backfill)
 
     @cached_property
     def after(self) -> Mapping[str, Place]:
-        """Task UID to where the task stands after the cycle.
+        """Task UID to the status and node of the task after the cycle.
 
-        Tasks that were not in the session stand where they stood; if they were Reserved
-        or Pipelined, they are Pending now.
+        Tasks that were not in the session are unchanged; but if they were Reserved or Pipelined,
+        they are Pending now.
         """
         places: dict[str, Place] = {}
         for uid, task in self.tasks.items():
@@ -210,11 +210,11 @@ class Cycle:
         return places
 
     def was_waiting(self, uid: str) -> bool:
-        """Return whether a task can have been placed: no others can."""
+        """Return whether a task could be placed in the cycle."""
         return self.tasks[uid].status in WAITING
 
     def is_new(self, uid: str) -> bool:
-        """Return whether the cycle has placed a task: given it resources, or promised some."""
+        """Return whether the cycle has placed a task: gave it resources, or promised some."""
         after, before = self.after[uid], self.before(uid)
         is_there = after.status is before.status and after.node_name == before.node_name
         return after.status in PLACED and not is_there
@@ -240,7 +240,7 @@ class Cycle:
 
     @cached_property
     def accounts_before(self) -> Mapping[str, Accounts]:
-        """Node name to the node's accounts before the cycle, when nothing is promised."""
+        """Node name to the node's accounts before the cycle, without any promises."""
         on_node: dict[str, list[str]] = {name: [] for name in self.nodes}
         for uid, task in self.tasks.items():
             if task.status.holds and task.node_name in on_node:
@@ -279,7 +279,7 @@ class Cycle:
         return sum(self.after[task.uid].status in statuses for task in job.tasks)
 
     def ready(self, job: JobInfo) -> int:
-        """Return a job's *ready* count after the cycle."""
+        """Return the number of ready tasks of a job after the cycle."""
         return self.count(job, *OCCUPYING, TaskStatus.SUCCEEDED)
 
     def groups(self, job: JobInfo, *statuses: TaskStatus, before: bool = False) -> GroupCounts:
@@ -287,8 +287,8 @@ class Cycle:
 
         Args:
             job: the job.
-            statuses: which tasks count.
-            before: whether to count as things stood before the cycle.
+            statuses: the statuses of the tasks that count.
+            before: whether to count before the cycle instead.
 
         """
         of = Counter(
@@ -303,13 +303,13 @@ class Cycle:
         return self.groups(job, *OCCUPYING, TaskStatus.SUCCEEDED, before=before)
 
     def is_gang_ready(self, job: JobInfo) -> bool:
-        """Return whether gang would call a job ready after the cycle."""
+        """Return whether plugin gang considers a job ready after the cycle."""
         return self.ready_groups(job).can_start()
 
     # Queues
 
     def charged_before(self, queue: str) -> Amounts:
-        """Return what proportion counts as allocated to a queue before the cycle."""
+        """Return what plugin proportion counts as allocated to a queue before the cycle."""
         return total(
             self.resreq[task.uid]
             for job in self.snapshot.jobs
@@ -320,13 +320,13 @@ class Cycle:
 
     @cached_property
     def cluster(self) -> Amounts:
-        """The sum of what all nodes have."""
+        """The sum of the resources of all nodes."""
         everything = total(of(node.allocatable) for node in self.snapshot.nodes)
         return {"cpu": 0, "memory": 0} | everything
 
 
 def _expect(snapshot: object, result: object, config: object, registry: object) -> None:
-    """Raise if something is not what it should be, as a scheduler does."""
+    """Raise an error if an argument has the wrong type or cannot be used."""
     if not isinstance(snapshot, Snapshot):
         message = f"expected a Snapshot, got {snapshot!r}; give the one that was scheduled"
         raise SnapshotError([Fault("snapshot", message)])
@@ -340,7 +340,7 @@ def _expect(snapshot: object, result: object, config: object, registry: object) 
             f"expected a Registry, got {registry!r}; give the one that the scheduler was given"
         )
     known = default_registry() if registry is None else registry
-    # Names that the registry does not have are those of plugins and actions of one's own.
+    # Names that the registry does not have belong to custom plugins and actions.
     faults = config_faults(config.actions, config.tiers, known, names_too=False)
     if faults:
         raise ConfigError(faults)

@@ -18,18 +18,18 @@ _FROM_WAITING = (*WAITING, *PLACED)
 
 @invariant
 def check_decisions(cycle: Cycle) -> Iterator[str]:
-    """Every decision shows in the outcomes, and no task changed but by a decision.
+    """The outcomes include every decision, and no task changed without a decision.
 
-    Each job is in the session or left out, and no others are; only tasks that wait
-    are placed, only Running ones are evicted, nothing else moves, and a task is bound once.
-    Only backfill's strategy `release` marks tasks as backfill.
+    Each job of the snapshot is either in the session or left out; only waiting tasks are placed,
+    only Running ones are evicted, no other task changes, and a task is bound at most once. Only
+    backfill's strategy `release` marks tasks as backfill.
     """
     result = cycle.result
     for uid in cycle.jobs:
         if (uid in result.jobs) == (uid in result.left_out):
-            yield f"job {uid!r} must be either in the session or left out"
+            yield f"expected job {uid!r} to be either in the session or left out"
     for uid in sorted({*result.jobs, *result.left_out} - cycle.jobs.keys()):
-        yield f"job {uid!r} has an outcome or was left out, and is not in the snapshot"
+        yield f"job {uid!r} has an outcome or was left out, but is not in the snapshot"
     expected = {t.uid for job in cycle.jobs.values() if cycle.is_in_session(job) for t in job.tasks}
     for uid in sorted(expected ^ result.tasks.keys()):
         yield f"task {uid!r} must have an outcome if, and only if, its job was in the session"
@@ -48,12 +48,12 @@ def _moves(cycle: Cycle, job: JobInfo) -> Iterator[str]:
         moved = f"task {task.uid!r} was {before.status.value} and is {after.status.value}"
         if before.status in WAITING:
             if after.status not in _FROM_WAITING:
-                yield f"{moved}, which no decision can bring about"
+                yield f"{moved}, which no decision can cause"
             elif after.status is TaskStatus.PENDING:
                 if after.node_name is not None:
                     yield f"{moved}, but on node {after.node_name!r}"
             elif after.node_name not in cycle.nodes:
-                yield f"{moved} on {after.node_name!r}, which is no node"
+                yield f"{moved} on {after.node_name!r}, which is not a node"
             if after.is_backfill and not before.is_backfill and after.status not in PLACED:
                 yield f"{moved}, but is marked as backfill now"
             elif after.is_backfill is not before.is_backfill:
@@ -68,11 +68,11 @@ def _moves(cycle: Cycle, job: JobInfo) -> Iterator[str]:
 def _marked(cycle: Cycle, uid: str, moved: str) -> Iterator[str]:
     after = cycle.after[uid]
     if not after.is_backfill:
-        yield f"{moved}, and has lost its mark as backfill"
+        yield f"{moved}, but has lost its backfill mark"
         return
     may_be = "release" in cycle.policy.backfill_strategies() or not cycle.policy.knows_actions
     if not may_be or after.status not in (TaskStatus.ALLOCATED, TaskStatus.BINDING):
-        yield f"{moved}, and is marked as backfill now, which no action does to it"
+        yield f"{moved}, but is marked as backfill now, which no action can do"
 
 
 def _binds(cycle: Cycle) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _binds(cycle: Cycle) -> Iterator[str]:
     for bind in cycle.result.binds:
         outcome = cycle.after.get(bind.task_uid)
         if outcome is None:
-            yield f"task {bind.task_uid!r} is bound, and not in the snapshot"
+            yield f"task {bind.task_uid!r} is bound, but not in the snapshot"
             continue
         said = (TaskStatus.BINDING, bind.node_name, bind.is_backfill)
         if (outcome.status, outcome.node_name, outcome.is_backfill) != said:
@@ -93,7 +93,7 @@ def _binds(cycle: Cycle) -> Iterator[str]:
             )
     for uid in cycle.new:
         if cycle.after[uid].status is TaskStatus.BINDING and uid not in bound:
-            yield f"task {uid!r} is Binding, and there is no bind for it"
+            yield f"task {uid!r} is Binding, but there is no bind for it"
 
 
 def _evictions(cycle: Cycle) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _evictions(cycle: Cycle) -> Iterator[str]:
             yield f"task {uid!r} is evicted twice"
         seen.add(uid)
         if uid not in cycle.tasks:
-            yield f"task {uid!r} is evicted, and not in the snapshot"
+            yield f"task {uid!r} is evicted, but not in the snapshot"
             continue
         before, after = cycle.before(uid), cycle.after[uid]
         if before.status is not TaskStatus.RUNNING or before.node_name != eviction.node_name:
@@ -118,7 +118,7 @@ def _evictions(cycle: Cycle) -> Iterator[str]:
                 f"{after.status.value} on {after.node_name!r}"
             )
         elif after.is_backfill is not before.is_backfill:
-            yield f"task {uid!r} is evicted, and its backfill mark changed"
+            yield f"task {uid!r} is evicted, but its backfill mark changed"
 
 
 def _promises(cycle: Cycle) -> Iterator[str]:
@@ -139,9 +139,10 @@ def _promises(cycle: Cycle) -> Iterator[str]:
     for uid, task in sorted(cycle.tasks.items()):
         if task.status is TaskStatus.RESERVED:
             promise = Promise(task_uid=uid, node_name=task.node_name or "")
-            # One that was dropped may still have been placed on its node, or reserved it again.
+            # After its reservation was dropped, a task may still have been placed there, or
+            # reserved again.
             ended = cycle.after[uid].node_name != task.node_name
-            # What actions of one's own take back is not listed.
+            # Reservations that custom actions drop are not listed.
             if ended and promise not in dropped and cycle.policy.knows_actions:
                 yield f"task {uid!r}: dropped_reservations must list its reservation, which ended"
             dropped.discard(promise)
@@ -155,7 +156,7 @@ def _promises(cycle: Cycle) -> Iterator[str]:
 
 
 def _kept_promises(cycle: Cycle) -> Iterator[str]:
-    """Tell of claimants' jobs whose places are not kept, and of places that are kept for others."""
+    """Yield faults if places of claimants' jobs are not kept, or places of other jobs are."""
     result, policy = cycle.result, cycle.policy
     claimants = {eviction.for_task_uid for eviction in result.evictions}
     may_be: set[Promise] = set()
@@ -178,7 +179,7 @@ def _kept_promises(cycle: Cycle) -> Iterator[str]:
         yield "kept_promises must list each place once, in order of task UID"
     for promise in kept:
         if promise not in may_be:
-            yield f"kept_promises lists {promise}, which is no place of a claimant's job"
+            yield f"kept_promises lists {promise}, which is not a place of a claimant's job"
     if policy.knows_plugins:
         for promise in sorted(must_be - set(kept), key=lambda promise: promise.task_uid):
             yield f"kept_promises must list {promise}: tasks were evicted for its job"

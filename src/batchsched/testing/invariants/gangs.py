@@ -1,4 +1,4 @@
-"""Gangs start whole and stay whole."""
+"""Gangs start completely, and evictions do not break them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _WITH_A_PLACE = (
     TaskStatus.CONDITIONAL,
     TaskStatus.RESERVED,
 )
-"""What counts against a maximum."""
+"""Statuses that count towards a maximum."""
 
 
 @invariant
 def check_gangs(cycle: Cycle) -> Iterator[str]:
-    """Tasks are bound only for jobs that are ready, and no gang is broken by evictions.
+    """Tasks are bound only for ready jobs, and evictions break no gang.
 
-    If gang decides: a job with a bind has at least `min_available` tasks that are ready, and the
-    groups that it needs; a ready job has no task left that is placed and not bound, but for
-    groups that are of no use in part; a gang that lost tasks to preempt or reclaim still has
-    enough, or has lost all that ran if gang lets whole jobs go; a group that had what it needs
-    still has it, or has lost all that ran; and tasks are evicted only for gangs that will be
-    complete. Whoever decides: nothing is placed beyond the maximum of a job or a group.
+    If plugin gang decides: a job with a bind has at least `min_available` ready tasks, and the
+    groups that it needs; a ready job has no task that is placed but not bound, except in incomplete
+    groups; a gang that lost tasks to preempt or reclaim still has enough, or has lost all running
+    tasks if gang allows to evict whole jobs; a group that was complete still is, or has lost all
+    running tasks; and tasks are evicted only for gangs that will be complete. In any case, nothing
+    is placed beyond the maximum of a job or a group.
     """
     evicted: defaultdict[str, list[Eviction]] = defaultdict(list)
     for eviction in cycle.result.evictions:
@@ -59,18 +59,18 @@ def _counts(cycle: Cycle, job: JobInfo) -> str:
 
 def _maxima(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     if not cycle.policy.knows_actions:
-        return  # an action of one's own may promise what it likes
+        return  # a custom action may promise anything
     before = cycle.groups(job, *_WITH_A_PLACE, before=True).used()
     after = cycle.groups(job, *_WITH_A_PLACE).used()
     for (name, most, had), (_, _, has) in zip(before, after, strict=True):
         if most is not None and has > max(most, had):
             what = f"job {job.uid!r}" if name is None else f"group {name!r} of job {job.uid!r}"
-            yield f"{what} may have {most} at most, had {had}, and has {has}"
+            yield f"{what}: expected at most {most}, got {has} ({had} before)"
 
 
 def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction]) -> Iterator[str]:
-    # After the last eviction that gang had to allow the job can have become smaller only by
-    # what was taken back of it.
+    # After the last eviction that gang had to approve, the job can only have lost tasks that
+    # were unallocated.
     taken_back = _taken_back_though_ready(cycle, job)
     if not lost or not cycle.policy.protects("gang", lost[-1].action):
         return
@@ -85,7 +85,7 @@ def _whole(cycle: Cycle, job: JobInfo, lost: list[Eviction]) -> Iterator[str]:
 
 
 def _whole_groups(cycle: Cycle, job: JobInfo, lost: str) -> Iterator[str]:
-    """Tell of groups of a job that is ready that were complete, and of which a part is left."""
+    """Yield faults for complete groups of a ready job of which only a part is left."""
     before, after = cycle.ready_groups(job, before=True), cycle.ready_groups(job)
     if not before.can_start():
         return
@@ -99,7 +99,7 @@ def _whole_groups(cycle: Cycle, job: JobInfo, lost: str) -> Iterator[str]:
 
 
 def _still_runs(cycle: Cycle, tasks: Sequence[TaskInfo]) -> bool:
-    """Return whether any of some tasks ran before the cycle, and still does."""
+    """Return whether any of the tasks ran before the cycle and still does."""
     return any(
         cycle.before(task.uid).status in OCCUPYING and cycle.after[task.uid].status in OCCUPYING
         for task in tasks
@@ -107,10 +107,10 @@ def _still_runs(cycle: Cycle, tasks: Sequence[TaskInfo]) -> bool:
 
 
 def _taken_back_though_ready(cycle: Cycle, job: JobInfo) -> int:
-    """Return how many tasks of a job can have been taken back though gang calls it ready.
+    """Return how many tasks of a job can have been unallocated although gang considers it ready.
 
-    Of a job that is ready nothing is. But a plugin of one's own may call it not ready, and an
-    action of one's own may take back what it likes.
+    Built-in actions never do that. But a custom plugin may consider it not ready, and a custom
+    action may unallocate anything.
     """
     if cycle.policy.knows_plugins and cycle.policy.knows_actions:
         return 0
@@ -118,7 +118,7 @@ def _taken_back_though_ready(cycle: Cycle, job: JobInfo) -> int:
 
 
 def _taken_back(cycle: Cycle, job: JobInfo) -> int:
-    """Return how many tasks of a job can have had a place, and have lost it without a trace."""
+    """Return how many tasks of a job can have had a place and lost it without a record."""
     if not cycle.policy.takes_back:
         return 0
     return sum(cycle.was_waiting(task.uid) and not cycle.is_new(task.uid) for task in job.tasks)
@@ -129,10 +129,10 @@ def _ready(cycle: Cycle, job: JobInfo, lost: list[Eviction], *, has_bind: bool) 
     gone += _taken_back_though_ready(cycle, job)
     ready = cycle.ready_groups(job)
     if has_bind and cycle.ready(job) + gone < least_tasks(job):
-        yield f"{_counts(cycle, job)}, and a task of it is bound"
+        yield f"{_counts(cycle, job)}, but a task of it is bound"
     elif has_bind and not gone and not ready.has(None):
         names = ", ".join(repr(name) for name in ready.lacking())
-        yield f"job {job.uid!r} lacks tasks of {names}, and a task of it is bound"
+        yield f"job {job.uid!r} lacks tasks of {names}, but a task of it is bound"
     held = sum(
         cycle.after[task.uid].status is TaskStatus.ALLOCATED
         and (task.group is None or all(ready.has(name) for name in ready.path(task.group)))
@@ -156,7 +156,7 @@ def _complete(cycle: Cycle, evicted: dict[str, list[Eviction]]) -> Iterator[str]
         is_complete = cycle.groups(
             claimant, *OCCUPYING, TaskStatus.SUCCEEDED, TaskStatus.PIPELINED
         ).has(None)
-        if lost:  # it was not ready then, and what it held may have been taken back as well
+        if lost:  # it was not ready then, and its other tasks may have been unallocated as well
             lost += _taken_back(cycle, claimant)
         if coming + lost < least_tasks(claimant) or not (lost or is_complete):
             in_groups = ", in complete groups," if claimant.groups else ""

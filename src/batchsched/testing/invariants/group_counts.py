@@ -1,4 +1,4 @@
-"""What the groups of a job need and have, counted anew from the job as it was given."""
+"""What the groups of a job need and have, computed from the input alone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["GroupCounts", "is_elastic", "least_tasks"]
 
 
 def is_elastic(job: JobInfo) -> bool:
-    """Return whether a job has groups or a maximum, and so asks for what it needs next as one."""
+    """Return whether a job has groups or a maximum, so that its next tasks are placed together."""
     return bool(job.groups) or job.max_available is not None
 
 
 def least_tasks(job: JobInfo) -> int:
-    """Return with how many tasks at least a job can start, whatever groups they are in."""
+    """Return the least number of tasks with which a job can start."""
     return max(job.min_available, _least(job, None)) if job.groups else job.min_available
 
 
@@ -36,7 +36,7 @@ def _named(job: JobInfo, name: str) -> TaskGroup:
 
 @frozen
 class GroupCounts:
-    """How many tasks of each group of a job count, for one way of counting."""
+    """The number of counted tasks in each group of a job."""
 
     job: JobInfo
     tasks: Mapping[str | None, int]
@@ -48,7 +48,7 @@ class GroupCounts:
         return sum(self.tasks.values())
 
     def can_start(self) -> bool:
-        """Return whether what counts is enough for the job to start."""
+        """Return whether the counted tasks are enough for the job to start."""
         return self.has(None) and self.total >= least_tasks(self.job)
 
     def has(self, name: str | None) -> bool:
@@ -68,9 +68,9 @@ class GroupCounts:
         return self.tasks.get(name, 0) + sum(map(self.within, below))
 
     def used(self) -> Iterator[tuple[str | None, int | None, int]]:
-        """Yield all that has a maximum: its name, the maximum, and what there is of it.
+        """Yield the job (None) and each group with its maximum and its count.
 
-        That is tasks, but of a group of groups it is the groups in which any task counts.
+        The count is of tasks; for a group of groups, of the groups with any counted task.
         """
         yield None, self.job.max_available, self.total
         for group in self.job.groups:
@@ -79,13 +79,13 @@ class GroupCounts:
             yield group.name, group.max, parts if below else self.within(group.name)
 
     def lacking(self) -> Iterator[str]:
-        """Yield the groups that lack something, and that are in none that has what it needs."""
+        """Yield the incomplete groups that are not in a complete group."""
         for group in self.job.groups:
             if not any(self.has(name) for name in self.path(group.name)):
                 yield group.name
 
     def path(self, name: str) -> Iterator[str]:
-        """Yield a group and all that it is in."""
+        """Yield a group and all groups above it."""
         above: str | None = name
         while above is not None:
             yield above

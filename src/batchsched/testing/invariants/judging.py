@@ -1,4 +1,4 @@
-"""What the plugin predicates says, written a second time for the invariants."""
+"""The plugin predicates, implemented a second time for the invariants."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def is_closed(cycle: Cycle, node: NodeInfo) -> bool:
 
 
 def refusal_by_description(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> UnfitReason | None:
-    """Return why a node refuses a task at all times, whatever else is on it, or None.
+    """Return why a node always refuses a task, whatever else is on it, or None.
 
-    These are the predicates that read nothing but what the node and the task are.
+    These are the predicates that read only the descriptions of the node and the task.
     """
     return next(_refusals(cycle, task, node, always=True), None)
 
@@ -31,7 +31,7 @@ def refusal_by_description(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Unfi
 def _refusals(
     cycle: Cycle, task: TaskInfo, node: NodeInfo, *, always: bool
 ) -> Iterator[UnfitReason]:
-    """Yield all reasons why a node refuses a task, in the order in which they are asked."""
+    """Yield all reasons why a node refuses a task, in the order of the predicates."""
     policy = cycle.policy
     if not policy.has("predicates", "enablePredicate"):
         return
@@ -116,7 +116,7 @@ def _affinity_refusals(cycle: Cycle, task: TaskInfo, node: NodeInfo) -> Iterator
 
 
 def recount(cycle: Cycle, task: TaskInfo) -> NodeTally:
-    """Return how many nodes could take a task now, and what stands in the way on the others."""
+    """Return how many nodes could take a task now, and the reasons of the others."""
     available = 0
     unfit: Counter[Unfit] = Counter()
     for node in cycle.nodes.values():

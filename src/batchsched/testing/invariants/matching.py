@@ -1,4 +1,4 @@
-"""Kubernetes' matching rules, written a second time for the invariants."""
+"""Kubernetes' matching rules, implemented a second time for the invariants."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _integer(text: str) -> int | None:
 
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Return whether a taint keeps nobody away, or not one with these tolerations."""
+    """Return whether a taint does not repel a task with these tolerations."""
     return taint.effect is TaintEffect.PREFER_NO_SCHEDULE or any(
         toleration.effect in (None, taint.effect)
         and (
@@ -96,7 +96,7 @@ def conflict(one: TaskInfo, other: TaskInfo) -> HostPort | None:
 
 
 def means(term: PodAffinityTerm, owner: TaskInfo, other: TaskInfo) -> bool:
-    """Return whether a term that `owner` carries means the task `other`."""
+    """Return whether a term of `owner` selects the task `other`."""
     namespaces = term.namespaces or (owner.namespace,)
     return other.namespace in namespaces and _selects(term.selector, other.labels)
 

@@ -19,7 +19,7 @@ __all__ = ["check_outcomes"]
 _UNDONE = re.compile(r"([0-9]+) had a place, taken back since not enough others had one(; |$)")
 _NO_ROOM = "no node had room for task "
 _NEVER = "its gang can never start: "
-"""What follows is looked at by `check_reasons`."""
+"""The text after this is checked by `check_reasons`."""
 _NOT_ENOUGH = re.compile("there is not enough [^ ]+ for all that it lacks at once")
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED)
 _OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
@@ -33,19 +33,19 @@ _VALID = tuple(
 
 @invariant
 def check_outcomes(cycle: Cycle) -> Iterator[str]:
-    """Jobs are left out, unschedulable, Pending, Running or Unknown as sections 4 and 9 say.
+    """Jobs are left out, unschedulable, Pending, Running or Unknown as their tasks imply.
 
-    The condition of a job gives the right counts: of its tasks, and, if one of them was tried in
-    vain, of the nodes, as things stand at the end of the cycle.
+    The condition of a job has the right counts: of its tasks and, if no node was found for one of
+    them, of the nodes, as of the end of the cycle.
     """
     queues = {queue.name for queue in cycle.snapshot.queues}
     inner = {queue.parent for queue in cycle.snapshot.queues}
     for uid, job in cycle.jobs.items():
         if job.queue not in queues or job.queue in inner:
             condition = cycle.result.left_out.get(uid)
-            expected, what = ConditionReason.QUEUE_UNKNOWN, "is not there"
+            expected, what = ConditionReason.QUEUE_UNKNOWN, "does not exist"
             if job.queue in queues:
-                expected, what = ConditionReason.QUEUE_NOT_LEAF, "has others below it"
+                expected, what = ConditionReason.QUEUE_NOT_LEAF, "is an inner queue"
             if condition is None or condition.reason is not expected:
                 yield f"job {uid!r} names queue {job.queue!r}, which {what}"
             elif repr(job.queue) not in condition.message:
@@ -109,7 +109,7 @@ def _runs(cycle: Cycle, job: JobInfo) -> bool:
     occupying = cycle.count(job, *OCCUPYING)
     if not is_elastic(job):
         return occupying >= job.min_available
-    # Roles that have done their work are not missing.
+    # Groups whose tasks have succeeded are not missing.
     return occupying > 0 and cycle.is_gang_ready(job)
 
 
@@ -141,7 +141,7 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
         and (reason.tally is not None or reason.why in _OF_PLANS)
     ]
     if not of_nodes:
-        # Where gang does not decide who is ready, nodes may be counted for other tasks as well.
+        # If gang does not decide readiness, nodes may be counted for other tasks as well.
         with_tally = [task for task in tried if _has_tally(reasons[task.uid])]
         if with_tally and cycle.policy.has("gang", "enableJobReady"):
             yield f"its condition does not say why no node took {tried[0].uid!r}"
@@ -153,20 +153,20 @@ def _condition(cycle: Cycle, job: JobInfo, condition: JobCondition) -> Iterator[
             and recount(cycle, task).available
             for task in tried
         ):
-            yield f"its condition says what is so for none of its tasks: {of_nodes}"
+            yield f"its condition is true for none of its tasks: {of_nodes}"
     elif _NOT_ENOUGH.fullmatch(of_nodes):
         if not any(
             reason is not None and reason.why is WhyPending.GANG_INCOMPLETE
             for reason in reasons.values()
         ):
-            yield f"its condition says what is so for none of its tasks: {of_nodes}"
+            yield f"its condition is true for none of its tasks: {of_nodes}"
     elif any(
         reason is not None and reason.why in _BY_QUEUE and reason.detail == of_nodes
         for reason in reasons.values()
     ):
         return
     elif not any(of_nodes == recount(cycle, task).text for task in tried):
-        yield f"its condition says what is so for none of its tasks: {of_nodes}"
+        yield f"its condition is true for none of its tasks: {of_nodes}"
 
 
 def _lacking(cycle: Cycle, job: JobInfo) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The order in which things are given does not matter."""
+"""The order of the input does not matter."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ValueT = TypeVar("ValueT")
 
 @invariant
 def check_permutation(cycle: Cycle) -> Iterator[str]:
-    """The result is the same if everything is given in another order.
+    """The result is the same if the input is given in another order.
 
-    This schedules once more: the snapshot with nodes, queues, jobs, tasks, labels, scalars,
-    taints, tolerations and ports the other way round. If that gives another result, it
-    schedules the snapshot as it is, to tell whether the order is at fault: a policy may decide
-    otherwise each time, and the result may not be of this scheduler.
+    This schedules the snapshot again with nodes, queues, jobs, tasks, labels, scalars, taints,
+    tolerations and ports in reverse order. If the result differs, it schedules the original
+    snapshot again, to find out whether the order is the cause: a policy may decide differently each
+    time, and the result may come from another scheduler.
     """
     scheduler = Scheduler(cycle.config, cycle.registry)
     other = scheduler.schedule(permuted(cycle.snapshot))
@@ -44,11 +44,11 @@ def _differences(how: str, other: CycleResult, result: CycleResult) -> Iterator[
     expected, got = result.to_dict(), other.to_dict()
     for name, content in expected.items():
         if got[name] != content:
-            yield f"{how}, {name} is {got[name]}, and was {content}"
+            yield f"{how}, {name} is {got[name]}; it was {content}"
 
 
 def permuted(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot with the same content, all of it given the other way round."""
+    """Return the snapshot with all its parts in reverse order."""
     return Snapshot(
         nodes=[_node(node) for node in reversed(snapshot.nodes)],
         jobs=[_job(job) for job in reversed(snapshot.jobs)],

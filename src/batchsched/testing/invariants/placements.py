@@ -16,14 +16,14 @@ __all__ = ["check_placements"]
 
 @invariant
 def check_placements(cycle: Cycle) -> Iterator[str]:
-    """Every task that was bound, promised a place or given a reservation suits its node.
+    """Every task that was bound, promised or reserved a place satisfies the predicates of its node.
 
-    What a node and a task are does not change in a cycle, so selectors, taints, conditions
-    and pressure must hold at the end. Host ports and inter-pod affinity depend on what else
-    was there at the time; what is checked is what must have been so at any time: no conflict
-    with tasks that were there from the beginning or are in conflict whoever came first, and
-    a task to be near that can have been there. With `curable` a promise waits for others to
-    leave, and nobody comes meanwhile whom anti-affinity forbids beside it.
+    Descriptions of nodes and tasks do not change in a cycle, so selectors, taints, conditions and
+    pressure must match at the end. Host ports and inter-pod affinity depend on the other tasks at
+    that time, so only what must be true at any time is checked: no conflict with tasks that were
+    there from the beginning or conflict in any order, and required affinity to a task that can have
+    been there. With `curable` a promise waits for others to leave, and meanwhile no task may be
+    placed that anti-affinity forbids beside it.
     """
     if not cycle.policy.has("predicates", "enablePredicate"):
         return
@@ -70,8 +70,8 @@ def _repelled(cycle: Cycle, task: TaskInfo, node: NodeInfo, what: str) -> Iterat
     repels = (*OCCUPYING, TaskStatus.PIPELINED) if cycle.policy.cures else OCCUPYING
     can_repel = cycle.after[task.uid].status in repels
     for uid, place in cycle.after.items():
-        # Who is only promised a place repels nobody but with `curable`, so of two tasks that came
-        # in this cycle both must repel for the later one to have seen the earlier one.
+        # A task with only a promise repels others only with `curable`. So of two tasks placed in
+        # this cycle both must repel, for the later one to have seen the earlier one.
         if uid == task.uid or place.status not in repels:
             continue
         if cycle.before(uid).status not in OCCUPYING and not can_repel:

@@ -1,4 +1,4 @@
-"""What a configuration means, as far as invariants need to know."""
+"""The meaning of a configuration, as far as invariants need it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def _is_true(value: ArgumentValue) -> bool:
 
 @frozen
 class Policy:
-    """A configuration, asked the questions that invariants have."""
+    """A configuration with the properties that invariants use."""
 
     config: SchedulerConfig
     registry: Registry = _OURS
-    """What the names mean: under any of them there may be a plugin or action of one's own."""
+    """The registry of the names, any of which may belong to a custom plugin or action."""
     plugins: Mapping[str, tuple[int, PluginOption]] = field(init=False)
     """Name to tier and options."""
     known_plugins: frozenset[str] = field(init=False)
@@ -73,21 +73,21 @@ class Policy:
         object.__setattr__(self, "knows_plugins", plugins.keys() <= known_plugins)
 
     def has(self, plugin: str, flag: str | None = None) -> bool:
-        """Return whether a plugin is configured, with one of its extension points on.
+        """Return whether a built-in plugin is configured, with one of its extension points on.
 
-        Not if it is a plugin of one's own by the name of a built-in one.
+        False for a custom plugin with the name of a built-in one.
         """
         if plugin not in self.plugins or plugin not in self.known_plugins:
             return False
         return flag is None or self.plugins[plugin][1].flags.get(flag, True)
 
     def argument(self, plugin: str, name: str) -> bool:
-        """Return a plugin's argument that is true or false; false by default."""
+        """Return a boolean argument of a plugin; False by default."""
         return _is_true(self.plugins[plugin][1].arguments.get(name, False))
 
     @property
     def evicts_whole_jobs(self) -> bool:
-        """Whether jobs may be evicted as a whole: gang says so, or a plugin of one's own may."""
+        """Whether jobs may be evicted as a whole, according to gang or custom plugins."""
         if not self.knows_plugins:
             return True
         if "gang" not in self.plugins:
@@ -96,7 +96,7 @@ class Policy:
 
     @property
     def gang_decides_ready(self) -> bool:
-        """Whether no job is ready unless gang says so: nobody can outvote it."""
+        """Whether gang decides the readiness of jobs, so that no custom plugin can overrule it."""
         if not self.has("gang", "enableJobReady"):
             return False
         tier = self.plugins["gang"][0]
@@ -142,19 +142,19 @@ class Policy:
         return [action for action in self.config.actions if action.name == name]
 
     def has_own_action_after(self, name: str) -> bool:
-        """Return whether an action of one's own runs after an action of this name."""
+        """Return whether a custom action runs after an action of this name."""
         names = [action.name for action in self.config.actions]
         later = names[names.index(name) + 1 :] if name in names else names
         return any(other not in self.known_actions for other in later)
 
     @property
     def takes_back(self) -> bool:
-        """Whether a placement may be undone without a trace, by an action after it."""
+        """Whether a later action may undo a placement without a record."""
         return any(self._takes_back(action) for action in self.config.actions)
 
     @property
     def takes_back_after_evicting(self) -> bool:
-        """Whether a placement may be undone without a trace when tasks have been evicted."""
+        """Whether a placement may be undone without a record after tasks were evicted."""
         may_have_evicted = False
         for action in self.config.actions:
             may_have_evicted = may_have_evicted or self._evicts(action)
@@ -176,7 +176,7 @@ class Policy:
 
     @property
     def cures(self) -> bool:
-        """Whether nodes may be promised that accept a task only once others have left."""
+        """Whether tasks may be pipelined to nodes that accept them only once others have left."""
         return any(
             _is_true(action.arguments.get("curable", False))
             for name in ("preempt", "reclaim")
@@ -194,7 +194,7 @@ class Policy:
 
     @property
     def discards_unready(self) -> bool:
-        """Whether allocate undoes turns that leave their job unready."""
+        """Whether allocate rolls back turns that leave their job unready."""
         return any(
             action.arguments.get("unready", "discard") != "hold"
             for action in self.actions("allocate")
@@ -244,7 +244,7 @@ class Policy:
 
     @property
     def reserve_percentages(self) -> list[float]:
-        """How many of the nodes reserve actions may reserve, in percent."""
+        """The percentages of nodes that reserve actions may reserve."""
         return [
             float(action.arguments.get("reservedNodePercent", 50))
             for action in self.actions("reserve")

@@ -1,4 +1,4 @@
-"""Queues that have all that they deserve do not grow."""
+"""Queues that have their deserved shares do not grow."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["check_swaps"]
 
 @invariant
 def check_swaps(cycle: Cycle) -> Iterator[str]:
-    """A queue that has all that it deserves can only swap tasks.
+    """A queue that has its deserved share can only swap tasks.
 
-    For queues that had it when the cycle began, and have it for certain as long as what they
-    lost does not bring them below: preempt places a task in no more than its victims' place,
-    and nothing else is placed, but best-effort tasks, backfill and what was reserved before.
+    For queues that had their share when the cycle began, and certainly still have it despite what
+    they lost: preempt places a task only in the resources of its victims, and nothing else is
+    placed except best-effort tasks, backfill and tasks with earlier reservations.
     """
     if not cycle.policy.has("proportion") or not cycle.policy.knows_actions:
         return
@@ -41,7 +41,7 @@ def check_swaps(cycle: Cycle) -> Iterator[str]:
             ):
                 names = ", ".join(victim.task_uid for victim in victims)
                 yield (
-                    f"queue {name!r} has all that it deserves, but {claimant!r} asks for more "
+                    f"queue {name!r} has its deserved share, but {claimant!r} requests more "
                     f"than {names} held, which were evicted for it"
                 )
             least = sub(least, _lost(cycle, name, victims))
@@ -93,6 +93,6 @@ def _grown(cycle: Cycle, queue: str) -> Iterator[str]:
             )
             if not allowed:
                 yield (
-                    f"queue {queue!r} has all that it deserves, but task {task.uid!r} is "
+                    f"queue {queue!r} has its deserved share, but task {task.uid!r} is "
                     f"{after.status.value} on {after.node_name!r}"
                 )

@@ -1,4 +1,4 @@
-"""Every pending task has a reason, and it is true."""
+"""Every pending task has a true reason."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _HOLDING = (TaskStatus.ALLOCATED, *_PROMISED)
 def check_reasons(cycle: Cycle) -> Iterator[str]:
     """Every task that was left pending has a reason, and the reason is true.
 
-    The tally of nodes is counted again as things stand at the end of the cycle: the named
-    number of nodes do lack cpu, refuse the task, or are reserved.
+    The tally of nodes is counted again as of the end of the cycle: the given numbers of nodes lack
+    CPU, refuse the task, or are reserved.
     """
     for uid, reason in cycle.result.pending.items():
         if uid not in cycle.job_of:
@@ -49,7 +49,7 @@ def _tally(cycle: Cycle, task: TaskInfo, given: NodeTally) -> Iterator[str]:
     counted = recount(cycle, task)
     planned = Unfit(UnfitReason.PLANNED)
     if planned in given.unfit:
-        # Which nodes plans close is for others to check: they count as available here.
+        # Nodes closed by plans count as available here; other checks cover them.
         unfit = {unfit: count for unfit, count in given.unfit.items() if unfit != planned}
         given = NodeTally(given.total, given.available + given.unfit[planned], unfit)
     if given.total != counted.total:
@@ -57,7 +57,7 @@ def _tally(cycle: Cycle, task: TaskInfo, given: NodeTally) -> Iterator[str]:
     if given.available != counted.available:
         yield f"{counted.available} nodes are available"
     if Counter(given.unfit) != Counter(counted.unfit):
-        yield f"counted again it is: {counted}"
+        yield f"counting again gives: {counted}"
 
 
 def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
         case WhyPending.AT_MAXIMUM:
             yield from _at_maximum(cycle, job, task)
         case WhyPending.QUEUE_LIMIT | WhyPending.QUEUE_CLOSED | WhyPending.ABOVE_FAIR_SHARE:
-            pass  # what plugins say of queues is theirs to answer for
+            pass  # reasons that plugins give for queues are not checked
 
 
 def _at_maximum(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
@@ -113,30 +113,30 @@ def _at_maximum(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
     if (entered or not counts.can_start()) and any(
         most is not None for _, most, _ in counts.used()
     ):
-        return  # what is of no use in part may need more than is left
+        return  # tasks that must be placed together may need more than is left
     path = [None, *(() if task.group is None else counts.path(task.group))]
     if not any(most is not None and has >= most for n, most, has in counts.used() if n in path):
-        yield "neither its job nor a group that it is in has all that it may have"
+        yield "neither its job nor any of its groups is at its maximum"
 
 
 def _no_node(cycle: Cycle, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
     if reason.tally is None:
-        yield "it does not say what the nodes have to say"
+        yield "it has no tally of nodes"
     elif reason.tally.available:
-        yield "there is a node that could take it"
+        yield "a node could take it"
     if _large_nodes(cycle, task) and reason.detail == "no node is large enough":
-        yield "a node is"
+        yield "a node is large enough"
 
 
 def _large_nodes(cycle: Cycle, task: TaskInfo) -> list[NodeInfo]:
-    """Return the nodes that could hold a task if nothing else were there."""
+    """Return the nodes that could hold a task if they were empty."""
     request = cycle.start_request[task.uid]
     return [node for node in cycle.nodes.values() if fits(request, of(node.allocatable))]
 
 
 def _held_by_gang(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator[str]:
     if not reason.held_by:
-        yield "it does not say by whom"
+        yield "it does not name the job"
     for uid in reason.held_by:
         other = cycle.jobs.get(uid)
         if other is None:
@@ -166,8 +166,8 @@ def _gang_incomplete(
 
 
 def _complete(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> Iterator[str]:
-    """Say why a task cannot have lacked other tasks of its job."""
-    if is_elastic(job):  # what it asks for goes by its groups, whatever gang says
+    """Yield why a task cannot have waited for other tasks of its job."""
+    if is_elastic(job):  # its next tasks depend on its groups, whatever gang decides
         yield from _group_complete(cycle, job, task)
         return
     missing = job.min_available - cycle.ready(job)
@@ -176,38 +176,38 @@ def _complete(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason)
     elif missing <= 0:
         yield f"its job is ready: {cycle.ready(job)} of {job.min_available}"
     elif missing == 1 and reason.tally is not None and reason.tally.available:
-        yield "its job lacks this one task only, and there is room for it"
+        yield "its job lacks only this task, and there is room for it"
     elif (
         job.min_available == 1
         and task.status is TaskStatus.PENDING
-        # A promise does not make a job ready, and is not enough where unready turns are undone.
+        # A promise does not make a job ready, and unready turns are rolled back.
         and not cycle.policy.discards_unready
         and cycle.policy.knows_actions
     ):
-        yield "its job needs one task only"
+        yield "its job needs only one task"
 
 
 def _group_complete(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
-    """Say why a task cannot have lacked other tasks of the groups that it is in."""
+    """Yield why a task cannot have waited for other tasks of its groups."""
     ready = cycle.ready_groups(job)
     own = () if task.group is None else ready.path(task.group)
     if ready.can_start() and all(ready.has(name) for name in own):
-        yield "its job is ready, and the groups that it is in are complete"
+        yield "its job is ready, and its groups are complete"
 
 
 def _out_of_reach(cycle: Cycle, job: JobInfo, task: TaskInfo) -> Iterator[str]:
-    """Say why a group of a task has all that it needs, or could have it."""
+    """Yield why the groups of a task could be complete."""
     never = (TaskStatus.RELEASING, TaskStatus.FAILED, TaskStatus.UNKNOWN)
     valid = cycle.groups(job, *(status for status in TaskStatus if status not in never))
     is_enough = task.group is None or all(valid.has(name) for name in valid.path(task.group))
     if is_enough and valid.can_start():
-        yield "the groups that it is in, and those that its job needs, have tasks enough"
+        yield "its groups, and those that its job needs, have enough tasks"
 
 
 def _never_placed(
     cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason
 ) -> Iterator[str]:
-    """Say why a task can never have had a place in this cycle that it lost again."""
+    """Yield why a task can never have had a place in this cycle and lost it."""
     large = _large_nodes(cycle, task)
     if not large:
         yield "no node is large enough"
@@ -217,13 +217,13 @@ def _never_placed(
     if large and all(refusals):
         yield f"all nodes refuse it: {', '.join(why.value for why in refusals if why is not None)}"
     if reason.tally is not None:
-        return  # it was tried in vain, and there is room now
+        return  # there was no room when it was tried, and there is now
     if cycle.policy.has("capacity"):
-        return  # the plugin may have known beforehand that there is not enough for all at once
+        return  # the plugin may have known in advance that not all of them fit
     if not cycle.policy.undoes and not is_elastic(job):  # which tries other groups instead
-        yield "no action undoes what it placed"
+        yield "no action rolls back what it placed"
     elif cycle.is_best_effort(task.uid) and not cycle.policy.takes_back:
-        yield "it asks for nothing, and what asks for nothing keeps its place"
+        yield "it requests nothing, and best-effort tasks keep their places"
 
 
 def _not_reached(
@@ -246,7 +246,7 @@ def _not_reached(
     if not named:
         yield f"the tasks of its job that are stuck are {', '.join(o.uid for o in stuck)}"
         return
-    # Which of its groups a job asks for first is for others to check.
+    # The order of a job's groups is not checked here.
     if (
         not job.groups
         and cycle.policy.knows_plugins
@@ -257,17 +257,17 @@ def _not_reached(
 
 def _not_its_turn(cycle: Cycle, job: JobInfo, reason: PendingReason) -> Iterator[str]:
     if cycle.policy.knows_plugins and not cycle.policy.has("fcfs"):
-        yield "no plugin lets jobs wait for those that came before"
+        yield "no plugin makes jobs wait for earlier ones"
     elif not any(
         (other.creation_time, other.uid) < (job.creation_time, job.uid)
         for other in cycle.snapshot.jobs
         if other.queue == job.queue and repr(other.uid) in reason.detail
     ):
-        yield "no such job of its queue came before"
+        yield "no earlier job of its queue is named"
 
 
 def _is_stuck(reason: PendingReason) -> bool:
-    """Return whether a task was tried itself: then there is more to say than who was before it."""
+    """Return whether a task was tried itself, so that its reason is not another task."""
     return reason.why in _STUCK or reason.tally is not None or reason.detail.endswith(_NOT_ITS_TURN)
 
 
@@ -281,7 +281,7 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     if not cycle.policy.knows_plugins:
         return
     if not cycle.policy.has("proportion"):
-        yield "nothing says what its queue deserves"
+        yield "no plugin computes the share of its queue"
         return
     most: Amounts = add(
         cycle.charged_before(job.queue),
@@ -293,7 +293,7 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
             if not task.is_backfill
             and (
                 (cycle.is_new(task.uid) and cycle.after[task.uid].status in PLACED)
-                # What was placed and undone may have filled the queue for a while.
+                # Placements that were rolled back may have filled the queue for a while.
                 or (
                     cycle.policy.undoes
                     and cycle.was_waiting(task.uid)
@@ -304,13 +304,13 @@ def _overused(cycle: Cycle, job: JobInfo) -> Iterator[str]:
     )
     share = deserved(cycle).get(job.queue)
     if share is not None and certainly_has_less(share, most):
-        yield "its queue never had all that it deserves"
+        yield "its queue never reached its deserved share"
 
 
 def _may_have_been_promised(cycle: Cycle, task: TaskInfo) -> bool:
-    """Return whether a task had a promise in the cycle, or began with one that was given up.
+    """Return whether a task had a promise in the cycle, or began with one that was dropped.
 
-    A job with groups or a maximum asks for no more than it needs while it waits for promises.
+    A job with groups or a maximum places no more tasks while it waits for promises.
     """
     return cycle.after[task.uid].status is TaskStatus.CONDITIONAL or cycle.before(
         task.uid
@@ -327,13 +327,13 @@ def _not_considered(
             yield "there is no room for it"
         return  # it was tried, and there was no room at the time
     if not cycle.policy.knows_actions:
-        return  # an action of one's own may have taken it back
+        return  # a custom action may have unallocated it
     action = "backfill" if cycle.is_best_effort(task.uid) else "allocate"
     if action == "allocate" and any(
         cycle.after[other.uid].status in (TaskStatus.RESERVED, TaskStatus.PIPELINED)
         or (is_elastic(job) and _may_have_been_promised(cycle, other))
         for other in job.tasks
     ):
-        return  # allocate may have stopped at that task, which another action came to later
+        return  # allocate may have stopped at that task, which a later action placed
     if cycle.policy.actions(action):
-        yield f"{action} comes to every such task"
+        yield f"{action} considers every task of this kind"

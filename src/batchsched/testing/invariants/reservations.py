@@ -1,4 +1,4 @@
-"""Reserved nodes are closed, and only the starving close them."""
+"""Reserved nodes are closed, and only starving jobs get reservations."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["check_reservations", "on_closed_nodes"]
 
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
 _KEPT = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
-"""What a task may be from the last cycle on, with a node that is its own."""
+"""Statuses in which a task has had a node of its own since the last cycle."""
 
 
 @invariant
 def check_reservations(cycle: Cycle) -> Iterator[str]:
     """Closed nodes are respected.
 
-    Where a reservation of the snapshot still stands, no task came that asks for anything, but
-    those for which the node was reserved, or that it was promised to before; where there is
-    any reservation, nothing is promised to other jobs. New reservations are for jobs old enough
-    to starve, and no more than the allowed part of the nodes is reserved. Jobs that are ready
-    hold no reservations.
+    On a node whose reservation was in the snapshot and still exists, no task with a request was
+    placed except those for which the node was reserved or promised before. On any reserved node,
+    nothing is promised to other jobs. New reservations are for jobs that have waited long enough to
+    be starving, and no more than the allowed percentage of nodes is reserved. Ready jobs hold no
+    reservations.
     """
     if not cycle.policy.knows_actions:
         return
@@ -39,7 +39,7 @@ def check_reservations(cycle: Cycle) -> Iterator[str]:
 
 
 def on_closed_nodes(cycle: Cycle) -> Iterator[str]:
-    """Yield what came to nodes that stayed reserved for other jobs all the time."""
+    """Yield faults for tasks placed on nodes that were reserved for other jobs all the time."""
     for name, uids in _reserved(cycle).items():
         stood = [uid for uid in uids if _stood(cycle, uid, name)]
         if all(is_nothing(cycle.start_request[uid]) for uid in stood):
@@ -81,7 +81,7 @@ def _closed(cycle: Cycle, name: str, reserved: list[str]) -> Iterator[str]:
         if not cycle.is_new(uid) or cycle.is_best_effort(uid):
             continue
         what = f"task {uid!r} is {after.status.value} on node {name!r}"
-        # A promise that is kept is older than the reservation.
+        # A kept promise is older than the reservation.
         was_its_own = before.status in _KEPT and before.node_name == name
         if closed_at_first and not (was_its_own or _may_have_reserved(cycle, uid)):
             yield f"{what}, which is reserved for {', '.join(stood)}"
@@ -90,16 +90,16 @@ def _closed(cycle: Cycle, name: str, reserved: list[str]) -> Iterator[str]:
 
 
 def _may_have_reserved(cycle: Cycle, uid: str) -> bool:
-    """Return whether a task may have been given a reservation, and have started in it."""
+    """Return whether a task may have got a reservation and started on it."""
     age = cycle.snapshot.now - cycle.job_of[uid].creation_time
     thresholds = cycle.policy.thresholds_before_allocate
     return bool(thresholds) and age > min(thresholds)
 
 
 def _stood(cycle: Cycle, uid: str, name: str) -> bool:
-    """Return whether a reservation was there from the beginning to the end of the cycle.
+    """Return whether a reservation existed from the beginning to the end of the cycle.
 
-    Not if it can have been dropped when the session opened, or ended for a job that started,
+    False if it can have been dropped at the opening of the session, or used by a job that started,
     and was made again.
     """
     starts_whole = cycle.policy.gang_decides_ready or Rule.GANGS_START_WHOLE in cycle.rules
@@ -110,7 +110,7 @@ def _stood(cycle: Cycle, uid: str, name: str) -> bool:
         for task in cycle.tasks.values()
         if task.status is TaskStatus.RESERVED and task.node_name == name
     )
-    # Where tasks of no job hold something there may be less room for reservations.
+    # Tasks without a job may leave less room for reservations.
     others = total(
         cycle.resreq[task.uid]
         for task in cycle.snapshot.other_tasks
@@ -156,10 +156,10 @@ def _new(cycle: Cycle, reserved: dict[str, list[str]]) -> Iterator[str]:
     if new_nodes and percentages and not policy.allocate_thresholds:
         limit = ceil(max(percentages) * len(cycle.nodes) / 100)
         count = sum(bool(uids) for uids in reserved.values())
-        # Places where a gang could start at once are kept besides, and may move to other nodes.
+        # Places where a gang could start now are kept in addition, and may move to other nodes.
         had = {t.node_name for t in cycle.tasks.values() if t.status is TaskStatus.RESERVED}
         if count > max(limit, len(had)):
             yield (
-                f"{count} of {len(cycle.nodes)} nodes are reserved, {', '.join(new_nodes)} in "
-                f"this cycle, and {limit} may be"
+                f"expected at most {limit} of {len(cycle.nodes)} nodes to be reserved, got "
+                f"{count}; new in this cycle: {', '.join(new_nodes)}"
             )

@@ -1,4 +1,4 @@
-"""Rules that plugins and actions of one's own may keep."""
+"""Rules that custom plugins and actions may follow."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ __all__ = ["Rule", "rules_of"]
 
 
 class Rule(Enum):
-    """What plugins and actions of your own keep, if you say so: give `check_cycle` the rules.
+    """Rules that your own plugins and actions follow; pass them to `check_cycle`.
 
-    The built-in plugins and actions are held to theirs without being told; of yours nothing is
-    assumed. What is said of evictions is said of those by actions of yours; of gangs, of all.
+    Built-in plugins and actions are always checked; nothing is assumed of yours without rules.
+    Rules on evictions apply to evictions by your actions, rules on gangs to all gangs.
     """
 
     GANGS_START_WHOLE = "gangs start whole"
     """A task is bound only if its job has `min_available` tasks that run or start."""
     GANGS_STAY_WHOLE = "gangs stay whole"
-    """A job that lost tasks has `min_available` left, or none."""
+    """A job that lost tasks has at least `min_available` left, or none."""
     CLAIMANTS_COME_WHOLE = "claimants come whole"
     """Tasks are evicted only for a job that will have `min_available` tasks."""
     PLACES_ARE_PROMISED = "places are promised"
-    """Whom a task is evicted for is promised a place on its node (Pipelined)."""
+    """The claimant of an eviction is Pipelined to the victim's node."""
     EVICTIONS_ARE_NEEDED = "evictions are needed"
-    """Whom a task is evicted for has a place, and would not fit there without the eviction."""
+    """The claimant of an eviction has a place where it would not fit without the eviction."""
     CRITICAL_TASKS_STAY = "critical tasks stay"
-    """The system's own tasks are not evicted: those that plugin conformance protects."""
+    """Critical tasks of the system, which plugin conformance protects, are not evicted."""
     HIGHER_PRIORITIES_STAY = "higher priorities stay"
     """No task is evicted for a job of lower priority than its own job has."""
     QUEUES_KEEP_APART = "queues keep apart"
@@ -40,10 +40,10 @@ def rules_of(given: object) -> frozenset[Rule]:
     """Return rules as a set.
 
     Raises:
-        TypeError: they are no rules.
+        TypeError: `given` is not a list of rules.
 
     """
-    if isinstance(given, Iterable):  # one rule alone is a slip: it has no parts
+    if isinstance(given, Iterable):  # a single rule is a mistake, and is not iterable
         parts = list(cast("Iterable[object]", given))
         rules = [part for part in parts if isinstance(part, Rule)]
         if len(rules) == len(parts):

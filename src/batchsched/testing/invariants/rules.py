@@ -1,4 +1,4 @@
-"""What plugins and actions of one's own keep, if their author says so."""
+"""Checks of the rules that custom plugins and actions follow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["check_rules"]
 
 @invariant
 def check_rules(cycle: Cycle) -> Iterator[str]:
-    """What plugins and actions of one's own keep by the rules that were given is kept.
+    """Custom plugins and actions follow the given rules.
 
-    Of cycles without `rules` this says nothing; see `Rule` for what each of them says.
+    Checks nothing without `rules`; see `Rule` for their meaning.
     """
     for rule, find in _FINDERS.items():
         if rule in cycle.rules:
@@ -29,7 +29,7 @@ def check_rules(cycle: Cycle) -> Iterator[str]:
 
 
 def _own_evictions(cycle: Cycle) -> Iterator[tuple[str, Eviction]]:
-    """Yield the evictions by actions of one's own, and how to begin a sentence on each."""
+    """Yield the evictions by custom actions, each with the beginning of a message."""
     for eviction in cycle.result.evictions:
         is_known = eviction.task_uid in cycle.job_of and eviction.for_task_uid in cycle.job_of
         if is_known and eviction.action not in cycle.policy.known_actions:
@@ -44,13 +44,13 @@ def _gangs_start_whole(cycle: Cycle) -> Iterator[str]:
         ready = cycle.ready(job) + sum(task.uid in lost for task in job.tasks)
         if starting and ready < job.min_available:
             yield (
-                f"{', '.join(starting)} bound, and job {job.uid!r} needs {job.min_available} "
+                f"{', '.join(starting)} bound, but job {job.uid!r} needs {job.min_available} "
                 f"tasks and has {ready} ready"
             )
 
 
 def _gangs_stay_whole(cycle: Cycle) -> Iterator[str]:
-    # allocate calls in loans, whether or not that breaks the gang that has them.
+    # allocate may evict backfill tasks even if that breaks their gang.
     lost = {e.task_uid for e in cycle.result.evictions if e.action != "allocate"}
     for job in cycle.snapshot.jobs:
         gone = sorted(task.uid for task in job.tasks if task.uid in lost)
@@ -61,7 +61,7 @@ def _gangs_stay_whole(cycle: Cycle) -> Iterator[str]:
         )
         if gone and still_runs and left < job.min_available:
             yield (
-                f"{', '.join(gone)} evicted, and job {job.uid!r} needs {job.min_available} tasks "
+                f"{', '.join(gone)} evicted, but job {job.uid!r} needs {job.min_available} tasks "
                 f"and has {left} left"
             )
 
@@ -102,7 +102,7 @@ def _evictions_are_needed(cycle: Cycle) -> Iterator[str]:
 def _critical_tasks_stay(cycle: Cycle) -> Iterator[str]:
     for what, eviction in _own_evictions(cycle):
         if is_critical(cycle.tasks[eviction.task_uid]):
-            yield f"{what} {eviction.for_task_uid!r}, and is the system's own"
+            yield f"{what} {eviction.for_task_uid!r}, but it is a critical task of the system"
 
 
 def _higher_priorities_stay(cycle: Cycle) -> Iterator[str]:
@@ -110,8 +110,8 @@ def _higher_priorities_stay(cycle: Cycle) -> Iterator[str]:
         theirs, mine = cycle.job_of[eviction.task_uid], cycle.job_of[eviction.for_task_uid]
         if theirs.priority > mine.priority:
             yield (
-                f"{what} {eviction.for_task_uid!r}; its job has priority {theirs.priority}, and "
-                f"the claimant's {mine.priority}"
+                f"{what} {eviction.for_task_uid!r}; its job has priority {theirs.priority}, "
+                f"but the claimant's only {mine.priority}"
             )
 
 
@@ -120,8 +120,8 @@ def _queues_keep_apart(cycle: Cycle) -> Iterator[str]:
         theirs, mine = cycle.job_of[eviction.task_uid], cycle.job_of[eviction.for_task_uid]
         if theirs.queue != mine.queue:
             yield (
-                f"{what} {eviction.for_task_uid!r}; it is of queue {theirs.queue!r}, and the "
-                f"claimant of {mine.queue!r}"
+                f"{what} {eviction.for_task_uid!r}; it is of queue {theirs.queue!r}, but "
+                f"the claimant of {mine.queue!r}"
             )
 
 

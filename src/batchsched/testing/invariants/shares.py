@@ -1,4 +1,4 @@
-"""What queues deserve, written anew."""
+"""Deserved shares of queues, computed independently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EPS = 0.1
 
 
 def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
-    """Return what each queue that has jobs deserves, by dimension."""
+    """Return the deserved share of each queue that has jobs, by dimension."""
     weight = {queue.name: queue.weight for queue in cycle.snapshot.queues}
     request: dict[str, Amounts] = {}
     for job in cycle.snapshot.jobs:
@@ -60,18 +60,18 @@ def deserved(cycle: Cycle) -> dict[str, dict[str, float]]:
                     given[d] -= change
             share[name] = now
         if len(unmet) == before:
-            break  # nobody was met: all has been dealt out, but for rounding errors
+            break  # no queue was satisfied: everything is dealt out, except for rounding errors
         remaining = {d: float(remaining[d]) - taken[d] + given[d] for d in dimensions}
     return share
 
 
 def _tolerance(amount: float) -> float:
-    """Return by how much a deserved amount may be off, for the order of its additions."""
+    """Return the possible rounding error of a deserved amount."""
     return 1e-3 + 1e-11 * abs(amount)
 
 
 def certainly_has_all(share: dict[str, float], allocated: Amounts) -> bool:
-    """Return whether a queue with at least this much allocated certainly has what it deserves."""
+    """Return whether a queue with at least this much allocated certainly has its share."""
     return all(
         amount - float(allocated.get(name, 0)) < _EPS - _tolerance(amount)
         for name, amount in share.items()
@@ -79,7 +79,7 @@ def certainly_has_all(share: dict[str, float], allocated: Amounts) -> bool:
 
 
 def certainly_has_less(share: dict[str, float], allocated: Amounts) -> bool:
-    """Return whether a queue with at most this much allocated certainly lacks something."""
+    """Return whether a queue with at most this much allocated is certainly below its share."""
     return any(
         amount - float(allocated.get(name, 0)) >= _EPS + _tolerance(amount)
         for name, amount in share.items()
@@ -87,9 +87,9 @@ def certainly_has_less(share: dict[str, float], allocated: Amounts) -> bool:
 
 
 def may_exceed(share: dict[str, float], allocated: Amounts, held: Amounts) -> bool:
-    """Return whether a queue with at most this much allocated may have more than its share.
+    """Return whether a queue with at most this much allocated may exceed its share.
 
-    Of something that a task holds.
+    Only in dimensions that a task holds.
     """
     return any(
         held.get(name, 0) > 0 and float(allocated.get(name, 0)) - amount > _EPS - _tolerance(amount)
@@ -98,7 +98,7 @@ def may_exceed(share: dict[str, float], allocated: Amounts, held: Amounts) -> bo
 
 
 def may_be_charged(cycle: Cycle, queue: str) -> Amounts:
-    """Return the most that a cycle can have added to what a queue has at any time."""
+    """Return the most that a cycle can have added to the allocation of a queue at any time."""
     return total(
         cycle.resreq[task.uid]
         for job in cycle.snapshot.jobs
@@ -115,9 +115,9 @@ def _may_be_charged(cycle: Cycle, task: TaskInfo) -> bool:
 
 
 def covered_first(cycle: Cycle, job: JobInfo) -> Amounts:
-    """Return the most that a queue's jobs can have at any time that its share covers first.
+    """Return the most that the jobs covered before a job, and the job itself, can ever hold.
 
-    That is, the jobs of higher priority, older ones of the same, and the job itself.
+    These are the jobs of its queue with higher priority, and older ones of equal priority.
     """
     return total(
         cycle.resreq[task.uid]

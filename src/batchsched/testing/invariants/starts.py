@@ -1,4 +1,4 @@
-"""Whatever starts has room for all that it needs to start."""
+"""Tasks that start have room for all that they need to start."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _STARTS = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
 def check_starts(cycle: Cycle) -> Iterator[str]:
     """Every task that was placed had room for what it needs to start.
 
-    That may be more than it holds. In which order the tasks of a node were placed is not known;
-    there must be one in which each of them fits, with what is idle in the end and what those
-    after it hold. In a cycle nothing becomes idle but what was placed in it, so this is so of
-    every action.
+    That may be more than it holds. The order in which the tasks of a node were placed is unknown,
+    but there must be one in which each of them fits into what is idle in the end plus what later
+    ones hold. During a cycle only resources placed in it can become idle, so this holds for every
+    action.
     """
     for name, on_node in cycle.on_node.items():
         left = [uid for uid in on_node if cycle.is_new(uid) and cycle.after[uid].status in _STARTS]
         idle = cycle.accounts[name].idle
-        # From the last to the first: whoever can have been the last is taken away.
+        # From the last to the first: remove any task that can have been the last one.
         while left:
             last = next(
                 (

@@ -1,4 +1,4 @@
-"""Nobody is evicted whom a plugin protects, or whom no plugin would have."""
+"""No task is evicted that a plugin protects, or that no plugin can have named a victim."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 @invariant
 def check_protection(cycle: Cycle) -> Iterator[str]:
-    """Nothing is evicted that a plugin protects, whatever its tier.
+    """No task is evicted that a plugin protects, whatever its tier.
 
-    That is told from the tasks for conformance and priority, and from what queues deserve for
-    proportion: what is evicted is beyond that, and not covered by it, which the most important
-    jobs are first; for gang see `check_gangs`. And some tier must have had reason to name the task.
+    For conformance and priority this follows from the tasks. For proportion it follows from the
+    shares: only what a queue holds above its share is evicted, and not what the share covers, the
+    most important jobs first. For gang see `check_gangs`. And some tier must be able to have named
+    the task a victim.
     """
     for eviction in cycle.result.evictions:
         victim = cycle.tasks.get(eviction.task_uid)
@@ -43,12 +44,12 @@ def check_protection(cycle: Cycle) -> Iterator[str]:
 
 
 def is_critical(task: TaskInfo) -> bool:
-    """Return whether a task is the system's own, which conformance protects."""
+    """Return whether a task is a critical one of the system, which conformance protects."""
     return task.namespace == "kube-system" or task.priority_class_name in _CRITICAL
 
 
 def _rank(cycle: Cycle, victim: TaskInfo, claimant: TaskInfo) -> tuple[int, int, str]:
-    """Return the priorities to compare, and of what they are."""
+    """Return the priorities to compare, and whether they are of tasks or jobs."""
     theirs, mine = cycle.job_of[victim.uid], cycle.job_of[claimant.uid]
     if theirs.uid == mine.uid:
         return victim.priority, claimant.priority, "task"
@@ -62,7 +63,7 @@ def _protected(
     what = f"task {victim.uid!r} is evicted by {action} for {claimant.uid!r}"
     critical = is_critical(victim)
     if critical and cycle.policy.protects("conformance", action):
-        yield f"{what}, but it is the system's own, which conformance protects"
+        yield f"{what}, but it is a critical task of the system, which conformance protects"
     rank, against, kind = _rank(cycle, victim, claimant)
     if rank > against and cycle.policy.protects("priority", action):
         yield f"{what}, but its {kind} has priority {rank}, and the claimant's {against}"
@@ -70,7 +71,7 @@ def _protected(
     if action not in ("preempt", "reclaim") or action not in policy.known_actions:
         return
     for tier in policy.tiers_asked(action):
-        # gang, drf, proportion and plugins of one's own may call anybody a victim.
+        # gang, drf, proportion and custom plugins may name any task a victim.
         refuse = {
             *(["conformance"] if critical else []),
             *(["priority"] if rank >= against else []),
@@ -89,7 +90,7 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
             continue
         name = job.queue
         if name not in shares:
-            continue  # that its queue is not there is for others to say
+            continue  # a missing queue is reported elsewhere
         if name not in upper:
             upper[name] = add(cycle.charged_before(name), may_be_charged(cycle, name))
         held = cycle.resreq[eviction.task_uid]
@@ -97,15 +98,15 @@ def _below_share(cycle: Cycle) -> Iterator[str]:
             what = f"task {eviction.task_uid!r} is evicted by reclaim, and"
             if not may_exceed(shares[name], upper[name], held):
                 yield (
-                    f"{what} of what it holds queue {name!r} has {shown(upper[name])} at most, "
-                    f"and it deserves {shown(_whole(shares[name]))}"
+                    f"{what} in what it holds, queue {name!r} has at most {shown(upper[name])}, "
+                    f"but deserves {shown(_whole(shares[name]))}"
                 )
             first = covered_first(cycle, job)
             of_job = total(cycle.resreq[task.uid] for task in job.tasks)
             if not may_exceed(shares[name], first, of_job):
                 yield (
                     f"{what} it is covered by the share of queue {name!r}: its job and those "
-                    f"before it have {shown(first)} at most, and it deserves "
+                    f"before it have at most {shown(first)}, and the queue deserves "
                     f"{shown(_whole(shares[name]))}"
                 )
         if not cycle.policy.evicts_whole_jobs or least_tasks(job) <= 1:

@@ -1,4 +1,4 @@
-"""What is raised when a cycle breaks an invariant."""
+"""The error raised when a cycle breaks an invariant."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _OURS = "batchsched.testing"
 class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
     """A cycle whose result breaks an invariant.
 
-    The message says which invariant, what is wrong with which task, job, queue or node, and
-    what the cycle decided. `as_code` gives the cycle to paste into a test.
+    The message names the invariant, the fault with the task, job, queue or node, and the decisions
+    of the cycle. `as_code` returns the cycle as code to paste into a test.
     """
 
     def __init__(
@@ -39,16 +39,16 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         self.invariant = invariant
         """The name of the function that checks it, such as ``check_capacity``."""
         self.problem = problem
-        """What is wrong, in a line."""
+        """The fault, in one line."""
         self.snapshot = snapshot
         self.result = result
         self.config = config
         self.registry = registry
-        """Where the names in `config` come from; None: the default registry."""
+        """The registry of the names in `config`; None: the default registry."""
         self.module = module
         """The module that the invariant is defined in."""
         self.rules = sorted(rules, key=lambda rule: rule.name)
-        """What plugins and actions of one's own had to keep."""
+        """The rules that custom plugins and actions had to follow."""
         super().__init__(invariant, problem, snapshot, result, config, registry, module, self.rules)
 
     def __str__(self) -> str:
@@ -61,9 +61,9 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
     def as_code(self) -> str:
         """Return code that runs the cycle again and checks it for this invariant.
 
-        It imports what it needs of batchsched. An invariant of your own and the registry, if
-        there was one, it takes from where it is pasted; comments say so. If the scheduler does
-        not decide this (any more), the result stands there as code.
+        The code imports what it needs from batchsched. It expects your own invariant, and the
+        registry if there was one, where it is pasted; comments mark these. If the scheduler does
+        not make these decisions (any more), the code contains the result.
         """
         further: list[str] = []
         law = self.invariant
@@ -94,6 +94,6 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
     def _is_decided_again(self) -> bool:
         try:
             again = Scheduler(self.config, self.registry).schedule(self.snapshot)
-        except Exception:  # plugins may raise anything; what they decided is known all the same
+        except Exception:  # plugins may raise anything; the recorded decisions are known
             return False
         return again == self.result

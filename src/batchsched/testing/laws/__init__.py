@@ -1,8 +1,8 @@
-"""Laws for plugins: what every plugin must do, whatever it decides.
+"""Laws for plugins: rules that every plugin must follow, whatever it decides.
 
-`check_plugin` opens sessions on drawn snapshots with a plugin of yours in them, asks it
-everything that it can be asked, changes the session, asks again, undoes the changes, and asks
-once more. What is found is told with the smallest example.
+`check_plugin` opens sessions with your plugin on drawn snapshots, calls all its methods, changes
+the session, calls them again, rolls the changes back, and calls them once more. A violation is
+reported with the smallest example.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from batchsched.testing.strategies import snapshots
 __all__ = ["LawViolation", "VacuityWarning", "check_plugin"]
 
 _REPEATING, _KEEPING = 2, 3
-"""The choices of four with which an example also runs cycles: again and again, or keeping."""
+"""The choices, of four, with which an example also runs cycles: repeating, or keeping state."""
 
 _NONE: Mapping[str, ArgumentValue] = {}
 
@@ -60,45 +60,43 @@ def check_plugin(
 ) -> None:
     """Run a plugin through generated sessions, and report the first law that it breaks.
 
-    The laws: it answers with what its extension points promise, and never raises. Asked
-    twice, it answers the same, and asking changes nothing. Keys of jobs and queues depend on
-    nothing but them; keys of tasks are constant. Predicates and scores keep to the scope that
-    they declare (`Reads`), to their `signature`, `specialise`, `vectorise` (if NumPy is there)
-    and `watch`; `normalise` depends on its arguments only. Verdicts keep to `claimant_key`, and
-    with it to the accounts that they may read; to `shielded`; and to `may_give`. After a statement
-    is discarded every answer is what it was before. No state leaks from cycle to cycle: neither
-    answers nor results depend on the cycles before. What it keeps (`resume`) answers like what is
-    opened anew.
+    The laws: its methods return what their extension points require, and never raise. Equal
+    calls return equal answers, and calls change nothing. Keys of jobs and queues depend only on the
+    job or queue; keys of tasks are constant. Predicates and scores respect their declared scope
+    (`Reads`), and agree with their `signature`, `specialise`, `vectorise` (if NumPy is installed)
+    and `watch`; `normalise` depends only on its arguments. Verdicts agree with `claimant_key` (and
+    then read only the permitted accounts), `shielded` and `may_give`. After a statement is
+    discarded, every answer is as before. No state leaks from cycle to cycle: neither answers nor
+    results depend on earlier cycles. Kept state (`resume`) answers like freshly opened state.
 
     The examples are the same in every run.
 
     Args:
-        plugin: a configured plugin, or what makes one of its `Arguments`, or a class, as it is
-            given to `Registry.register_plugin`. A configured plugin is copied (`copy.deepcopy`)
-            before it is opened, if that is possible, so as to run cycles with one that has seen
-            none; what makes plugins finds more leaks than a plugin that cannot be copied.
-        name: what to call it in the report.
-        arguments: what it is configured with, if it is made here.
-        examples: snapshots to try; by default small ones of all that `snapshots()` draws, every
-            other one without constraints, in which more is placed and evicted.
-        labels: keys of labels and their values, which these draw for nodes, jobs and tasks (see
-            `snapshots`). None: those that the plugin declares, as a mapping ``reads_labels`` of
-            itself or its class.
-        config: the configuration to run it in; it must name the plugin. By default the plugin
-            stands in a tier before those of the default configuration.
-        max_examples: how many examples to try.
-        shrink: whether to look for the smallest example; if not, the first one that is found
-            is told, which takes a tenth of the time.
+        plugin: a configured plugin, or a factory (a function of `Arguments`, or a class) as given
+            to `Registry.register_plugin`. A configured plugin is copied (`copy.deepcopy`) before it
+            is opened, if possible, to run cycles with one that has not seen any. If your plugin
+            cannot be copied, a factory finds more leaks.
+        name: the name of the plugin in the report.
+        arguments: the arguments of the plugin, if a factory is given.
+        examples: the snapshots to try; by default small ones with all features of `snapshots()`,
+            half of them without constraints, so that more tasks are placed and evicted.
+        labels: keys and values of labels for the default examples (see `snapshots`). None: those
+            that the plugin or its class declares as a mapping ``reads_labels``.
+        config: the configuration to use; it must name the plugin. By default the plugin is in a
+            tier before those of the default configuration.
+        max_examples: the number of examples to try.
+        shrink: whether to search for the smallest example; if not, the first one is reported,
+            which takes a tenth of the time.
 
     Raises:
         LawViolation: the plugin breaks a law; Hypothesis adds the example as a note.
-        ValueError: `config` names no plugin that is called `name`; or there are labels and
-            examples, which have their own: ``examples=snapshots(labels=...)``.
+        ValueError: `config` does not name the plugin; or both labels and examples are given (use
+            ``examples=snapshots(labels=...)``).
 
     Warns:
         VacuityWarning: no law was broken, but a predicate, score, key or verdict was the same in
-            all examples: what it reads never varied. It says what to pass. Of fewer than twenty
-            different examples nothing is said.
+            all examples, because what it reads never varied. The warning names the arguments to
+            pass. There is none for fewer than twenty different examples.
 
     >>> from batchsched.plugins.drf import DrfPlugin
     >>> check_plugin(DrfPlugin(), max_examples=5)
@@ -109,7 +107,9 @@ def check_plugin(
     elif labels is None:
         drawn = examples
     else:
-        raise ValueError("labels are for the default examples; give examples=snapshots(labels=...)")
+        raise ValueError(
+            "expected labels or examples, got both; use examples=snapshots(labels=...)"
+        )
     seen = AnswersSeen()
     one_move = st.builds(Move, st.integers(0, KINDS - 1), st.integers(0, 15))
     moves = st.lists(one_move, min_size=1, max_size=5)
@@ -133,7 +133,7 @@ def check_plugin(
         try:
             trial = subject.open(snapshot)
             seen.note(trial, _check_answers(trial, moves))
-            # Each of these runs several cycles, which takes many times as long as all else.
+            # Each of these runs several cycles, which takes much longer than everything else.
             if cycles == _KEEPING and may_keep(trial):
                 check_kept(subject, trial, snapshot)
             elif cycles >= _REPEATING:
@@ -166,9 +166,9 @@ def _default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrat
 
 
 def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
-    """Check everything that takes no cycle; return what was answered at first."""
+    """Check everything that needs no cycle; return the first answers."""
     answers = check_stability(trial)
-    # Before anything else is done and undone, so that nothing is left of that.
+    # First, before other checks change the session and roll back.
     check_discard(trial, moves)
     check_task_keys(trial)
     check_special_cases(trial)

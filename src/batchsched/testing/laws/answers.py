@@ -1,7 +1,7 @@
-"""What is wrong with an answer: each function returns it as the end of a sentence, or nothing.
+"""Checks of answers: each function returns the fault as the end of a sentence, or "".
 
-What the scheduler takes is right, whatever type it has: NumPy's numbers, say. But its own
-bool is no vote, for the scheduler takes none.
+Everything that the scheduler accepts is valid, whatever its type, such as NumPy's numbers. But
+NumPy's bool is not a vote, because the scheduler does not accept it.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ __all__ = [
 def is_key(answer: object) -> str:
     """A key is equal to itself, and so are the parts of a tuple."""
     if answer is None:
-        return "is no key"
+        return "is not a key"
     try:
-        return "" if _is_itself(answer) else "is or holds what is not even equal to itself"
+        return "" if _is_itself(answer) else "is or contains a value that is not equal to itself"
     except Exception as error:
         return f"cannot be compared: {error}"
 
 
 def _is_itself(answer: object) -> bool:
-    # Tuples are equal if their parts are the same objects, be they equal to themselves or not.
+    # Tuples are equal if their parts are identical, even if those are not equal to themselves.
     if isinstance(answer, (tuple, list)):
         return all(map(_is_itself, cast("Iterable[object]", answer)))
     return bool(answer == answer)  # noqa: PLR0124
 
 
 def is_truth(answer: object) -> str:
-    """True, False, or what is equal to one of them."""
+    """True, False, or a value equal to one of them."""
     try:
         return "" if answer in (True, False) else "is neither True nor False"
     except Exception:
@@ -54,13 +54,13 @@ def is_truth(answer: object) -> str:
 
 
 def is_vote(answer: object) -> str:
-    """A Vote, or a bool of Python's."""
+    """A Vote, or a bool of Python."""
     return "" if isinstance(answer, (bool, Vote)) else "is neither a Vote nor a bool"
 
 
 def is_condition(answer: object) -> str:
     """None or a condition."""
-    return "" if answer is None or isinstance(answer, JobCondition) else "is no JobCondition"
+    return "" if answer is None or isinstance(answer, JobCondition) else "is not a JobCondition"
 
 
 def is_unfit(answer: object) -> str:
@@ -71,7 +71,7 @@ def is_unfit(answer: object) -> str:
 def is_number(answer: object) -> str:
     """A finite real number."""
     if not isinstance(answer, Real):
-        return "is no number"
+        return "is not a number"
     try:
         return "" if isfinite(answer) else "is not finite"
     except OverflowError:
@@ -90,19 +90,20 @@ def is_hashable(answer: object) -> str:
 def are_verdicts(answer: object, candidates: int) -> str:
     """As many verdicts as candidates."""
     if not isinstance(answer, tuple):
-        return "is no sequence"
+        return "is not a sequence"
     given = cast("tuple[object, ...]", answer)
     if len(given) != candidates:
-        return f"has {len(given)} verdicts on {candidates} candidates"
+        return f"has {len(given)} verdicts for {candidates} candidates"
     if not all(isinstance(verdict, Verdict) for verdict in given):
-        return "holds what is no Verdict"
+        return "contains a value that is not a Verdict"
     return ""
 
 
 def first_incomparable(keys: list[object]) -> tuple[int, int, str] | None:
-    """Return the positions of two keys that have no order, and why; None if all have one.
+    """Return the positions of two keys that cannot be ordered, and why; None if all can.
 
-    Of any two, one must be less than the other, or both equal, and no two of these at once.
+    For any two keys exactly one must hold: the first is less, the second is less, or they are
+    equal.
     """
     kinds = set(map(type, keys))
     if kinds <= {int, float, bool} or kinds == {str}:

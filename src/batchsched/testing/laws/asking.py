@@ -1,4 +1,4 @@
-"""Asking a plugin everything that it can be asked, and checking that it answers at all."""
+"""Call all methods of a plugin, and check that their answers are valid."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ __all__ = [
     "verdicts",
 ]
 
-ANSWERS = "it answers with what its extension point promises, and never raises"
+ANSWERS = "it returns what its extension point requires, and never raises"
 
 
 class Kind(Enum):
-    """What a question is about."""
+    """The kind of a question."""
 
     JOB_KEY = 1
     QUEUE_KEY = 2
@@ -68,7 +68,7 @@ class Kind(Enum):
 
 @frozen(cache_hash=True)
 class Question:
-    """One question to a plugin: the extension point, and what it was asked about."""
+    """One question to a plugin: the extension point and its subject."""
 
     point: str
     about: str
@@ -78,7 +78,7 @@ class Question:
     task: str = ""
     node: str = ""
     number: int = 0
-    """Which of the plugin's predicates or scores."""
+    """The position among the plugin's predicates or scores."""
     reads: Reads = Reads.CLUSTER
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ Answers = dict[Question, object]
 def first_change(
     before: Answers, after: Answers, counts: Callable[[Question], bool] = lambda _: True
 ) -> tuple[Question, str] | None:
-    """Return the first question that counts and has another answer, and what to say of it."""
+    """Return the first counted question whose answer changed, with a description; or None."""
     for question, answer in before.items():
         if question in after and after[question] != answer and counts(question):
             return question, f"{question} was {answer!r} and is {after[question]!r}"
@@ -99,10 +99,10 @@ def first_change(
 
 
 def ask_all(trial: Trial) -> Answers:
-    """Ask everything; return all answers.
+    """Ask all questions; return all answers.
 
     Raises:
-        LawViolation: the plugin raised, or answered what it must not.
+        LawViolation: the plugin raised an error, or returned an invalid answer.
     """
     answers: Answers = {}
     for question, function, check in _questions(trial):
@@ -130,7 +130,7 @@ def _questions(trial: Trial) -> Iterator[_Asked]:
     yield from _of_victims(trial)
 
 
-# What a plugin has is looked up once, not for each job or node: to ask protocols takes long.
+# Extension points are looked up once, not for each job or node, because that is slow.
 
 
 def _of_queues(trial: Trial) -> Iterator[_Asked]:
@@ -153,7 +153,7 @@ def _of_queues(trial: Trial) -> Iterator[_Asked]:
 
 
 def _need_of(queue: QueueState) -> Need | None:
-    """Return what a job of the queue needs, if any waits there."""
+    """Return the need of the first waiting job of the queue, if there is one."""
     for job in queue.jobs:
         pending = job.having(TaskStatus.PENDING)
         if pending:
@@ -233,7 +233,7 @@ Point = Literal["preemptable", "reclaimable"]
 def candidates_for(
     trial: Trial, point: Point, claimant: TaskState, node: NodeState
 ) -> list[TaskState]:
-    """Return the tasks on a node that preempt or reclaim would ask about, in victim order."""
+    """Return the candidates of preempt or reclaim on a node, in victim order."""
     mine = owner(claimant)
     found = [
         task
@@ -250,7 +250,7 @@ def candidates_for(
 def verdicts(
     trial: Trial, point: Point, claimant: TaskState, candidates: Sequence[TaskState]
 ) -> Sequence[Verdict]:
-    """Ask for verdicts; none if the plugin has no such extension point."""
+    """Return the plugin's verdicts; () if it does not have the extension point."""
     opened = trial.opened
     if point == "preemptable" and isinstance(opened, Preemptable):
         return opened.preemptable(claimant, candidates)

@@ -1,4 +1,4 @@
-"""The laws of what verdicts depend on, which searches for room rely upon."""
+"""The laws on what verdicts depend on, which searches for room rely on."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def check_claimant_keys(trial: Trial) -> None:
 def check_scope_of_verdicts(
     trial: Trial, before: Answers, after: Answers, moved: TaskState, what: str
 ) -> None:
-    """Where there is a `claimant_key`, a verdict changes with an account of the victims' only.
+    """With a `claimant_key`, a verdict changes only with the accounts of the victims.
 
-    Whatever changed of the job that moved, or of its queue, is one of their accounts.
+    These are the accounts of their jobs and, for reclaimable, of their queues.
     """
     if trial.hints.claimant_key is None:
         return
@@ -80,7 +80,7 @@ def check_scope_of_verdicts(
 
 
 def check_may_give(trial: Trial) -> None:
-    """Every task of a queue that has nothing to give is protected, alone and in company."""
+    """If `may_give` is false for a queue, all its tasks are protected, alone and with others."""
     may_give = trial.hints.may_give
     if may_give is None:
         return

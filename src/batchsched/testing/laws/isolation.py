@@ -1,4 +1,4 @@
-"""The law that cycles know nothing of one another."""
+"""The law that cycles do not affect each other."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["check_isolation"]
 
 @frozen
 class _Cycle:
-    """What came of a cycle."""
+    """The outcome of a cycle."""
 
     answers: Answers
-    """To all questions, before the first action."""
+    """The answers to all questions, before the first action."""
     result: CycleResult
 
 
@@ -37,7 +37,7 @@ class _Cycles:
         try:
             self._answers = ask_all(trial)
         except LawViolation as violation:
-            self._violation = violation  # the scheduler would call it the fault of an action
+            self._violation = violation  # the scheduler would attribute it to an action
 
     def run(self, snapshot: Snapshot) -> _Cycle:
         self._violation = None
@@ -63,20 +63,20 @@ def _compare_cycles(subject: Subject, trial: Trial, first: Snapshot, second: Sna
     try:
         before = cycles.run(first)
     except Exception:
-        # A copy need not be as good as what it was made of, so it is not blamed for this.
+        # The copy may be at fault rather than the plugin, so try without copies.
         if not subject.do_without_copies():
             raise
         cycles = _Cycles(subject)
         before = cycles.run(first)
     _expect_same(trial, before, cycles.run(first), "after a cycle on the same snapshot")
-    # What is kept of the first snapshot may hide what is kept of the second.
+    # State kept from the first snapshot may hide state kept from the second.
     cycles = _Cycles(subject)
     _try(cycles, second)
     _expect_same(trial, before, cycles.run(first), "after a cycle on another snapshot", second)
 
 
 def _try(cycles: _Cycles, snapshot: Snapshot) -> None:
-    # What is wrong with a cycle on it is told where it is the first.
+    # Faults of a cycle on this snapshot are reported when it is the first.
     with suppress(Exception):
         cycles.run(snapshot)
 

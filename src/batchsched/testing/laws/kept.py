@@ -21,7 +21,7 @@ def may_keep(trial: Trial) -> bool:
 
 
 def check_kept(subject: Subject, trial: Trial, snapshot: Snapshot) -> None:
-    """What a plugin keeps from cycle to cycle answers what it would answer opened anew."""
+    """A plugin that keeps state from cycle to cycle answers as if it were opened anew."""
     keeping, forgetting = subject.warm_scheduler(), subject.fresh_scheduler(lambda _trial: None)
     result = keeping.schedule(snapshot)
     for following in _followings(snapshot, result):
@@ -35,7 +35,7 @@ def check_kept(subject: Subject, trial: Trial, snapshot: Snapshot) -> None:
 
 
 def _followings(snapshot: Snapshot, result: CycleResult) -> Iterator[Snapshot]:
-    """Yield what may follow a snapshot: jobs and nodes come, go and change."""
+    """Yield snapshots that may follow: jobs and nodes are added, removed and changed."""
     following = next_snapshot(snapshot, result, now=snapshot.now + 1)
     running = [
         task.uid

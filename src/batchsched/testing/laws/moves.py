@@ -1,4 +1,4 @@
-"""Changes of a session: what actions do to it, drawn."""
+"""Drawn changes of a session, like those of actions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["KINDS", "Move", "move"]
 
 @frozen
 class Move:
-    """A change of the session: which kind, and which of the possible ones; drawn numbers."""
+    """A drawn change of the session: its kind, and the choice among the possible ones."""
 
     kind: int
     which: int
 
 
 def move(trial: Trial, statement: Statement, drawn: Move) -> tuple[TaskState, NodeState] | None:
-    """Do what is drawn, if it is possible; return which task moved, and on which node."""
+    """Make a drawn change if possible; return the task that moved and its node."""
     return _MOVES[drawn.kind % KINDS](trial, statement, drawn.which)
 
 
@@ -39,7 +39,7 @@ def _allocate(trial: Trial, statement: Statement, which: int) -> _Moved:
 
 
 def _backfill(trial: Trial, statement: Statement, which: int) -> _Moved:
-    """Place a task that is marked as backfill, and no more so once it is undone."""
+    """Place a task with the backfill mark, which a rollback removes."""
     chosen = _choose(trial, which, lambda task, node: node.fits_now(task.init_resreq))
     if chosen is not None:
         statement.allocate(*chosen, is_backfill=True)
@@ -68,7 +68,7 @@ def _pipeline(trial: Trial, statement: Statement, which: int) -> _Moved:
 
 
 def _promise(trial: Trial, statement: Statement, which: int) -> _Moved:
-    # Where backfill tasks are in the way or not: plugins are told of it all the same.
+    # Whether or not backfill tasks are in the way, plugins receive the event.
     chosen = _choose(trial, which, lambda task, node: node.fits_conditionally(task.init_resreq))
     if chosen is not None:
         statement.promise(*chosen)
@@ -88,7 +88,7 @@ def _reserve(trial: Trial, statement: Statement, which: int) -> _Moved:
     return chosen
 
 
-# The plainest first: shrinking goes there.
+# The simplest first: shrinking ends there.
 _MOVES: tuple[Callable[[Trial, Statement, int], _Moved], ...] = (
     _allocate,
     _backfill,
@@ -98,7 +98,7 @@ _MOVES: tuple[Callable[[Trial, Statement, int], _Moved], ...] = (
     _reserve,
 )
 KINDS = len(_MOVES)
-"""How many kinds of moves there are."""
+"""The number of kinds of moves."""
 
 
 def _choose(

@@ -1,4 +1,4 @@
-"""The laws, one function each."""
+"""The laws, each a function."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ __all__ = [
 
 
 def check_stability(trial: Trial) -> Answers:
-    """The same question gets the same answer, and asking changes nothing; return the answers."""
+    """Equal calls return equal answers, and calls change nothing; return the answers."""
     books = trial.books()
     first = ask_all(trial)
     if trial.books() != books:
-        trial.fail("open", "asking changes nothing", "the session's books are not what they were")
+        trial.fail("open", "calls change nothing", "the session's accounts have changed")
     changed = first_change(first, ask_all(trial))
     if changed is not None:
         question, seen = changed
-        trial.fail(question.point, "asked twice, it answers the same", seen)
+        trial.fail(question.point, "called twice, it returns the same", seen)
     return first
 
 
 def check_discard(trial: Trial, moves: Sequence[Move]) -> None:
-    """After a statement is discarded every answer is what it was before."""
+    """After a statement is discarded, every answer is as before."""
     before = ask_all(trial)
     done: list[str] = []
     with trial.session.statement() as statement:
@@ -61,12 +61,11 @@ def check_discard(trial: Trial, moves: Sequence[Move]) -> None:
 
 
 def check_scope(trial: Trial, moves: Sequence[Move]) -> None:
-    """What one task's placement must not change is not changed by it.
+    """The placement of a task changes only answers that may depend on it.
 
-    Keys of other jobs and queues, all keys of tasks, and answers about nodes that were not
-    touched, unless they are declared to read the cluster; or about the node that was, if
-    they are declared to read its description only; and verdicts on tasks of other jobs, of
-    a plugin that has a `claimant_key`.
+    It must not change keys of other jobs and queues, keys of tasks, answers about other nodes
+    (unless declared to read the cluster) or about its node if declared to read only descriptions,
+    and verdicts on tasks of other jobs if the plugin has a `claimant_key`.
     """
     with trial.session.statement() as statement:
         for drawn in moves:
@@ -150,7 +149,7 @@ def _positions(trial: Trial) -> _Positions:
 def _check_watches(
     trial: Trial, before: Answers, after: Answers, node: NodeState, positions: _Positions
 ) -> None:
-    """What a function's watches do not tell of has not changed."""
+    """Answers that a function's watches do not report have not changed."""
     functions = {(kind, number): function for kind, number, function in _watched(trial)}
     names = [each.name for each in trial.session.nodes]
     for (kind, number, uid), since in positions.items():
@@ -180,7 +179,7 @@ def _check_watches(
 
 
 def _check_accounts(trial: Trial) -> None:
-    """Reads.ACCOUNTS means that it does not matter whose the amounts on a node are."""
+    """With Reads.ACCOUNTS, it does not matter which tasks hold the amounts on a node."""
     pending = trial.pending
     for one, other in pairwise(pending):
         if not _same_amounts(one, other) or one.info == other.info:
@@ -266,7 +265,7 @@ def _compare_tasks(
 
 
 def check_special_cases(trial: Trial) -> None:
-    """What `specialise` makes gives the answers of the plain function."""
+    """The function that `specialise` returns gives the answers of the plain function."""
     nodes = trial.session.nodes
     law = "what specialise makes answers like the plain function"
     for task in trial.pending:
@@ -298,7 +297,7 @@ def check_special_cases(trial: Trial) -> None:
 
 
 def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:
-    """`normalise` is a function of raw, lowest and highest, and gives finite numbers."""
+    """`normalise` depends only on raw, lowest and highest, and returns finite numbers."""
     asked: list[tuple[NodeScore, float, float, float, float]] = []
     for score in trial.scores:
         if score.normalise is None:

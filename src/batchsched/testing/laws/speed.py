@@ -1,4 +1,4 @@
-"""The laws of what plugins have for speed alone: it must change no answer."""
+"""The laws on hints for speed: they must not change any answer."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["check_arrays", "check_shields"]
 
 
 def check_shields(trial: Trial) -> None:
-    """Who is shielded is protected alone and in company, also when accounts become smaller.
+    """Shielded tasks are protected, alone and with others, also when accounts become smaller.
 
-    As long as the claimant's key stays the same: nobody remembers more than that.
+    This must hold as long as the claimant's key stays the same, since searches remember that long.
     """
     opened, hints = trial.opened, trial.hints
     if hints.shielded is None or hints.claimant_key is None:
@@ -48,7 +48,7 @@ def _check_shields_on(
     assert hints.claimant_key is not None
     shielded = _shielded(trial, hints, claimant, candidates)
     protected = [candidate for candidate, is_so in zip(candidates, shielded, strict=True) if is_so]
-    _expect_protected(trial, point, claimant, candidates, protected, "in company")
+    _expect_protected(trial, point, claimant, candidates, protected, "with others")
     for candidate in protected:
         _expect_protected(trial, point, claimant, [candidate], [candidate], "alone")
     if not protected:
@@ -59,10 +59,10 @@ def _check_shields_on(
         with trial.session.statement() as statement:
             statement.evict(other, claimant=claimant)
             if hints.claimant_key(claimant) != key:
-                continue  # as it is now, it is another claimant to the searches
+                continue  # with another key, it counts as another claimant
             still = _shielded(trial, hints, claimant, protected)
             if not all(still):
-                law = "who is shielded remains so while accounts become smaller"
+                law = "shielded tasks remain shielded while accounts become smaller"
                 seen = (
                     f"for task {claimant.uid!r}, shielded was "
                     f"{', '.join(repr(task.uid) for task in protected)}; once {other.uid!r} is "
@@ -76,7 +76,7 @@ def _shielded(
 ) -> list[bool]:
     assert hints.shielded is not None
     answer = cast("object", hints.shielded(claimant, candidates))
-    # Not what has no length: it is asked for that.
+    # Anything without a length is invalid.
     shielded = list(cast("Sequence[object]", answer)) if isinstance(answer, Sized) else []
     if len(shielded) != len(candidates) or any(map(is_truth, shielded)):
         law = "it answers with a bool for each candidate"
@@ -99,16 +99,16 @@ def _expect_protected(
     answers = dict(zip(candidates, verdicts(trial, point, claimant, candidates), strict=True))
     for candidate in protected:
         if answers[candidate] is not Verdict.PROTECTED:
-            law = "who is shielded is protected alone and in any company"
+            law = "shielded tasks are protected, alone and with any others"
             seen = (
-                f"{candidate.uid!r} is shielded from task {claimant.uid!r}, and the verdict on it "
+                f"{candidate.uid!r} is shielded from task {claimant.uid!r}, but the verdict on it "
                 f"{how} is {answers[candidate]}"
             )
             trial.fail("shielded", law, seen)
 
 
 def check_arrays(trial: Trial) -> None:
-    """What `vectorise` makes gives the answers of the plain function; needs NumPy."""
+    """The function that `vectorise` returns agrees with the plain function; needs NumPy."""
     try:
         from batchsched.placement.vectorised.node_matrix import NodeMatrix  # noqa: PLC0415
     except ImportError:

@@ -1,4 +1,4 @@
-"""A session with the plugin under test in it, to be asked and moved."""
+"""A session with the plugin under test, for questions and changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOOK = "look-at-the-plugin"
 
 @frozen
 class _Looks:
-    """An action that does nothing to the session but look at it."""
+    """An action that only reads the session."""
 
     look: Callable[[Session], None]
 
@@ -43,7 +43,7 @@ class _Looks:
 
 
 class _Spy:
-    """The plugin under test, and what it opened last."""
+    """Wraps the plugin under test, and keeps what it opened last."""
 
     def __init__(self, plugin: Plugin) -> None:
         self.plugin = plugin
@@ -55,9 +55,9 @@ class _Spy:
 
 
 class Subject:
-    """A plugin under test, and the configuration that it stands in.
+    """A plugin under test, and its configuration.
 
-    If none is given it has a tier of its own, before the plugins of the default configuration.
+    By default it has a tier of its own, before the plugins of the default configuration.
 
     Raises:
         ValueError: the configuration does not name the plugin.
@@ -81,11 +81,11 @@ class Subject:
             self._make_fresh = _copies_of(plugin) or self._make
         else:
             self._make = self._make_fresh = _as_registered(name, cast("PluginFactory", plugin))
-        # What is wrong with the configuration is told at once.
+        # Report faults of the configuration at once.
         _, self._spies = self._scheduler(self._make)
 
     def declared_labels(self) -> Mapping[str, Sequence[str]] | None:
-        """Return the labels that the plugin says it reads, if it does."""
+        """Return the labels that the plugin declares that it reads, if it does."""
         plugin: object = self._spies[-1].plugin
         return cast("Mapping[str, Sequence[str]] | None", getattr(plugin, "reads_labels", None))
 
@@ -96,10 +96,10 @@ class Subject:
         return Trial(self, snapshot, session, spies[-1].opened)
 
     def fresh_scheduler(self, look: Callable[[Trial], None]) -> Scheduler:
-        """Return a scheduler with a plugin that has seen no cycle, as far as there can be one.
+        """Return a scheduler with a plugin that has not seen a cycle, if that is possible.
 
         Args:
-            look: what is called in each cycle, before its actions.
+            look: called in each cycle, before its actions.
         """
         scheduler, spies = self._scheduler(
             self._make_fresh,
@@ -108,11 +108,11 @@ class Subject:
         return scheduler
 
     def warm_scheduler(self) -> Scheduler:
-        """Return a scheduler with such a plugin that keeps what it knows from cycle to cycle."""
+        """Return a scheduler with a fresh plugin that keeps its state from cycle to cycle."""
         return self._scheduler(self._make_fresh, warm=True)[0]
 
     def do_without_copies(self) -> bool:
-        """Give up copies of the plugin that was given; return whether there were any."""
+        """Stop copying the given plugin; return whether it was copied."""
         had = self._make_fresh is not self._make
         self._make_fresh = self._make
         return had
@@ -144,14 +144,14 @@ def _expect_named(config: SchedulerConfig, name: str) -> None:
     named = [option.name for tier in config.tiers for option in tier.plugins]
     if name not in named:
         message = (
-            f"no tier of the configuration names the plugin {name!r}; name it there, or give "
-            f"the name that it has there as name=...; there are: {', '.join(named) or 'none'}"
+            f"expected the plugin {name!r} in a tier of the configuration, got "
+            f"{', '.join(named) or 'none'}; add it, or pass its name there as name=..."
         )
         raise ValueError(message)
 
 
 def _as_registered(name: str, factory: PluginFactory) -> PluginFactory:
-    """Return what a registry makes the plugin with: a class will do as the factory."""
+    """Return the factory as a registry uses it, which also accepts classes."""
     registry = Registry()
     registry.register_plugin(name, factory)
     made = registry.plugin_factory(name)
@@ -160,7 +160,7 @@ def _as_registered(name: str, factory: PluginFactory) -> PluginFactory:
 
 
 def _copies_of(plugin: Plugin) -> PluginFactory | None:
-    """Return what makes plugins equal to one as it is now; None if it cannot be copied."""
+    """Return a factory of copies of a plugin as it is now; None if it cannot be copied."""
     try:
         pristine = deepcopy(plugin)
         deepcopy(pristine)
@@ -211,11 +211,11 @@ class Trial:
     def fail(
         self, extension_point: str, law: str, seen: str, *, other: Snapshot | None = None
     ) -> NoReturn:
-        """Report a violation; `other` is a second snapshot that it takes to see it."""
+        """Report a violation; `other` is a second snapshot that is needed to show it."""
         raise LawViolation(self.subject.name, extension_point, law, seen, self.snapshot, other)
 
     def books(self) -> object:
-        """Return all that the ledger has, to compare."""
+        """Return the content of the ledger, for comparison."""
         ledger = self.session.ledger
         return (
             [(task.uid, task.status, task.node, task.is_backfill) for task in self.tasks],

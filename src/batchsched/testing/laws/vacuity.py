@@ -1,4 +1,4 @@
-"""Whether the laws were put to the test: an answer that never varied shows nothing."""
+"""Detect laws that were not tested, because an answer never varied."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from batchsched.testing.laws.trial import Trial
 __all__ = ["AnswersSeen", "VacuityWarning"]
 
 _FEWEST = 20
-"""Of fewer different examples nothing is said: they are chosen for something else."""
+"""With fewer different examples there is no warning: they were chosen for another purpose."""
 _TOO_FEW = 20
-"""So few equal answers are no surprise."""
+"""With at most this many equal answers there is no warning."""
 
 _POINTS = {
     "job_order_key": JobOrder,
@@ -35,7 +35,7 @@ _POINTS = {
     "preemptable": Preemptable,
     "reclaimable": Reclaimable,
 }
-"""What is asked of each job, queue, task, node or victim, besides predicates and scores."""
+"""The checked extension points other than predicates and scores."""
 _VERDICTS = ("preemptable", "reclaimable")
 _LABELS = (
     "if it reads labels, pass their keys and values as labels={...}, or let the plugin declare "
@@ -45,12 +45,12 @@ _EXAMPLES = "pass examples=snapshots(...) with `always` naming the features that
 
 
 class VacuityWarning(UserWarning):
-    """A plugin answered the same everywhere, so that the laws say nothing of the answer."""
+    """A plugin always gave the same answer, so the laws did not test it."""
 
 
 @define
 class _Answer:
-    """What was answered at one extension point."""
+    """The answers at one extension point."""
 
     times: int = 0
     first: object = None
@@ -67,11 +67,11 @@ class _Answer:
 
 @define
 class AnswersSeen:
-    """Takes note of the answers in all examples, and tells which never varied."""
+    """Records the answers of all examples, and finds those that never varied."""
 
     _by_point: dict[tuple[str, int], _Answer] = field(factory=dict["tuple[str, int]", "_Answer"])
     _examples: list[Snapshot] = field(factory=list["Snapshot"])
-    """Different ones, as many as it takes to say something."""
+    """Different examples, at most as many as are needed to warn."""
 
     def note(self, trial: Trial, answers: Answers) -> None:
         """Record all answers in one example."""
@@ -94,11 +94,11 @@ class AnswersSeen:
             which = f"{point}[{number}]" if point in several else point
             what = f"plugin {plugin!r}, {which}: "
             if not answer.times:
-                yield f"{what}it was never asked, so the laws say nothing of it; {_EXAMPLES}"
+                yield f"{what}it was never called, so no law was tested; {_EXAMPLES}"
             elif not answer.varied and answer.times > _TOO_FEW:
                 yield (
                     f"{what}it answered {shown(answer.first)} everywhere ({answer.times} times), "
-                    f"so the laws say nothing of it; {_LABELS}; else {_EXAMPLES}"
+                    f"so no law was tested; {_LABELS}; otherwise {_EXAMPLES}"
                 )
 
 

@@ -1,4 +1,4 @@
-"""What is raised when a plugin breaks a law."""
+"""The error raised when a plugin breaks a law."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["LawViolation"]
 
 
 class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
-    """A plugin that does not do what its extension points demand.
+    """A plugin that violates the contract of its extension points.
 
-    The message names the plugin, the extension point and the law, and says what was seen.
-    Hypothesis adds the smallest example that it found; `as_code` gives it to paste into a test.
+    The message names the plugin, the extension point, the law, and what was observed. Hypothesis
+    adds the smallest example; `as_code` returns it as code to paste into a test.
     """
 
     def __init__(
@@ -27,13 +27,13 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
         self.plugin = plugin
         self.extension_point = extension_point
         self.law = law
-        """What every plugin must do."""
+        """The law that was broken."""
         self.seen = seen
-        """What this one did."""
+        """What was observed."""
         self.snapshot = snapshot
-        """Where it did it."""
+        """The snapshot that shows it."""
         self.other = other
-        """Of a cycle between, if it took one."""
+        """The snapshot of a cycle in between, if one was needed."""
         super().__init__(plugin, extension_point, law, seen, snapshot, other)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
     def as_code(self) -> str:
         """Return code that checks the plugin again, on this snapshot only.
 
-        It cannot say what the plugin is. That is to be filled in.
+        The caller must fill in the plugin.
         """
         examples = "st.just(snapshot)"
         lines = [
@@ -56,7 +56,7 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
             examples = "st.sampled_from([snapshot, other])"
             lines += ["# A cycle on this one came between.", f"other = {as_code(self.other)}"]
         lines += [
-            "plugin = ...  # to be filled in: what was given to check_plugin, made anew",
+            "plugin = ...  # fill in the argument of check_plugin, newly created",
             "# Add the arguments and config that check_plugin was given, if any.",
             f"check_plugin(plugin, name={self.plugin!r}, examples={examples})",
         ]

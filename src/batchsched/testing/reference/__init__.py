@@ -1,9 +1,8 @@
-"""A plain-loop reference scheduler: the exact semantics, written down a second time.
+"""A plain-loop reference scheduler: a second implementation of the exact semantics.
 
-It shares nothing with the library's own scheduler but the data model and the
-matching of constraints. Everything is computed from scratch each time it is
-asked for, and a statement is undone by going back to a copy of the whole state.
-It is slow and simple, so that the fast scheduler can be compared with it.
+It shares only the data model and the matching of constraints with the scheduler. Everything is
+computed from scratch at each use, and statements are rolled back by restoring a copy of the whole
+state. It is slow and simple, so that the fast scheduler can be compared with it.
 """
 
 from batchsched.testing.reference.schedule import reference_schedule

@@ -39,11 +39,11 @@ class _Options:
     evict_backfill: bool
     starvation_threshold: float
     retries: bool
-    """Whether a turn that is discarded is tried once more, the largest tasks first."""
+    """Whether a discarded turn is tried once more, with the largest tasks first."""
 
 
 def allocate(session: Session, arguments: Arguments) -> None:
-    """First the jobs with Reserved tasks, then all jobs in turn."""
+    """Serve the jobs with Reserved tasks, then all jobs in turn."""
     options = _Options(
         discards=arguments.word("unready", ("discard", "hold")) == "discard",
         evict_backfill=arguments.boolean("evictBackfill"),
@@ -76,8 +76,8 @@ def allocate(session: Session, arguments: Arguments) -> None:
 
 
 def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-    """Give one job its turn; return whether it is to come back."""
-    comes_back = False
+    """Give a job its turn; return whether it gets another turn."""
+    gets_another = False
 
     def is_enough() -> bool:
         return (
@@ -90,8 +90,8 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
         )
 
     def attempt() -> bool:
-        nonlocal comes_back
-        comes_back = _place_tasks(session, options, job, tasks)
+        nonlocal gets_another
+        gets_another = _place_tasks(session, options, job, tasks)
         return is_enough()
 
     if has_groups(job):
@@ -104,7 +104,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
             asks_queue=True,
             retry_order=lambda goal: _largest_first(session, goal) if options.retries else goal,
         )
-        comes_back = is_placed and bool(tasks) and session.tiers.job_ready(job)
+        gets_another = is_placed and bool(tasks) and session.tiers.job_ready(job)
         if not is_placed and not session.tiers.job_ready(job):
             keep_part(
                 session,
@@ -128,7 +128,7 @@ def _turn(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInf
         attempt()
     if options.evict_backfill:
         make_promises_real(session, job)
-    return comes_back
+    return gets_another
 
 
 def _place_task(session: Session, task: TaskInfo) -> bool:
@@ -141,12 +141,12 @@ def _place_task(session: Session, task: TaskInfo) -> bool:
 
 
 def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-    """Place tasks until the job is ready, or cannot be any more; return whether to come back.
+    """Place tasks until the job is ready or cannot become so; return whether it gets another turn.
 
-    A task that cannot be placed is passed over.
+    Tasks that cannot be placed are skipped.
     """
     reserved: list[TaskInfo] = []
-    comes_back = False
+    gets_another = False
     while tasks:
         task = tasks.pop(0)
         feasible = feasible_nodes(session, task)
@@ -166,16 +166,16 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
                 break
             continue
         if session.tiers.job_ready(job) and tasks:
-            comes_back = True
+            gets_another = True
             break
     if not session.tiers.job_ready(job) and not session.tiers.job_condition_ready(job):
         for task in reserved:
             session.state.take_off(task)
-    return comes_back
+    return gets_another
 
 
 def can_still_start(session: Session, job: JobInfo, left: list[TaskInfo]) -> bool:
-    """Return whether a job is ready, or would be enough with all tasks that are left to take."""
+    """Return whether a job is ready, or could be if all remaining tasks were placed."""
     placed = (
         ready_count(session.state, job)
         + waiting_count(session.state, job)
@@ -195,7 +195,7 @@ def _reserve(session: Session, task: TaskInfo, *, beside_its_job: bool) -> bool:
 
 
 def _largest_first(session: Session, tasks: list[TaskInfo]) -> list[TaskInfo]:
-    """Return tasks by decreasing dominant share of the cluster; equals as they were."""
+    """Sort tasks by decreasing dominant share of the cluster, keeping the order of equals."""
     total = cluster_total(session.state)
 
     def size(task: TaskInfo) -> float:

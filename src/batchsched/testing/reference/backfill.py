@@ -1,4 +1,4 @@
-"""The action backfill, for best-effort tasks; its other strategies go on from there."""
+"""The action backfill: best-effort tasks, then the configured strategy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["backfill"]
 
 
 def backfill(session: Session, arguments: Arguments) -> None:
-    """Place every best-effort task, then do what the strategy says."""
+    """Place the best-effort tasks, then follow the strategy."""
     strategy = arguments.word("strategy", ("best-effort", "release", "displace"))
     takes_best = arguments.word("nodeChoice", ("first", "best")) == "best"
     threshold = arguments.number("starvationThreshold", inf)
@@ -23,8 +23,8 @@ def backfill(session: Session, arguments: Arguments) -> None:
         for task in session.tasks_with(job, TaskStatus.PENDING):
             if not task.is_best_effort:
                 continue
-            # Section 7 asks for no room; but many that ask for next to nothing are not nothing,
-            # and no account may be below zero.
+            # Best-effort tasks need no room; but many tiny requests add up, and no account may
+            # become negative.
             feasible = [
                 node
                 for node in feasible_nodes(session, task)

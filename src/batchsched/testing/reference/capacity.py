@@ -1,4 +1,4 @@
-"""The plugin capacity: shares in a tree of queues, limits, and who may claim what from whom."""
+"""The plugin capacity: shares in a tree of queues, limits, and claims between queues."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ CHARGED = (
 WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
 
 Amounts = dict[str, int]
-"""By dimension."""
+"""Amounts by dimension."""
 
 
 def needed(
     state: State, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED
 ) -> list[TaskInfo]:
-    """Return the tasks that a job asks for next, of those that it has to place."""
+    """Return the tasks that a job needs next, of those that it has to place."""
     if has_groups(job):
         return Groups(state, job).needed(tasks, statuses)
     lacks = job.min_available - ready_count(state, job) - waiting_count(state, job)
@@ -48,25 +48,25 @@ class Unit:
 
     job: JobInfo
     kind: int
-    """0: what the job needs at least; 1: a replica that it can do without; 2: a single task."""
+    """0: the minimum of the job (its core); 1: an optional replica; 2: a single surplus task."""
     tasks: tuple[TaskInfo, ...]
     """Its own tasks, in task order."""
     victims: tuple[TaskInfo, ...]
-    """Those that go when it does: all of the job with a core, of a replica with its core."""
+    """The tasks evicted with it: with a core the whole job, with a replica's core the replica."""
 
     @property
     def is_core(self) -> bool:
-        """Whether it is what the job needs at least."""
+        """Whether it is the minimum of the job."""
         return self.kind == 0
 
     @property
     def is_surplus(self) -> bool:
-        """Whether it is a single task that nothing depends on."""
+        """Whether it is a single surplus task."""
         return self.kind == 2  # noqa: PLR2004 - the last of three kinds
 
 
 class Capacity(Plugin):
-    """Queues have fair shares; what one does not use others may, on loan."""
+    """Fair shares of queues; others may borrow what a queue does not use."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class Capacity(Plugin):
         self.dimensions = _dimensions(state)
         self._jobs_in_session: list[JobInfo] = []
         self.share: dict[str, dict[str, int]] = {}
-        """By dimension and queue."""
+        """Fair shares by dimension and queue."""
 
     def jobs_admitted(self, jobs: Sequence[JobInfo]) -> None:
-        """Compute the fair shares, as things stand when the session opens."""
+        """Compute the fair shares from the state at the opening of the session."""
         self._jobs_in_session = list(jobs)
         wanted: dict[str, Amounts] = {}
         for job in jobs:
@@ -124,7 +124,7 @@ class Capacity(Plugin):
                     amounts[dimension] = amounts.get(dimension, 0) + amount
 
     def size(self, tasks: Iterable[TaskInfo]) -> Amounts:
-        """Return what tasks hold of what queues are charged for."""
+        """Return what tasks hold, as charged to queues."""
         amounts = dict.fromkeys(self.dimensions, 0)
         self._add(amounts, tasks)
         return amounts
@@ -139,7 +139,7 @@ class Capacity(Plugin):
         )
 
     def _tree(self, dimension: str, leaving: Iterable[TaskInfo] = ()) -> DemandedTree:
-        """Return the queues with what they hold now, once some tasks are gone."""
+        """Return the queues with what they hold now, without some tasks."""
         held = {name: self._held_by_leaf(name, dimension) for name in self._leaves()}
         for task in leaving:
             if not self._state.is_backfill(task):
@@ -202,14 +202,14 @@ class Capacity(Plugin):
     def allows(
         self, queue: Queue, tasks: Sequence[TaskInfo], leaving: Sequence[TaskInfo] = ()
     ) -> bool:
-        """Return whether a queue may take tasks, once others are gone."""
+        """Return whether a queue may take tasks, without some others."""
         above = self._tree(self.dimensions[0]).path(queue.name)
         if any(self._queues[name].state is not QueueStatus.OPEN for name in above):
             return False
         return not self.limited(queue, tasks, leaving)
 
     def lacks_room_alone(self, queue: Queue, tasks: Sequence[TaskInfo]) -> bool:
-        """Return whether all that keeps tasks out of a queue is what others hold now."""
+        """Return whether only what others hold now keeps tasks out of a queue."""
         path = self._tree(self.dimensions[0]).path(queue.name)
         if any(self._queues[name].state is not QueueStatus.OPEN for name in path):
             return False
@@ -232,7 +232,7 @@ class Capacity(Plugin):
     def limited(
         self, queue: Queue, tasks: Sequence[TaskInfo], leaving: Sequence[TaskInfo]
     ) -> list[str]:
-        """Return the dimensions in which limits keep tasks out, once others are gone."""
+        """Return the dimensions in which limits keep tasks out, without some others."""
         size = self.size(tasks)
         found: list[str] = []
         for dimension in self.dimensions:
@@ -274,7 +274,7 @@ class Capacity(Plugin):
         return units
 
     def in_value_order(self, units: Iterable[Unit]) -> list[Unit]:
-        """Return units, the most valuable first: cores, then by their most valuable task."""
+        """Sort units, the most valuable first: cores first, then by their most valuable task."""
         listed = list(units)
         order = self._tasks_in_order(unit.tasks[0] for unit in listed)
         place = {task.uid: position for position, task in enumerate(order)}
@@ -306,11 +306,11 @@ class Capacity(Plugin):
         return found
 
     def is_backfill(self, unit: Unit) -> bool:
-        """Return whether a unit uses what was promised to others."""
+        """Return whether a unit has backfill tasks."""
         return any(self._state.is_backfill(task) for task in unit.tasks)
 
     def on_loan(self, name: str) -> list[Unit]:
-        """Return the units on loan that may be taken back, the least valuable first."""
+        """Return the borrowing units that may be reclaimed, the least valuable first."""
         covered = self.covered(name)
         return [
             unit
@@ -323,7 +323,7 @@ class Capacity(Plugin):
     # Claims.
 
     def claim(self, job: JobInfo, need: Sequence[TaskInfo]) -> Claim | None:
-        """Return what a job may claim for its need; None: nothing."""
+        """Return what a job may reclaim for its need; None: nothing."""
         exposed = [unit for unit in self.units(job) if unit.is_core]
         if exposed and exposed[0] not in self.covered(job.queue):
             return None
@@ -347,12 +347,12 @@ class Capacity(Plugin):
         return None
 
     def after(self, taken: Iterable[Unit]) -> dict[str, DemandedTree]:
-        """Return the queues, by dimension, once units are gone."""
+        """Return the queues, by dimension, without some units."""
         gone = list({task.uid: task for unit in taken for task in unit.victims}.values())
         return {dimension: self._tree(dimension, gone) for dimension in self.dimensions}
 
     def leaving(self, unit: Unit, taken: Iterable[Unit]) -> Amounts:
-        """Return what leaves with a unit that has not left yet."""
+        """Return what leaves with a unit and has not left with others."""
         gone = {task.uid for other in taken for task in other.victims}
         return self.size(task for task in unit.victims if task.uid not in gone)
 
@@ -367,7 +367,7 @@ class Capacity(Plugin):
 
 @frozen
 class Claim:
-    """What a leaf may take back."""
+    """What a leaf may reclaim."""
 
     plugin: Capacity
     leaf: str
@@ -375,7 +375,7 @@ class Claim:
     level: float | None
 
     def chain(self, other: str) -> list[str] | None:
-        """Return a leaf and all above it that the claim is not below; None: out of reach."""
+        """Return a leaf and the queues above it, up to the common one; None: out of reach."""
         tree = self.plugin.after(())[self.plugin.dimensions[0]]
         mine, theirs = tree.path(self.leaf), tree.path(other)
         common = [name for name in mine if name in theirs]
@@ -391,7 +391,7 @@ class Claim:
     def is_victim(
         self, unit: Unit, stage: int, short: Sequence[str], taken: Sequence[Unit]
     ) -> bool:
-        """Return whether a unit on loan is a victim, once others are gone."""
+        """Return whether a borrowing unit is a victim, without some others."""
         plugin = self.plugin
         name = unit.job.queue
         chain = self.chain(name)
@@ -423,7 +423,7 @@ class Claim:
     def next_victim(
         self, units: Sequence[Unit], stage: int, short: Sequence[str], taken: Sequence[Unit]
     ) -> Unit | None:
-        """Walk from the root to the fullest queues; return the least valuable victim there."""
+        """Follow the fullest queues from the root; return the least valuable victim there."""
         victims = [unit for unit in units if self.is_victim(unit, stage, short, taken)]
         if not victims:
             return None

@@ -1,4 +1,4 @@
-"""Promises from cycle to cycle: what evicted tasks leave is their claimant's."""
+"""Promises kept from cycle to cycle: claimants get what evicted tasks release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["end_promises", "keep_promises", "places_to_keep", "start_promised_jo
 
 
 def keep_promises(session: Session) -> None:
-    """At open: each job keeps the promises that still hold, if they are enough for it."""
+    """Keep, at open, the promises of each job that are still possible, if they are enough."""
     jobs = [
         job
         for job in session.jobs
@@ -43,7 +43,7 @@ def _keep(session: Session, job: JobInfo) -> bool:
 
 
 def start_promised_jobs(session: Session) -> None:
-    """Before the first action: each job starts whose promises have come true."""
+    """Start, before the first action, each job whose promised resources are free."""
     jobs = [job for job in session.jobs if any(_is_kept(session, task) for task in job.tasks)]
     while jobs:
         job = session.tiers.next_job(jobs)
@@ -61,7 +61,7 @@ def _start(session: Session, job: JobInfo) -> bool:
 
 
 def end_promises(session: Session) -> None:
-    """At close: what cannot come true any more ends, and with it what is then too little."""
+    """Drop, at close, promises that became impossible, and those of jobs that then have too few."""
     kept = [task for job in session.jobs for task in job.tasks if _is_kept(session, task)]
     over = [task for task in kept if _is_over(session, task)]
     for task in over:
@@ -89,7 +89,7 @@ def _is_over(session: Session, task: TaskInfo) -> bool:
 
 
 def places_to_keep(session: Session) -> Iterator[TaskInfo]:
-    """Yield the tasks of claimants' jobs that have a place, or have been promised one."""
+    """Yield the tasks of claimants' jobs that have a place or a promise."""
     claimants = {eviction.for_task_uid for eviction in session.state.evictions}
     for job in session.jobs:
         if session.tiers.job_pipelined(job) and any(

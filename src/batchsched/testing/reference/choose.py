@@ -1,4 +1,4 @@
-"""Choosing a node for a task, and placing it."""
+"""Choose nodes for tasks, and place them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def feasible_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
 
 
 def curable_nodes(session: Session, task: TaskInfo) -> list[NodeInfo]:
-    """Return the open nodes that refuse a task only for what evicting may cure."""
+    """Return the open nodes that refuse a task only for reasons that evicting may cure."""
     nodes = session.tiers.curable(task, session.nodes)
     return open_nodes(session, task, nodes)
 

@@ -1,4 +1,4 @@
-"""The turn of a job in reclaim: task after task, until it could start once victims have left."""
+"""The turn of a job in reclaim: task by task, until it can start once its victims have left."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def claimant_turn(
     take_a_place: Callable[[TaskInfo], bool],
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Give one job its turn; return whether it is to come back.
+    """Give a job its turn; return whether it gets another turn.
 
     Args:
-        session: where this happens.
+        session: the session.
         job: the job.
-        tasks: what it has left to place; those that were tried are taken out.
-        take_a_place: places a task, evicting others if need be; says whether it did.
-        may_go_on: whether the queue may have more; not asked for jobs with groups.
+        tasks: the tasks that it has yet to place; tried ones are removed.
+        take_a_place: places a task, evicting others if necessary; returns whether it did.
+        may_go_on: returns whether the queue may have more; not called for jobs with groups.
 
     """
     if has_groups(job):

@@ -1,4 +1,4 @@
-"""The action reclaim where the plugin capacity says what queues may claim."""
+"""The action reclaim with the plugin capacity, which decides what queues may claim."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _of(jobs: Sequence[JobInfo], name: str) -> list[JobInfo]:
 
 
 def _turn(session: Session, capacity: Capacity, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-    """Give one job its turn; return whether it is to come back."""
+    """Give a job its turn; return whether it gets another turn."""
     need = needed(session.state, job, tasks)
     claim = capacity.claim(job, need) if need else None
     if claim is None:
@@ -85,7 +85,7 @@ def _victims_on(
     *,
     is_refused: bool,
 ) -> list[TaskInfo]:
-    """Return whom to evict on a node, without those that can be spared; nobody: too few."""
+    """Return the tasks to evict on a node, without unnecessary ones; [] if not enough."""
     capacity = claim.plugin
     on_node = {other.uid for other in session.state.tasks_on(node)}
     units = [
@@ -120,9 +120,9 @@ def _short(
     *,
     is_refused: bool,
 ) -> list[str]:
-    """Return the dimensions in which a task is short on a node, once units are gone.
+    """Return the dimensions that a task lacks on a node without some units.
 
-    All that it asks for, as long as a node that refuses it would refuse it even then.
+    All that it requests, as long as a node that refuses it would refuse it even then.
     """
     capacity = claim.plugin
     leaving = list({other.uid: other for unit in taken for other in unit.victims}.values())

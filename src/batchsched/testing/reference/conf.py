@@ -1,6 +1,6 @@
 """The configuration of a cycle: which actions and plugins, in which order, with what arguments.
 
-It reads what a kube-batch configuration file holds, once parsed. A mistake in it is an error.
+It reads the parsed content of a kube-batch configuration file. Mistakes in it are errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Arguments:
     values: Mapping[str, object] = FrozenMap()
 
     def boolean(self, name: str) -> bool:
-        """Return an argument that is true or false; false if it is not given."""
+        """Return a boolean argument; False if it is not given."""
         return _boolean(self.values.get(name, False))
 
     def integer(self, name: str, default: int) -> int:
@@ -105,7 +105,7 @@ def _plugin(plugin: object) -> PluginConf:
 def _boolean(value: object) -> bool:
     text = str(value).lower()
     if text not in ("true", "false"):
-        raise ValueError(f"{value!r} is neither true nor false")
+        raise ValueError(f"expected true or false, got {value!r}")
     return text == "true"
 
 

@@ -1,4 +1,4 @@
-"""Which jobs wait for others, by asking each of them, each time."""
+"""Jobs that wait for others, found by checking each of them every time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _has_succeeded(job: JobInfo) -> bool:
 
 
 def _is_enough(job: JobInfo, tasks: Sequence[TaskInfo]) -> bool:
-    """Return whether some tasks of a job are enough of it to start, in number and by group."""
+    """Return whether some tasks are enough for their job to start, in number and by group."""
 
     def has(name: str | None) -> bool:
         within = [group.name for group in job.groups if group.parent == name]
@@ -71,7 +71,7 @@ def _holds(dependency: Dependency, snapshot: Snapshot) -> bool:
 
 
 def _is_never_eligible(job: JobInfo, snapshot: Snapshot) -> bool:
-    """Return whether a job depends on what cannot hold any more."""
+    """Return whether a job depends on an event that can no longer occur."""
     if job.eligible_time is not None:
         return False
     for dependency in job.depends_on:

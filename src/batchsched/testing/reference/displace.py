@@ -1,4 +1,4 @@
-"""Backfill's strategy displace: jobs take the place of held tasks of unready jobs."""
+"""Backfill's strategy displace: jobs take the places that unready jobs hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["displace"]
 
 @frozen
 class _Chance:
-    """A node where a task can start once these tasks are off, and what it counts then."""
+    """A node where a task can start once some tasks are removed, with its scores then."""
 
     node: NodeInfo
     taken_off: list[TaskInfo]
@@ -28,7 +28,7 @@ class _Chance:
 
 
 def displace(session: Session) -> None:
-    """Let jobs with Pending tasks start, at the cost of held tasks that cannot."""
+    """Start jobs with Pending tasks in the places of tasks of unready jobs."""
     jobs = [job for job in session.jobs if session.tasks_with(job, TaskStatus.PENDING)]
     queues = [
         queue
@@ -47,7 +47,7 @@ def displace(session: Session) -> None:
 
 
 def _turn(session: Session, queue: Queue, job: JobInfo) -> bool:
-    """Give one job its turn; return whether it is to come back."""
+    """Give a job its turn; return whether it gets another turn."""
     placed: list[TaskInfo] = []
 
     def attempt() -> bool:

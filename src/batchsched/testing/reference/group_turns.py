@@ -1,4 +1,4 @@
-"""The turns of jobs with groups: all that the job asks for next, or nothing."""
+"""The turns of jobs with groups: all that the job needs next, or nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["group_turn", "keep_part", "needed_tasks"]
 
 
 def needed_tasks(session: Session, job: JobInfo, statuses: Statuses = HOPED) -> list[TaskInfo]:
-    """Return what a job has to place; of one with groups what it needs next."""
+    """Return the tasks that a job has to place; with groups, those it needs next."""
     tasks = session.to_place(job)
     return Groups(session.state, job).needed(tasks, statuses) if has_groups(job) else tasks
 
@@ -101,7 +101,7 @@ class _Attempt:
     is_complete: bool = False
 
     def make(self) -> bool:
-        """Place the goal, or others of the same groups; return whether that is to be kept."""
+        """Place the goal, or others of the same groups; return whether to keep the placements."""
         waiting = list(self.goal)
         while waiting:
             task = waiting.pop(0)

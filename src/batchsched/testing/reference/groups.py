@@ -1,6 +1,6 @@
-"""Jobs with groups, or with a maximum: what is satisfied, what is needed next, what goes together.
+"""Jobs with groups or a maximum: what is satisfied, what is needed next, and eviction units.
 
-Everything is counted anew whenever it is asked for.
+Everything is computed from scratch at each use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def has_groups(job: JobInfo) -> bool:
 
 @frozen
 class Groups:
-    """A job's groups, as things stand. A group of no name is the job itself."""
+    """The current state of a job's groups. The group None is the job itself."""
 
     state: State
     job: JobInfo
@@ -44,7 +44,7 @@ class Groups:
         return [group for group in self.job.groups if group.parent == name]
 
     def is_leaf(self, name: str | None) -> bool:
-        """Return whether tasks are in a group, and no groups."""
+        """Return whether a group contains tasks rather than groups."""
         return not self.children(name)
 
     def group(self, name: str) -> TaskGroup:
@@ -53,7 +53,7 @@ class Groups:
         return found
 
     def minimum(self, name: str | None) -> int:
-        """Return how many tasks, or groups in it, a group needs."""
+        """Return the number of tasks, or of groups in it, that a group needs."""
         if name is None:
             least = self.job.min_groups
             if not self.job.groups:
@@ -63,11 +63,11 @@ class Groups:
         return len(self.children(name)) if least is None else least
 
     def maximum(self, name: str | None) -> int | None:
-        """Return how many tasks, or groups in it, a group has at most."""
+        """Return the most tasks, or groups in it, that a group may have."""
         return None if name is None else self.group(name).max
 
     def path(self, name: str | None) -> list[str | None]:
-        """Return a group and all that it is in, up to the job."""
+        """Return a group and all groups above it, up to the job."""
         return [None] if name is None else [name, *self.path(self.group(name).parent)]
 
     def leaves(self) -> list[str | None]:
@@ -84,21 +84,21 @@ class Groups:
         )
 
     def is_satisfied(self, name: str | None, statuses: Statuses) -> bool:
-        """Return whether a group has what must start together."""
+        """Return whether a group has what it needs to start."""
         if self.is_leaf(name):
             return self.count(name, statuses) >= self.minimum(name)
         there = sum(self.is_satisfied(child.name, statuses) for child in self.children(name))
         return there >= self.minimum(name)
 
     def least(self, name: str | None) -> int:
-        """Return with how many tasks at least a group can be satisfied."""
+        """Return the least number of tasks with which a group is satisfied."""
         if self.is_leaf(name):
             return self.minimum(name)
         return sum(sorted(self.least(c.name) for c in self.children(name))[: self.minimum(name)])
 
     @property
     def least_tasks(self) -> int:
-        """With how many tasks at least the job can start."""
+        """The least number of tasks with which the job can start."""
         return max(self.job.min_available, self.least(None))
 
     def can_start(self, statuses: Statuses) -> bool:
@@ -106,7 +106,7 @@ class Groups:
         return self.is_satisfied(None, statuses) and self.count(None, statuses) >= self.least_tasks
 
     def may_take(self, task: TaskInfo, more: Iterable[TaskInfo] = ()) -> bool:
-        """Return whether a task may have a place besides those that have one, and some more."""
+        """Return whether a task may have a place in addition to placed tasks and some more."""
         if self.state.status(task) in PLACED:
             return True
         placed = [*(t for t in self.job.tasks if self.state.status(t) in PLACED), *more]
@@ -130,7 +130,7 @@ class Groups:
         return True
 
     def may_start(self, task: TaskInfo) -> bool:
-        """Return whether a task of a ready job may start: all that it is in is ready."""
+        """Return whether a task of a ready job may start: all groups above it are ready."""
 
         def is_useful(other: TaskInfo) -> bool:
             return all(self.is_satisfied(name, READY) for name in self.path(other.group))
@@ -141,7 +141,7 @@ class Groups:
     # What is needed next.
 
     def needed(self, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED) -> list[TaskInfo]:
-        """Return the tasks that the job asks for next, of those that it has left to place."""
+        """Return the tasks that the job needs next, of those that it has yet to place."""
         if self.can_start(READY):
             return self._next_of_ready_job(tasks, statuses)
         if self.can_start(statuses):
@@ -170,7 +170,7 @@ class Groups:
         return [task for task in tasks if task in chosen]
 
     def _fits_maxima(self, task: TaskInfo, more: Sequence[TaskInfo]) -> bool:
-        """Return whether a task may have a place with others, were it for the groups alone."""
+        """Return whether the maximums of groups allow a task in addition to others."""
         most = self.maximum(task.group)
         placed = self.count(task.group, PLACED) + sum(one.group == task.group for one in more)
         if most is not None and placed >= most:
@@ -178,7 +178,7 @@ class Groups:
         return placed > 0 or self._has_room(task.group)
 
     def _has_room(self, leaf: str | None) -> bool:
-        """Return whether no group of a leaf's path is full, as things stand."""
+        """Return whether no group of a leaf's path is full now."""
         below: str | None = None
         for name in self.path(leaf):
             most = self.maximum(name)
@@ -199,7 +199,7 @@ class Groups:
     def _pursued(
         self, name: str | None, tasks: Sequence[TaskInfo], statuses: Statuses
     ) -> list[TaskInfo] | None:
-        """Return the fewest tasks that a group misses; None if it cannot have them."""
+        """Return the fewest tasks that a group lacks; None if it cannot get them."""
         if self.is_leaf(name):
             missing = max(0, self.minimum(name) - self.count(name, statuses))
             there = [task for task in tasks if task.group == name]
@@ -257,7 +257,7 @@ class Groups:
         return []
 
     def within_maxima(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return those of some tasks, in order, that the maxima of leaves and job let run."""
+        """Return the tasks, in order, that the maximums of leaves and of the job allow."""
         found: list[TaskInfo] = []
         for task in tasks:
             most = self.maximum(task.group)
@@ -271,7 +271,7 @@ class Groups:
     def units(
         self, in_order: Callable[[Iterable[TaskInfo]], list[TaskInfo]]
     ) -> list[tuple[int, list[TaskInfo], list[TaskInfo]]]:
-        """Return the units of eviction: 0 core, 1 replica, 2 surplus; its tasks; what goes."""
+        """Return the units of eviction: kind (0 core, 1 replica, 2 surplus), tasks, all victims."""
         there = in_order(t for t in self.job.tasks if self.state.status(t) in OCCUPYING)
         if not there:
             return []
@@ -300,7 +300,7 @@ class Groups:
         return [*units, *replicas_found, *surplus]
 
     def _core(self, name: str | None, there: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return what a satisfied group needs of what it has on nodes."""
+        """Return the tasks on nodes that a satisfied group needs."""
         if self.is_leaf(name):
             ended = self.count(name, (TaskStatus.SUCCEEDED,))
             own = [task for task in there if task.group == name]
@@ -308,7 +308,7 @@ class Groups:
         return [task for child in self._kept(name, there) for task in self._core(child, there)]
 
     def _kept(self, name: str | None, there: Sequence[TaskInfo]) -> list[str]:
-        """Return the groups in a satisfied group that it needs: the most valuable."""
+        """Return the groups that a satisfied group needs: the most valuable ones."""
 
         def worth(child: TaskGroup) -> int:
             places = [there.index(task) for task in self._core(child.name, there)]

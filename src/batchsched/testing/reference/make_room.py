@@ -1,4 +1,4 @@
-"""Evicting for a task."""
+"""Evict tasks for another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def running_on(
 def enough_victims(
     victims: Sequence[UnitT], is_enough: Callable[[list[UnitT]], bool]
 ) -> list[UnitT] | None:
-    """Take victims in order until enough, then spare those that are not needed; None: too few."""
+    """Take victims in order until enough, then drop those that are not needed; None: too few."""
     taken: list[UnitT] = []
     for victim in victims:
         if is_enough(taken):
@@ -68,11 +68,11 @@ def make_room(
     victims_of: Callable[[TaskInfo, list[TaskInfo]], Victims],
     in_order: Callable[[Sequence[NodeInfo]], Sequence[NodeInfo]] | None = None,
 ) -> bool:
-    """Evict what is needed for a task, and let it be Pipelined there.
+    """Evict what is needed for a task, and pipeline it to the node.
 
-    Those who may go on their own, on the first node where that is enough. Only if no node
-    is, whole jobs too, on the node where the fewest tasks are evicted in all. Nodes that evicting
-    can make accept the task come after feasible ones, but before all where nobody needs to go.
+    Single tasks are evicted on the first node where that is enough; only if there is none, whole
+    jobs too, on the node where the fewest tasks are evicted. Nodes that accept the task only after
+    evictions come after feasible ones, but first of all if no eviction is needed there.
     """
     request = task.start_request
     curable: Sequence[NodeInfo] = curable_nodes(session, task) if session.cures else []

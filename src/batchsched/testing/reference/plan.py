@@ -1,4 +1,4 @@
-"""The action plan: every rule as it is said, by looking at everything every time."""
+"""The action plan: each rule literally, computed from scratch every time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Planner:
         self.session = session
         self.options = options
         self.takes: dict[str, list[Take]] = {}
-        """What each job takes of the future, by its UID."""
+        """The planned resources of each job, by its UID."""
         self.before: dict[str, _Places] = {}
         self.made: dict[str, list[Take]] = {}
         self.looked_at: set[str] = set()
@@ -115,7 +115,7 @@ class _Planner:
                 return
 
     def all_fit(self, places: _Places, start: float) -> list[Take] | None:
-        """Return what tasks would take at these places, if they all fit there."""
+        """Return what tasks would take at these places; None if they do not all fit."""
         takes: list[Take] = []
         for task, node in places:
             end = end_of(self.session, task, start)

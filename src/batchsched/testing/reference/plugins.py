@@ -1,7 +1,7 @@
-"""What a plugin may answer, and the plugins priority, gang and conformance.
+"""The base class of plugins, and the plugins priority, gang and conformance.
 
-Here a plugin is an object with all functions that a plugin may have. The default answers
-are those of a plugin that has no such function.
+Here a plugin is an object with all possible functions; the defaults are the answers of a plugin
+without that function.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ VALID = (*CONDITIONALLY_READY, TaskStatus.PENDING)
 
 
 class Verdict(Enum):
-    """What a plugin says of a candidate victim."""
+    """A plugin's verdict on a candidate for eviction."""
 
     VICTIM = "it may be evicted"
     PASS = "not for this plugin's reason"  # noqa: S105 - no password
@@ -60,7 +60,7 @@ class Verdict(Enum):
 
 @frozen
 class RawScore:
-    """What one node counts for one task, before it is compared with others."""
+    """The raw score of a node for a task, before it is compared with others."""
 
     by_itself: int = 0
     """The weighted sum of the scores that do not depend on other nodes."""
@@ -104,23 +104,23 @@ class Plugin:
         return 0
 
     def accepted(self, _task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Return those of the nodes that the plugin's predicate accepts."""
+        """Return the nodes that the plugin's predicates accept."""
         return list(nodes)
 
     def curable(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Return those of the nodes that it refuses only for what evicting may cure."""
+        """Return the nodes that it refuses only for reasons that evicting may cure."""
         return []
 
     def raw_scores(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> dict[str, RawScore]:
-        """Return what each node counts, by itself; what is missing is 0."""
+        """Return the raw score of each node; missing ones are 0."""
         return {}
 
     def scores(self, _raw: Mapping[str, RawScore]) -> dict[str, int]:
-        """Return the scores of all nodes that are compared; what is missing is 0."""
+        """Return the scores of all compared nodes; missing ones are 0."""
         return {}
 
     def resource_scores(self, _task: TaskInfo, _nodes: Sequence[NodeInfo]) -> dict[str, float]:
-        """Return the score of each node by resources alone; what is missing is 0."""
+        """Return the score of each node by resources alone; missing ones are 0."""
         return {}
 
     def preemptable(self, _task: TaskInfo, _candidates: list[TaskInfo]) -> list[Verdict] | None:
@@ -136,7 +136,7 @@ class Plugin:
         return [Verdict.VICTIM for _ in candidates]
 
     def overused(self, _queue: Queue) -> bool:
-        """Return whether the queue has all that it deserves."""
+        """Return whether the queue has its deserved share."""
         return False
 
     def job_valid(self, _job: JobInfo) -> JobCondition | None:
@@ -189,7 +189,7 @@ class Priority(Plugin):
 
 
 class Gang(Plugin):
-    """A job starts with `min_available` tasks, and is not cut to less, unless it goes whole."""
+    """A job starts with `min_available` tasks, and keeps that many unless it is evicted whole."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class Gang(Plugin):
         self._may_go_whole = arguments.word("atMinimum", ("protect", "whole-job")) == "whole-job"
 
     def job_valid(self, job: JobInfo) -> JobCondition | None:
-        """Refuse a job that has too few tasks left that could ever start."""
+        """Refuse a job with too few tasks that could ever start."""
         valid = count_of(self._state, job, VALID)
         if self._can_start(job, VALID):
             return None
@@ -217,7 +217,7 @@ class Gang(Plugin):
         return compare(self._rank(left), self._rank(right))
 
     def _rank(self, job: JobInfo) -> int:
-        """Rank a job with groups that has more than it needs last."""
+        """Rank a job; one with groups and more than its minimum goes last."""
         is_ready = self._is_ready(job)
         if not has_groups(job) or not is_ready:
             return int(is_ready)
@@ -271,7 +271,7 @@ class Gang(Plugin):
         return verdicts
 
     def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Protect what a job needs, but whole jobs from those of higher priority."""
+        """Protect the minimum of a job, or the whole job from jobs of no higher priority."""
         claimant = self._state.job_of[task.uid]
 
         def at_minimum(job: JobInfo) -> Verdict:
@@ -281,7 +281,7 @@ class Gang(Plugin):
         return self._victims(candidates, at_minimum, claimant)
 
     def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Protect what a job needs, but from other jobs if it may go whole."""
+        """Protect the minimum of a job, or only from itself if whole jobs may be evicted."""
         claimant = self._state.job_of[task.uid]
 
         def at_minimum(job: JobInfo) -> Verdict:
@@ -291,7 +291,7 @@ class Gang(Plugin):
         return self._victims(candidates, at_minimum, claimant)
 
     def revocable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Let a job at its minimum go whole, if it may: what is left of it is of no use."""
+        """Evict a job at its minimum as a whole, if allowed, because the rest would be useless."""
         at_minimum = Verdict.WITH_JOB if self._may_go_whole else Verdict.VICTIM
         return self._victims(candidates, lambda _job: at_minimum, self._state.job_of[task.uid])
 
@@ -308,7 +308,7 @@ class Gang(Plugin):
 
 
 class Conformance(Plugin):
-    """The system's own tasks are never evicted."""
+    """Critical tasks of the system are never evicted."""
 
     def _victims(self, candidates: list[TaskInfo]) -> list[Verdict]:
         return [
@@ -320,13 +320,13 @@ class Conformance(Plugin):
         ]
 
     def preemptable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Protect the system's own tasks."""
+        """Protect critical tasks of the system."""
         return self._victims(candidates)
 
     def reclaimable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Protect the system's own tasks."""
+        """Protect critical tasks of the system."""
         return self._victims(candidates)
 
     def revocable(self, _task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Protect the system's own tasks."""
+        """Protect critical tasks of the system."""
         return self._victims(candidates)

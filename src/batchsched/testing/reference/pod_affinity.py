@@ -16,7 +16,7 @@ __all__ = ["AffinityRule", "affinity_counts"]
 
 
 def _means(term: PodAffinityTerm, owner: TaskInfo, other: TaskInfo) -> bool:
-    """Return whether a term that `owner` carries means the task `other`."""
+    """Return whether a term of `owner` selects the task `other`."""
     return term.selects(
         own_namespace=owner.namespace, namespace=other.namespace, labels=other.labels
     )
@@ -38,7 +38,7 @@ def _existing(state: State) -> Iterator[tuple[TaskInfo, NodeInfo]]:
 
 
 def _repelling(state: State) -> Iterator[tuple[TaskInfo, NodeInfo]]:
-    """Yield whom anti-affinity looks at: with promises that repel, also who is promised a node."""
+    """Yield the tasks that anti-affinity considers, with promised ones if promises repel."""
     yield from _existing(state)
     if state.promises_repel:
         nodes = {node.name: node for node in state.snapshot.nodes}
@@ -52,9 +52,9 @@ class AffinityRule:
 
     def __init__(self, state: State, task: TaskInfo) -> None:
         self.near = _required(task.pod_affinity)
-        """The terms of which each must be met."""
+        """The required terms."""
         self.near_domains: set[tuple[PodAffinityTerm, str]] = set()
-        """Where each of them is met: the term, and the value of its topology label."""
+        """Where each term is met: the term, and the value of its topology label."""
         self.kept_away: set[tuple[str, str]] = set()
         """The domains that other tasks' terms refuse: topology label and value."""
         self.shunned: set[tuple[str, str]] = set()
@@ -85,9 +85,9 @@ class AffinityRule:
         )
 
     def is_curable(self, node: NodeInfo) -> bool:
-        """Return whether a node is refused by what evicting may cure.
+        """Return whether a node is refused only for reasons that evicting may cure.
 
-        That is said by the first of the three rules that refuses it, in this order.
+        The first of the three rules that refuses it decides.
         """
         if _is_in(node, self.kept_away):
             return True

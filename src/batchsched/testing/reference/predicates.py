@@ -1,4 +1,4 @@
-"""The plugin predicates: which nodes a task may be on at all."""
+"""The plugin predicates: the nodes that a task may run on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Predicates(Plugin):
         ]
 
     def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Return the nodes that refuse a task only for what evicting may cure."""
+        """Return the nodes that refuse a task only for reasons that evicting may cure."""
         by_node = self._state.tasks_by_node()
         affinity = AffinityRule(self._state, task)
         return [
@@ -54,7 +54,7 @@ class Predicates(Plugin):
         ]
 
     def _may_ever_take(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Return whether a node accepts a task but for who is there."""
+        """Return whether a node accepts a task, ignoring the tasks on it."""
         return (
             _is_in_order(node)
             and _is_selected(task, node)
@@ -67,7 +67,7 @@ class Predicates(Plugin):
         )
 
     def _has_room_for(self, task: TaskInfo, node: NodeInfo, on_node: list[TaskInfo]) -> bool:
-        """Return whether the node's number of tasks and its host ports allow one more."""
+        """Return whether the number of tasks on the node and its host ports allow the task."""
         counted = [
             other for other in on_node if self._state.status(other) is not TaskStatus.RESERVED
         ]

@@ -1,4 +1,4 @@
-"""The action preempt: tasks take the place of others within their queue."""
+"""The action preempt: tasks evict others of their queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["preempt"]
 
 
 def preempt(session: Session) -> None:
-    """Take each queue that has tasks waiting once, as the queue order is at that moment."""
+    """Take each queue with waiting tasks once, in the queue order at that moment."""
     jobs = session.tiers.jobs_in_order(job for job in session.jobs if session.to_place(job))
     queues = [
         queue
@@ -34,7 +34,7 @@ def preempt(session: Session) -> None:
 def _between_jobs(
     session: Session, queue: Queue, jobs: list[JobInfo], tasks: dict[str, list[TaskInfo]]
 ) -> None:
-    """Phase 1: jobs take from other jobs."""
+    """Phase 1: jobs evict tasks of other jobs."""
     waiting = list(jobs)
     while waiting:
         job = session.next_job(waiting, tasks)
@@ -44,7 +44,7 @@ def _between_jobs(
 
 
 def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-    """Give one job its turn; return whether it is to come back."""
+    """Give a job its turn; return whether it gets another turn."""
     if has_groups(job):
         return group_turn(
             session,
@@ -92,7 +92,7 @@ def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
 
 
 def _within_jobs(session: Session, jobs: list[JobInfo]) -> None:
-    """Phase 2: tasks take from other tasks of their own job."""
+    """Phase 2: tasks evict other tasks of their own job."""
     for job in jobs:
         tasks = needed_tasks(session, job)
         if has_groups(job) and len(tasks) > 1:

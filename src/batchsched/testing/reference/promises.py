@@ -1,4 +1,4 @@
-"""Conditional placements become real: allocate's `evictBackfill`."""
+"""Evict backfill tasks for conditional placements: allocate's `evictBackfill`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fair shares in a tree of queues: rational arithmetic and plain loops, one rule after another."""
+"""Fair shares in a tree of queues, with rational arithmetic and plain loops."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["DemandedTree", "reference_fill"]
 def reference_fill(
     amount: int, caps: Sequence[int], weights: Sequence[int]
 ) -> tuple[list[int], int]:
-    """Raise one level for all until all is dealt out; return what each gets and what is left."""
+    """Raise one level for all until everything is dealt out; return the shares and the rest."""
     takers = [n for n, weight in enumerate(weights) if weight > 0]
-    # The level rises to where the next taker has its cap, or until nothing is left.
+    # Raise the level until the next taker reaches its cap, or nothing is left.
     level = Fraction(0)
     left = Fraction(amount)
     while True:
@@ -38,7 +38,7 @@ def reference_fill(
 
 
 class DemandedTree:
-    """A tree of queues with what its leaves hold and want, in one dimension."""
+    """A tree of queues with what its leaves hold and request, in one dimension."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class DemandedTree:
         self._allocated = allocated
 
     def children(self, name: str | None) -> list[str]:
-        """Return the names of the queues directly below one; None: those at the top."""
+        """Return the children of a queue; None: the top-level queues."""
         return [queue.name for queue in self.queues.values() if queue.parent == name]
 
     def path(self, name: str) -> list[str]:
@@ -63,7 +63,7 @@ class DemandedTree:
         return [name, *([] if parent is None else self.path(parent))]
 
     def limit(self, name: str) -> int | None:
-        """Return the most that a queue may hold; None: anything."""
+        """Return the most that a queue may hold; None: no limit."""
         limit = self.queues[name].limit
         return None if limit is None else _whole(limit.get(self._dimension))
 
@@ -79,12 +79,12 @@ class DemandedTree:
         return int(amount)
 
     def allocated(self, name: str) -> int:
-        """Return what a queue holds, or those below it together."""
+        """Return what a queue, or all queues below it, hold."""
         children = self.children(name)
         return sum(map(self.allocated, children)) if children else self._allocated.get(name, 0)
 
     def guarantee(self, name: str) -> int:
-        """Return what is kept for a queue, and at least what is kept for its children."""
+        """Return the guarantee of a queue, at least the sum of its children's."""
         own = int(self.queues[name].guarantee.get(self._dimension))
         return max(own, sum(map(self.guarantee, self.children(name))))
 
@@ -104,7 +104,7 @@ class DemandedTree:
         return most if limit is None else min(most, limit)
 
     def hold(self, name: str) -> int:
-        """Return what a queue holds or has kept for it, whichever is more."""
+        """Return what a queue holds or is guaranteed, whichever is more."""
         children = self.children(name)
         below = sum(map(self.hold, children)) if children else self.allocated(name)
         return max(self.guarantee(name), below)

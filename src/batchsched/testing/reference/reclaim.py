@@ -1,4 +1,4 @@
-"""The action reclaim: queues take back what others have beyond their share."""
+"""The action reclaim: queues evict tasks of queues above their share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reclaim(session: Session) -> None:
 
 
 def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
-    """Give one job its turn; return whether it is to come back."""
+    """Give a job its turn; return whether it gets another turn."""
     return claimant_turn(
         session,
         job,

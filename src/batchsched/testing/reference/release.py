@@ -1,4 +1,4 @@
-"""Backfill's strategy release: unready jobs give back, others run in it meanwhile."""
+"""Backfill's strategy release: unready jobs release resources, which others use meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["release"]
 
 
 def release(session: Session, starvation_threshold: float) -> None:
-    """Take back what unready jobs hold, and start whole jobs in it, marked as backfill."""
+    """Unallocate what unready jobs hold, and start whole jobs there, marked as backfill."""
     candidates = [
         job
         for job in session.jobs

@@ -1,4 +1,4 @@
-"""Reservations from cycle to cycle, and what allocate does with them first."""
+"""Reservations from cycle to cycle, and how allocate uses them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def can_be_reserved(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
 
 
 def can_be_reserved_beside_its_job(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
-    """Return whether a node is large enough also beside what the task's job is Allocated there."""
+    """Return whether a node is large enough in addition to what the task's job has there."""
     wanted = [other.start_request for other in session.reserved_on(node)]
     wanted += [
         other.start_request
@@ -40,9 +40,9 @@ def can_be_reserved_beside_its_job(session: Session, task: TaskInfo, node: NodeI
 
 
 def can_be_kept_for_one_job(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
-    """Return whether a node is large enough for all that the task's job, and no other, has there.
+    """Return whether a node can be kept for the task's job alone, with all that it has there.
 
-    A node that is to be kept for another job is not, be it only for the half that is Allocated.
+    A node kept for another job cannot, even if only for that job's Allocated tasks.
     """
     job = session.job_of(task)
     wanted = [task.start_request]
@@ -70,7 +70,7 @@ def is_promised_to_others(session: Session, task: TaskInfo, node: NodeInfo) -> b
 
 
 def serve_reserved_jobs(session: Session) -> None:
-    """Let each job with Reserved tasks start, if it is ready then; one statement a job."""
+    """Start each job with Reserved tasks, if it becomes ready; one statement for each job."""
     jobs = [job for job in session.jobs if session.tasks_with(job, TaskStatus.RESERVED)]
     while jobs:
         job = session.tiers.next_job(jobs)
@@ -99,7 +99,7 @@ def _use_reservations(session: Session, job: JobInfo) -> bool:
 
 
 def drop_useless_reservations(session: Session) -> None:
-    """At close: give up the reservations of jobs that even with them could not start."""
+    """Drop, at close, the reservations of jobs that could not start even with them."""
     for job in session.jobs:
         if not session.tiers.job_ready(job) and not session.tiers.job_condition_ready(job):
             for task in session.tasks_with(job, TaskStatus.RESERVED):

@@ -1,4 +1,4 @@
-"""The action reserve: nodes are kept for starving jobs."""
+"""The action reserve: reserve nodes for starving jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_PERCENT = 50.0
 
 
 def reserve(session: Session, arguments: Arguments) -> None:
-    """Reserve for starving jobs, down to the first other job that could be scheduled now."""
+    """Reserve for starving jobs, up to the first other job that could be scheduled now."""
     threshold = arguments.number("starvingJobTimeThreshold", DEFAULT_THRESHOLD)
     percent = arguments.number("reservedNodePercent", DEFAULT_PERCENT)
     limit = ceil(percent * len(session.nodes) / 100)
@@ -61,7 +61,7 @@ def reserve(session: Session, arguments: Arguments) -> None:
 
 
 def _choose_anew(session: Session, job: JobInfo, *, in_order: bool) -> None:
-    """Move reservations to nodes where tasks fit now that do not fit where they are."""
+    """Move reservations of tasks that do not fit now to nodes where they do."""
     nodes = {node.name: node for node in session.nodes}
     saved = session.state.save()
     short: list[TaskInfo] = []
@@ -95,7 +95,7 @@ def _choose_anew(session: Session, job: JobInfo, *, in_order: bool) -> None:
 def _could_be_scheduled(session: Session, job: JobInfo) -> bool:
     """Return whether a job would become ready now, or one more task of a ready job fits.
 
-    Not if an action has tried one of its tasks in vain before.
+    False if an action has already failed to place one of its tasks.
     """
     if any(task.uid in session.tried_in_vain for task in session.to_place(job)):
         return False
@@ -117,7 +117,7 @@ def _could_be_scheduled(session: Session, job: JobInfo) -> bool:
 def _waits_for_other_reservations(
     session: Session, job: JobInfo, attempt: Callable[[], bool]
 ) -> bool:
-    """Return whether an attempt that failed would not if no other job had reservations."""
+    """Return whether a failed attempt would succeed if no other job had reservations."""
     saved = session.state.save()
     others = [
         task
@@ -136,7 +136,7 @@ def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: boo
     nodes = {node.name: node for node in session.nodes}
     for task in session.tasks_with(job, TaskStatus.ALLOCATED) if in_order else []:
         if session.reserved_on(nodes[session.state.node_name(task) or ""]):
-            # Another job has been reserved its node since.
+            # The node has been reserved for another job.
             session.state.take_off(task)
     if not _is_satisfied(session, job) and _is_limited(session, job):
         return False
@@ -150,7 +150,7 @@ def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: boo
 
 
 def _is_limited(session: Session, job: JobInfo) -> bool:
-    """Return whether a job's queue may not take what it needs, whoever leaves."""
+    """Return whether the limits of a job's queue forbid its need, whichever tasks leave."""
     need = needed(session.state, job, session.to_place(job))
     queue, capacity = session.queues[job.queue], session.tiers.capacity
     if capacity is None or not need or capacity.allows(queue, need):
@@ -166,7 +166,7 @@ def _is_satisfied(session: Session, job: JobInfo) -> bool:
 
 
 def _find_node(session: Session, task: TaskInfo, limit: int, *, in_order: bool) -> bool:
-    """Allocate the task on an open node, or reserve an eligible node for it; tell whether."""
+    """Allocate the task on an open node, or reserve a node; return whether that succeeded."""
     ranked = _ranked(session, task, in_order=in_order)
     reserved = _reserved_nodes(session)
     for node in ranked:

@@ -1,4 +1,4 @@
-"""One cycle: open, act, close, report."""
+"""One cycle: open, run the actions, close, report."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ OCCUPYING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskSta
 
 
 def reference_schedule(snapshot: Snapshot, conf: Mapping[str, object]) -> CycleResult:
-    """Decide one cycle by plain loops over everything.
+    """Run one cycle with plain loops.
 
-    `conf` is a kube-batch configuration, once parsed. The reasons of pending
-    tasks are left empty, and messages are shorter than the library's own.
+    `conf` is a parsed kube-batch configuration. The reasons of pending tasks are left empty, and
+    messages are shorter than the library's.
 
-    Amounts are added up as they are given. Where they are no whole numbers, sums of floats are
-    not exact, as those of the library are; so the two may differ where a sum differs from what
-    there is by `EPSILON` to the last digit.
+    Amounts are added up as given. Unlike the library's, sums of amounts that are not integers are
+    not exact, so results may differ if a sum differs from a capacity by exactly `EPSILON`.
     """
     read = read_conf(conf)
     session = Session(snapshot, read)
@@ -71,7 +70,7 @@ def _run(session: Session, action: ActionConf) -> None:
         case "reserve":
             reserve(session, action.arguments)
         case _:
-            raise ValueError(f"{action.name!r} is no action")
+            raise ValueError(f"expected the name of a built-in action, got {action.name!r}")
 
 
 def _read_limits(session: Session, action: ActionConf) -> None:
@@ -125,7 +124,7 @@ def _is_late(session: Session, uid: str) -> bool:
 
 
 def _is_used_after_all(task: TaskInfo, outcome: TaskOutcome) -> bool:
-    """Return whether a task that had a place kept has the same place again, or still."""
+    """Return whether a task with a kept place has that place again, or still."""
     is_used = outcome.status in (TaskStatus.BINDING, task.status)
     return is_used and outcome.node_name == task.node_name
 

@@ -1,4 +1,4 @@
-"""The plugin nodeorder: which of several nodes is best for a task."""
+"""The plugin nodeorder: scores of nodes for a task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NodeOrder(Plugin):
         self._balanced = arguments.integer("balancedresource.weight", 1)
 
     def raw_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, RawScore]:
-        """Return what each node counts, by itself."""
+        """Return the raw score of each node."""
         by_node = self._state.tasks_by_node()
         pod_affinity = affinity_counts(self._state, task, nodes)
         raw: dict[str, RawScore] = {}
@@ -50,7 +50,7 @@ class NodeOrder(Plugin):
         return raw
 
     def scores(self, raw: Mapping[str, RawScore]) -> dict[str, int]:
-        """Return the scores of all nodes that are compared."""
+        """Return the scores of all compared nodes."""
         most = max((score.node_affinity for score in raw.values()), default=0)
         counts = [0, *(score.pod_affinity for score in raw.values())]
         high, low = max(counts), min(counts)
@@ -63,7 +63,7 @@ class NodeOrder(Plugin):
         }
 
     def resource_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, float]:
-        """Return how well each node's idle resources suit the task."""
+        """Return the score of each node by how well its idle resources suit the task."""
         by_node = self._state.tasks_by_node()
         return {
             node.name: _resource_score(
