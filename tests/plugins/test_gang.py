@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.books import opened, plugin_object
-from tests.support.clusters import cluster, job, node
+from tests.support.clusters import cluster, job, node, standing
 
 from batchsched import (
     ConditionReason,
@@ -16,7 +16,6 @@ from batchsched import (
     Queue,
     Resource,
     Snapshot,
-    TaskInfo,
     TaskStatus,
 )
 from batchsched.plugin import Verdict
@@ -28,17 +27,7 @@ IN_SNAPSHOT = [status for status in S if status.in_snapshot and status is not S.
 
 
 def one_job(minimum: int, *statuses: TaskStatus) -> Session:
-    nowhere = (S.PENDING, S.SUCCEEDED, S.FAILED)
-    tasks = [
-        TaskInfo(
-            uid=f"t{i}",
-            name=f"t{i}",
-            status=status,
-            node_name=None if status in nowhere else "n1",
-            resreq=Resource(milli_cpu=1),
-        )
-        for i, status in enumerate(statuses)
-    ]
+    tasks = standing("t", Resource(milli_cpu=1), *statuses)
     return opened(
         Snapshot(
             nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))],
@@ -116,9 +105,9 @@ def test_jobs_that_are_not_ready_go_first_as_of_now() -> None:
 def test_a_gang_gives_what_it_can_spare_and_no_more(minimum: int, verdicts: list[Verdict]) -> None:
     of = one_job(minimum, S.RUNNING, S.RUNNING, S.RUNNING)
     plugin = plugin_object(of, "gang")
-    candidates = [of.task(uid) for uid in ("t2", "t0", "t1")]
+    candidates = [of.task(uid) for uid in ("t-2", "t-0", "t-1")]
     for point in (plugin.preemptable, plugin.reclaimable):
-        assert list(point(of.task("t0"), candidates)) == verdicts
+        assert list(point(of.task("t-0"), candidates)) == verdicts
 
 
 def test_each_gang_has_a_counter_of_its_own_that_starts_at_its_ready_tasks() -> None:

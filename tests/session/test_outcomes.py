@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from tests.support.clusters import action, cluster, job, node, scheduler
+from tests.support.clusters import action, cluster, job, node, scheduler, standing
 
 from batchsched import (
     ConditionReason,
@@ -20,7 +20,6 @@ from batchsched import (
     Snapshot,
     Taint,
     TaintEffect,
-    TaskInfo,
     TaskStatus,
     WhyPending,
     schedule,
@@ -35,17 +34,7 @@ def why(result: CycleResult) -> dict[str, WhyPending]:
 
 
 def with_statuses(name: str, minimum: int, *statuses: TaskStatus) -> Any:
-    nowhere = (S.PENDING, S.SUCCEEDED, S.FAILED)
-    tasks = [
-        TaskInfo(
-            uid=f"{name}-{i}",
-            name=f"{name}-{i}",
-            status=status,
-            node_name=None if status in nowhere else "n1",
-            resreq=Resource(milli_cpu=1000),
-        )
-        for i, status in enumerate(statuses)
-    ]
+    tasks = standing(name, Resource(milli_cpu=1000), *statuses)
     return evolve(job(name, "", minimum=minimum), tasks=tasks)
 
 

@@ -77,6 +77,21 @@ def job(name: str, *requests: str, minimum: int | None = None, **more: Any) -> J
     return JobInfo(name=name, **{"queue": "q", "min_available": needed, **more}, tasks=tasks)
 
 
+def standing(name: str, request: Resource, *statuses: TaskStatus) -> list[TaskInfo]:
+    """Tasks NAME-0, NAME-1, ... with these statuses; those that are on a node are on n1."""
+    nowhere = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+    return [
+        TaskInfo(
+            uid=f"{name}-{i}",
+            name=f"{name}-{i}",
+            status=status,
+            node_name=None if status in nowhere else "n1",
+            resreq=request,
+        )
+        for i, status in enumerate(statuses)
+    ]
+
+
 def created_in_order(jobs: Iterable[JobInfo], start: float = 0) -> list[JobInfo]:
     """The same jobs, created one after the other in the order of their names."""
     ordered = sorted(jobs, key=lambda one: (len(one.name), one.name))

@@ -1,13 +1,13 @@
-"""Plugins of a user's own that try every way to tell the engine what they read."""
+"""Plugins of a user's own: of every scope and with every hint, and one that lets all be evicted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from zlib import crc32
 
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.status import TaskStatus
-from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints
+from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints, Verdict
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import NodeState, TaskState
 
@@ -181,3 +181,12 @@ WATCHED_PARTS = (
 )
 """What the engine can keep answers of."""
 PARTS = (*WATCHED_PARTS, "fullest", "elsewhere")
+
+
+class Grabs:
+    """Everybody may evict everybody else."""
+
+    def preemptable(
+        self, _claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        return [Verdict.VICTIM for _ in candidates]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.clusters import cluster, job, node
+from tests.support.own_plugins import Grabs
 
 import batchsched
 import batchsched.model.constraints
@@ -30,8 +31,6 @@ from batchsched import (
     next_snapshot,
     schedule,
 )
-from batchsched.plugin import Verdict
-from batchsched.state.records import TaskState
 from batchsched.testing import (
     INVARIANTS,
     CarryOverViolation,
@@ -139,15 +138,6 @@ def test_hypothesis_prints_examples_so() -> None:
 
 
 # The code of violations
-
-
-class Grabs:
-    """Everybody may evict everybody else."""
-
-    def preemptable(
-        self, _claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[Verdict]:
-        return [Verdict.VICTIM for _ in candidates]
 
 
 class Opens:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
 from tests.support.clusters import cluster, job, node
+from tests.support.own_plugins import Grabs
 
 from batchsched import (
     CycleResult,
@@ -27,8 +28,7 @@ from batchsched import (
     default_registry,
     next_snapshot,
 )
-from batchsched.plugin import Verdict
-from batchsched.state.records import JobState, TaskState
+from batchsched.state.records import JobState
 from batchsched.testing import (
     INVARIANTS,
     CarryOverViolation,
@@ -65,15 +65,6 @@ def with_plugin(name: str, opened: object) -> Registry:
     registry = default_registry()
     registry.register_plugin(name, lambda _: Opens())
     return registry
-
-
-class Grabs:
-    """Everybody may evict everybody else."""
-
-    def preemptable(
-        self, _claimant: TaskState, candidates: Sequence[TaskState], /
-    ) -> Sequence[Verdict]:
-        return [Verdict.VICTIM for _ in candidates]
 
 
 class Impatient:
