@@ -19,11 +19,14 @@ TESTED = ("3.11", "3.12", "3.13")
 THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 OF_OTHER_PYTHONS = (
     "tests/golden/test_golden.py::test_every_case_is_decided_as_expected",
-    *("tests/scenarios", "tests/transition", "tests/test_determinism.py"),
+    *("tests/scenarios", "tests/transition"),
     *("src", "--ignore=src/batchsched/simulation/plots.py"),
 )
-"""What a second Python could decide otherwise; all tests run on the first."""
-OF_WHEEL = ("tests/scenarios", "tests/kubernetes", "tests/test_determinism.py")
+"""What a second Python could decide otherwise; all tests run on the first.
+
+Those of determinism, on the first, let processes of all Pythons decide the same.
+"""
+OF_WHEEL = ("tests/scenarios", "tests/kubernetes")
 """What the installed wheel is tested with, besides the doctests of all its modules."""
 QUIETLY = ("-n", "auto", "--dist", "loadgroup", "-q")
 
