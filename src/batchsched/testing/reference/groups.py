@@ -283,8 +283,9 @@ class Groups:
         for task in there:
             if len(core) < needed and task not in core:
                 replicas = [tasks for _, tasks in optional if task in tasks]
-                with_it = [task, *(one for replica in replicas for one in replica)]
-                core += [one for one in with_it if one not in core]
+                for one in [task, *(one for replica in replicas for one in replica)]:
+                    if one not in core:
+                        core.append(one)
         core = list({task.uid: task for task in core}.values())
         units = [(0, [task for task in there if task in core], there)] if core else []
         taken = list(core)
