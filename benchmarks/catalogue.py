@@ -90,6 +90,12 @@ _ALL = (
         make=partial(tree, nodes=5000, running=60_000, pending=10_000),
     ),
     Workload(
+        name="tree-graded",
+        letter="h",
+        description="tree: as before, with `order: graded`",
+        make=partial(tree, nodes=5000, running=60_000, pending=10_000, order="graded"),
+    ),
+    Workload(
         name="tree-flat",
         letter="h",
         description="tree: the same leaves without those above them, with proportion",

@@ -22,7 +22,14 @@ _TIERS = (("priority", "gang", "conformance"), ("drf", "predicates", "capacity",
 
 
 def tree(
-    scale: float, *, nodes: int, running: int, pending: int, is_flat: bool = False, seed: int = 8
+    scale: float,
+    *,
+    nodes: int,
+    running: int,
+    pending: int,
+    is_flat: bool = False,
+    order: str = "queue",
+    seed: int = 8,
 ) -> Scenario:
     """Return a full cluster of 200 teams in 40 departments of 10 divisions, at any scale.
 
@@ -38,6 +45,7 @@ def tree(
         pending: how many tasks wait at full size.
         is_flat: whether the teams stand beside each other, with nothing guaranteed and no limits,
             under the plugin proportion instead of capacity.
+        order: that of capacity: queue or graded.
         seed: of the generator.
 
     """
@@ -65,7 +73,7 @@ def tree(
         queues = [Queue(name=queue.name, weight=queue.weight) for queue in teams]
     return Scenario(
         snapshot=Snapshot(nodes=cluster, queues=queues, jobs=jobs, now=500_000.0),
-        config=protecting(ALL_ACTIONS) if is_flat else _with_capacity(),
+        config=protecting(ALL_ACTIONS) if is_flat else _with_capacity(order),
     )
 
 
@@ -99,6 +107,10 @@ def _queues(random: Random, milli_cpu: int, memory: int) -> list[Queue]:
     return found
 
 
-def _with_capacity() -> SchedulerConfig:
-    tiers = [{"plugins": list(plugins)} for plugins in _TIERS]
+def _with_capacity(order: str) -> SchedulerConfig:
+    capacity = {"name": "capacity", "arguments": {"order": order}}
+    tiers = [
+        {"plugins": [capacity if name == "capacity" else name for name in plugins]}
+        for plugins in _TIERS
+    ]
     return SchedulerConfig.from_mapping({"actions": ALL_ACTIONS, "tiers": tiers})

@@ -104,7 +104,7 @@ _TIERS: tuple[tuple[tuple[str, ...], ...], ...] = (
 )
 
 _PLUGIN_ARGUMENTS: dict[str, tuple[dict[str, int | float | bool | str], ...]] = {
-    "capacity": ({"level": True}, {"tolerance": 0.1}),
+    "capacity": ({"level": True}, {"tolerance": 0.1}, {"order": "graded"}),
     "fcfs": ({"strict": False},),
     "gang": ({"atMinimum": "protect"},),
     "las": ({"resource": "cpu"}, {"levels": "5, 20"}),

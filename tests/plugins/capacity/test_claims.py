@@ -8,6 +8,7 @@ from tests.plugins.capacity.worlds import amount, capacity_scheduler, evicted, j
 from tests.support.cycles import Cycles
 
 from batchsched import (
+    CycleResult,
     NodeInfo,
     Queue,
     ResourceLimit,
@@ -278,6 +279,36 @@ class TestLoans:
         assert [(each.task_uid, each.for_task_uid) for each in result.evictions] == [
             ("runs-03", "waits-00")
         ]
+
+
+class TestJobsOnLoan:
+    """A job whose least tasks are on loan claims nothing: what it gets could go with them."""
+
+    QUEUES = (
+        Queue(name="a", deserved=amount(6, 1)),
+        Queue(name="b", deserved=amount(2, 3)),
+    )
+
+    def claim(self, gpus: int) -> tuple[list[str], CycleResult]:
+        """Queue a's job runs on some gpus, of which one is its share, and asks for a cpu more."""
+        driver = job("a", "grows", size=1, gpus=gpus, on="n1")
+        more = [evolve(t, uid="more", name="more") for t in job("a", "more").tasks]
+        jobs = [
+            evolve(driver, tasks=[*driver.tasks, *more]),
+            *singles("b", "b", 7, on="n1"),
+            job("b", "of-gpus", gpus=3, size=0, only="n9"),
+        ]
+        return evicted([labelled("n1", 8, 4)], self.QUEUES, jobs)
+
+    def test_it_claims_within_its_share(self) -> None:
+        gone, _ = self.claim(gpus=1)
+        assert len(gone) == 1
+
+    def test_it_does_not_claim_where_what_it_needs_at_least_is_on_loan(self) -> None:
+        gone, result = self.claim(gpus=2)
+        assert gone == []
+        why = result.pending["more"].text
+        assert "queue 'a' has what the job needs at least on loan" in why
 
 
 class TestLevelling:
