@@ -97,43 +97,55 @@ def is_placed(status: TaskStatus) -> bool:
 
 
 @settings(max_examples=40)
-@given(elastic_jobs("e", nodes=1, tasks=8))
-def test_e3_surplus_goes_first_then_a_replica_then_the_job(job: JobInfo) -> None:
+@given(elastic_jobs("e", nodes=1, tasks=6), elastic_jobs("f", nodes=1, tasks=4))
+def test_e3_surplus_goes_first_then_a_replica_then_a_job(one: JobInfo, other: JobInfo) -> None:
     """A claim of the smallest size takes one unit of a queue that has all on loan: the last."""
-    job = evolve(
-        job,
-        queue="a",
-        tasks=[
-            evolve(
-                task,
-                status=TaskStatus.RUNNING if task.status.holds else task.status,
-                resreq=Resource(milli_cpu=1000),
-            )
-            for task in job.tasks
-        ],
-    )
+    jobs = [
+        evolve(
+            job,
+            queue="a",
+            priority=0,
+            tasks=[
+                evolve(
+                    task,
+                    status=TaskStatus.RUNNING if task.status.holds else task.status,
+                    resreq=Resource(milli_cpu=1000),
+                )
+                for task in job.tasks
+                if task.status is not TaskStatus.RESERVED
+            ],
+        )
+        for job in (one, other)
+    ]
     claimant = JobInfo(
         name="c", queue="b", tasks=[TaskInfo(uid="c", name="c", resreq=Resource(milli_cpu=1000))]
     )
-    running = sum(task.status is TaskStatus.RUNNING for task in job.tasks)
+    running = [t for job in jobs for t in job.tasks if t.status is TaskStatus.RUNNING]
     snapshot = Snapshot(
-        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000 * running))],
-        jobs=[job, claimant],
+        nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000 * len(running)))],
+        jobs=[*jobs, claimant],
         queues=[Queue(name="a", weight=0), Queue(name="b")],
     )
     result = scheduler("reclaim").schedule(snapshot)
-    if not running or job.uid in result.left_out:
+    if not running or result.left_out:
         return
-    if has_groups(job):
-        units = Groups(State(snapshot), job).units(by_value)
-    else:
-        there = [task for task in by_value(job.tasks) if task.status is TaskStatus.RUNNING]
-        succeeded = sum(task.status is TaskStatus.SUCCEEDED for task in job.tasks)
-        least = max(0, job.min_available - succeeded)
-        units = [(0, there[:least], there)] if least else []
-        units += [(2, [task], [task]) for task in there[least:]]
-    _, _, last = max(units, key=lambda unit: (unit[0], by_value(job.tasks).index(unit[1][0])))
+    units = [unit for job in jobs for unit in units_by_hand(snapshot, job)]
+    every = by_value(running)
+    _, _, last = max(units, key=lambda unit: (unit[0], every.index(unit[1][0])))
     assert {e.task_uid for e in result.evictions} == {task.uid for task in last}
+
+
+def units_by_hand(
+    snapshot: Snapshot, job: JobInfo
+) -> list[tuple[int, list[TaskInfo], list[TaskInfo]]]:
+    """Kind (the larger, the less valuable), tasks, and what goes with them."""
+    if has_groups(job):
+        return Groups(State(snapshot), job).units(by_value)
+    there = [task for task in by_value(job.tasks) if task.status is TaskStatus.RUNNING]
+    succeeded = sum(task.status is TaskStatus.SUCCEEDED for task in job.tasks)
+    least = max(0, job.min_available - succeeded)
+    units = [(0, there[:least], there)] if least and there else []
+    return units + [(2, [task], [task]) for task in there[least:]]
 
 
 def by_value(tasks: Iterable[TaskInfo]) -> list[TaskInfo]:

@@ -196,6 +196,22 @@ def test_nodes_are_reserved_for_roles_that_starve_until_all_of_them_fit() -> Non
     assert bound(used.schedule(ended)) == {"e-1": "n1", "e-2": "n2"}
 
 
+def test_what_was_reserved_is_added_to_by_allocate_in_its_turn() -> None:
+    """The driver's node is kept; the worker has its place before a later job takes it."""
+    waiting = job_of("e", "8C0G>n1", "1C0G", minimum=2)
+    grouped = evolve(
+        waiting,
+        groups=[TaskGroup("driver", min=1), TaskGroup("worker", min=1)],
+        tasks=[
+            evolve(t, group=g) for t, g in zip(waiting.tasks, ("driver", "worker"), strict=True)
+        ],
+    )
+    jobs = [grouped, job_of("f", "1C0G"), job_of("r", "4C0G@n1")]
+    snapshot = cluster_of([node("n1", "8C0G"), node("n2", "1C0G")], *jobs)
+    result = scheduler("allocate", shares="proportion").schedule(snapshot)
+    assert places(result, "e") == {"e-1": "Reserved n1", "e-2": "Allocated n2"}
+
+
 def test_nothing_is_reserved_for_roles_of_which_one_can_never_fit() -> None:
     job = elastic("e", {"driver": "P", "worker": "PPPPP"}, groups=PAIR)
     large = [

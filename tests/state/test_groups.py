@@ -39,17 +39,23 @@ def starts_with(job: JobInfo, more: tuple[str, ...]) -> bool:
     for task in job.tasks:
         if task.status.ready or task.uid in more:
             counts[task.group] = counts.get(task.group, 0) + 1
-            if task.status is not TaskStatus.SUCCEEDED:
-                placed[task.group] = placed.get(task.group, 0) + 1
+        if (task.status.conditionally_ready and task.status is not TaskStatus.SUCCEEDED) or (
+            task.uid in more
+        ):  # a reservation counts against maxima, too
+            placed[task.group] = placed.get(task.group, 0) + 1
     if job.max_available is not None and sum(placed.values()) > job.max_available:
         return False
+    for group in job.groups:
+        if group.max is not None and placed.get(group.name, 0) > group.max:
+            return False
     if sum(counts.values()) < job.min_available:
         return False
     return not job.groups or can_start_with(job.groups, job.min_groups, counts)
 
 
-def has_no_maxima(job: JobInfo) -> bool:
-    return all(group.max is None for group in job.groups)
+def has_no_inner_maximum(job: JobInfo) -> bool:
+    inner = {group.parent for group in job.groups}
+    return all(group.max is None for group in job.groups if group.name in inner)
 
 
 @settings(max_examples=60)
@@ -65,7 +71,23 @@ def test_e6_what_counts_is_what_plain_recursion_counts(job: JobInfo) -> None:
 
 
 @settings(max_examples=40)
-@given(JOBS.filter(has_no_maxima))
+@given(st.lists(st.tuples(st.integers(0, 3), st.text("PRSF", max_size=4)), min_size=1, max_size=4))
+def test_e6_with_roles_a_job_is_ready_when_each_role_and_the_number_are(
+    roles: list[tuple[int, str]],
+) -> None:
+    """So is a job of Volcano with `minTaskMember` and `minMember`."""
+    groups = [TaskGroup(f"r{number}", min=least) for number, (least, _) in enumerate(roles)]
+    of = {f"r{number}": statuses for number, (_, statuses) in enumerate(roles)}
+    ready = [sum(letter in "RS" for letter in statuses) for _, statuses in roles]
+    for number in range(6):
+        state = counted_job(elastic("e", of, groups=groups, min_available=number)).groups
+        assert state is not None
+        each = all(have >= least for have, (least, _) in zip(ready, roles, strict=True))
+        assert state.is_satisfied(Counting.READY) is (each and sum(ready) >= number)
+
+
+@settings(max_examples=40)
+@given(JOBS.filter(has_no_inner_maximum))
 def test_e8_a_job_asks_for_the_fewest_tasks_with_which_it_can_start(job: JobInfo) -> None:
     state = counted_job(job)
     assert state.groups is not None
@@ -121,6 +143,35 @@ def test_e7_names_of_groups_mean_nothing(job: JobInfo, data: st.DataObject) -> N
         waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
         chosen.append([task.uid for task in needed_tasks(state.groups, waiting)])
     assert chosen[0] == chosen[1]
+
+
+@settings(max_examples=40)
+@given(JOBS.filter(has_no_inner_maximum), st.data())
+def test_e7_the_order_of_groups_decides_ties_alone(job: JobInfo, data: st.DataObject) -> None:
+    """In any order as many tasks are asked for; the same ones, where no two groups are equal."""
+    shuffled = evolve(job, groups=data.draw(st.permutations(job.groups)))
+    chosen = []
+    for each in (job, shuffled):
+        groups = counted_job(each).groups
+        assert groups is not None
+        states = [*groups.groups, groups.root]
+        is_ready = groups.is_satisfied(Counting.READY)
+        waiting = [t for t in counted_job(each).tasks if t.status is TaskStatus.PENDING]
+        chosen.append([task.uid for task in needed_tasks(groups, waiting)])
+        has_ties = any(
+            one is not other and one.parent is other.parent and rank(one) == rank(other)
+            for one in states
+            for other in states
+        )
+    if not is_ready:
+        assert len(chosen[0]) == len(chosen[1])
+    if not has_ties and all(group.parent is None for group in job.groups):
+        assert chosen[0] == chosen[1]
+
+
+def rank(group: GroupState) -> tuple[float, ...]:
+    have = group.counts[Counting.HOPED]
+    return max(0, group.minimum - have), (have + 1) / max(1, group.minimum)
 
 
 @settings(max_examples=40)

@@ -185,10 +185,9 @@ class AllocateAction:
         order = by_size if self.retry_largest_first else None
         if take_group_turn(session, job, tasks, place, keeps, asks_queue=True, retry_order=order):
             return bool(tasks) and session.job_ready(job)
-        if not session.job_ready(job) and (
-            not self.discard_unready or self.starvation_threshold is not None
-        ):
-            holds = not self.discard_unready
+        holds = not self.discard_unready
+        may_reserve = self.starvation_threshold is not None or job.count(TaskStatus.RESERVED) > 0
+        if (holds or may_reserve) and not session.job_ready(job):
             keep_part(session, job, place, keeps, holds=holds, reserve=reserve)
         return False
 

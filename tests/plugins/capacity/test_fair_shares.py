@@ -155,6 +155,25 @@ def test_w5_nobody_envies_a_queue_of_its_class_by_more_than_one_unit(world: Worl
 
 
 @given(worlds())
+def test_w5_nobody_envies_the_surplus_of_a_queue_of_its_class(world: World) -> None:
+    """Where all that is guaranteed and deserved is dealt, what comes on top goes by weight."""
+    shares = Shares(world)
+    for budget, children in shares.families():
+        owed = {c: max(shares.guarantee[c], shares.deserves(c, budget)) for c in children}
+        if sum(owed.values()) > budget:
+            continue
+        for one in children:
+            weight = shares.queue[one].weight
+            if not weight or shares.share[one] >= shares.demand[one]:
+                continue
+            for other in children:
+                if shares.queue[other].priority == shares.queue[one].priority:
+                    theirs = (shares.share[other] - owed[other]) * weight
+                    mine = shares.share[one] - owed[one] + 1
+                    assert theirs <= mine * shares.queue[other].weight
+
+
+@given(worlds())
 def test_w6_a_lower_class_gets_no_surplus_while_a_higher_one_wants(world: World) -> None:
     shares = Shares(world)
     for budget, children in shares.families():
