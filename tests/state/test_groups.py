@@ -45,8 +45,9 @@ def starts_with(job: JobInfo, more: tuple[str, ...]) -> bool:
             placed[task.group] = placed.get(task.group, 0) + 1
     if job.max_available is not None and sum(placed.values()) > job.max_available:
         return False
-    for group in job.groups:
-        if group.max is not None and placed.get(group.name, 0) > group.max:
+    joined = {task.group for task in job.tasks if task.uid in more}
+    for group in job.groups:  # one that holds too much already may keep it
+        if group.max is not None and group.name in joined and placed[group.name] > group.max:
             return False
     if sum(counts.values()) < job.min_available:
         return False

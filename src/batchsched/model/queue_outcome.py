@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from attrs import frozen
 
 from batchsched.model.amounts import shown_amount
@@ -36,7 +34,13 @@ class QueueOutcome:
     """Those that are not covered: queues below their fair share can reclaim them."""
 
 
-_BAR, _NAME, _STEP = 20, 28, 2
+_BAR, _NAME, _STEP, _LINE = 20, 28, 2, 80
+_TEXT = _LINE - _BAR - _NAME - len(" [] ")
+_DIMENSION = 6
+"""The fewest columns for the name of a dimension, such as memory."""
+_WIDE = ((0x1100, 0x115F), (0x2E80, 0xA4CF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0xFF00, 0xFF60))
+"""What takes two columns: East Asian scripts. (The tables of Python differ from one version to
+the next.)"""
 
 
 class QueueOutcomes(FrozenMap[str, QueueOutcome]):
@@ -58,20 +62,18 @@ class QueueOutcomes(FrozenMap[str, QueueOutcome]):
         for name, outcome in sorted(self.items()):
             parent = outcome.parent if outcome.parent in self else None
             children.setdefault(parent, []).append(name)
-        return "\n".join(self._lines(children, None, 0))
-
-    def _lines(
-        self, children: dict[str | None, list[str]], parent: str | None, depth: int
-    ) -> Iterator[str]:
-        for name in children.get(parent, ()):
-            yield _line(name, self[name], depth)
-            yield from self._lines(children, name, depth + 1)
+        lines: list[str] = []
+        waiting = [(name, 0) for name in reversed(children.get(None, ()))]
+        while waiting:
+            name, depth = waiting.pop()
+            lines.append(_line(name, self[name], depth))
+            waiting += [(child, depth + 1) for child in reversed(children.get(name, ()))]
+        return "\n".join(lines)
 
 
 def _line(name: str, outcome: QueueOutcome, depth: int) -> str:
-    title = " " * (_STEP * depth) + name
-    if len(title) > _NAME:
-        title = f"{title[: _NAME - 1]}…"
+    indent = min(_STEP * depth, _NAME // 2)
+    title = " " * indent + _shortened(name, _NAME - indent)
     dimension = _fullest(outcome)
     share, held = outcome.fair_share.get(dimension), outcome.allocated.get(dimension)
     covered, on_loan = outcome.covered.get(dimension), outcome.on_loan.get(dimension)
@@ -79,10 +81,36 @@ def _line(name: str, outcome: QueueOutcome, depth: int) -> str:
     full = int(_BAR * min(covered, held) / whole) if whole else 0
     lent = (int(_BAR * held / whole) if whole else 0) - full
     bar = "#" * full + "~" * lent + "." * (_BAR - full - lent)
-    text = f"{dimension} {shown_amount(dimension, held)} of {shown_amount(dimension, share)}"
+    amounts = f"{shown_amount(dimension, held)} of {shown_amount(dimension, share)}"
     if on_loan:
-        text += f", {shown_amount(dimension, on_loan)} on loan"
-    return f"{title:{_NAME}} [{bar}] {text}"
+        with_loan = f"{amounts}, {shown_amount(dimension, on_loan)} on loan"
+        if min(len(dimension), _DIMENSION) + len(with_loan) < _TEXT:
+            amounts = with_loan
+    text = f"{_shortened(dimension, max(_DIMENSION, _TEXT - len(amounts) - 1))} {amounts}"
+    return f"{title}{' ' * (_NAME - _width(title))} [{bar}] {text}"
+
+
+def _shortened(text: str, most: int) -> str:
+    """Return a text in so many columns at most; what tells it from others is often at its end."""
+    if _width(text) <= most:
+        return text
+    head, tail = "", ""
+    for character in text:
+        if _width(head + character) > most // 2:
+            break
+        head += character
+    for character in reversed(text):
+        if _width(head + character + tail) >= most:
+            break
+        tail = character + tail
+    return f"{head}…{tail}"
+
+
+def _width(text: str) -> int:
+    """Return in how many columns of a terminal a text is shown."""
+    return len(text) + sum(
+        any(first <= ord(character) <= last for first, last in _WIDE) for character in text
+    )
 
 
 def _fullest(outcome: QueueOutcome) -> str:

@@ -13,7 +13,16 @@ from tests.plugins.capacity.worlds import (
     singles,
 )
 
-from batchsched import CycleResult, Queue, ResourceLimit, Snapshot, schedule
+from batchsched import (
+    CycleResult,
+    Queue,
+    QueueOutcome,
+    QueueOutcomes,
+    Resource,
+    ResourceLimit,
+    Snapshot,
+    schedule,
+)
 
 SNAPSHOT = Snapshot(
     nodes=[node("n1", 12)],
@@ -53,12 +62,28 @@ def test_each_queue_has_its_share_what_is_covered_and_what_is_on_loan() -> None:
 def test_it_prints_as_a_tree_that_fits_a_terminal() -> None:
     text = str(capacity_scheduler().schedule(SNAPSHOT).queues)
     assert text.splitlines() == [
-        "a-team-with-a-name-that-is-… [....................] cpu 0 of 5",
+        "a-team-with-a-…-is-very-long [....................] cpu 0 of 5",
         "research                     [##############~~~~~~] cpu 10 of 7, 3 on loan",
         "  speech                     [####################] cpu 2 of 2",
         "  vision                     [############~~~~~~~~] cpu 8 of 5, 3 on loan",
     ]
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_deep_trees_long_names_and_large_amounts_fit_a_terminal_too() -> None:
+    names = [f"level-{number}" for number in range(1200)]
+    gpu = "vendor.example.com/an-accelerator-with-a-long-name"
+    much = Resource(milli_cpu=10**12, scalars={gpu: 10**9})
+    outcomes = {
+        name: QueueOutcome(parent=above, fair_share=much, allocated=much, on_loan=much)
+        for name, above in zip(names, [None, *names], strict=False)
+    }
+    outcomes["队列" * 20] = QueueOutcome(fair_share=much)
+    lines = str(QueueOutcomes(outcomes)).splitlines()
+    assert len(lines) == 1201
+    assert all(name in line for name, line in zip(names, lines, strict=False))
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].startswith("队列队列队列队…队列队列队列  [....................] ")
 
 
 def test_the_share_of_a_queue_is_told_on_every_level() -> None:
