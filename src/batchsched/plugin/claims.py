@@ -12,6 +12,7 @@ from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.units import EvictionUnit
+from batchsched.state.vectors import Vector
 
 __all__ = ["Claim", "ClaimStage", "ClaimTerms", "Shortage"]
 
@@ -64,6 +65,21 @@ class Claim(Protocol):
         """Return the indices of the nodes where there may be victims now.
 
         Called before each search for room; the next calls of `victims` belong to it.
+        """
+        ...
+
+    @property
+    def changes(self) -> Sequence[int]:
+        """A record of the indices of nodes, appended to when `at_most` changes there.
+
+        In one cycle it is the same for all claims.
+        """
+        ...
+
+    def at_most(self, node: NodeState, stage: ClaimStage, /) -> Vector:
+        """Return what all victims on a node hold there at most, whoever claims.
+
+        It may be more than any claim finds. Asked after `nodes`.
         """
         ...
 

@@ -16,6 +16,7 @@ from batchsched import NodeInfo, Queue, Scheduler, Snapshot, TaskStatus
 from batchsched.live import Cluster, TaskSucceeded
 from batchsched.plugins.capacity import cover
 from batchsched.plugins.capacity.cover import Cover
+from batchsched.plugins.capacity.loan_index import LoanIndex
 from batchsched.plugins.capacity.node_loans import NodeLoans
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.units import EvictionUnit
@@ -99,7 +100,7 @@ def test_loans_are_those_that_a_plain_search_of_all_units_finds(seed: int) -> No
     random = Random(seed)
     units = [u for number in range(9) for u in units_of_job(f"j{number}", random)]
     here = set(random.sample(units, len(units) // 2))
-    loans = NodeLoans(0, (unit for unit in units if unit in here), {})
+    loans = NodeLoans(0, (unit for unit in units if unit in here), LoanIndex())
     for _ in range(20):
         for unit in random.sample(units, min(3, len(units))):
             if random.random() < 0.5:

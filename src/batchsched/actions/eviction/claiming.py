@@ -6,19 +6,15 @@ shares; the second also evicts whole jobs of such queues; the third evicts all t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 
-from attrs import evolve
-
-from batchsched.model.resources import EPSILON
+from batchsched.actions.eviction.claim_shortage import ClaimSearch, NodeShortage
+from batchsched.actions.eviction.open_nodes import OpenNodes
 from batchsched.plugin.claims import Claim, ClaimStage
-from batchsched.session.curing import accepts_without, curable_nodes
+from batchsched.session.curing import curable_nodes
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.needs import need_of_task
 from batchsched.state.records import NodeState, TaskState
-from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import plus
 
 __all__ = ["make_room_by_claim"]
 
@@ -45,21 +41,27 @@ def make_room_by_claim(
     """
     there = {session.nodes[index].slot for index in claim.nodes()}
     curing = curable_nodes(session, task) if curable else []
-    search = _Search(session, task, claim)
+    search = ClaimSearch(session, task, claim)
     for node in curing:
         # Enough tasks are leaving already.
-        if not _Shortage(search, node, is_refused=True)(()):
+        if not NodeShortage(search, node, is_refused=True)(()):
             statement.pipeline(task, node)
             return True
     if not there:
         return False
     curing = [node for node in curing if node.slot in there]
     refusing = {node.slot for node in curing}
-    nodes = [*session.placement.feasible(task, there), *curing]
     for stage in ClaimStage:
         best: tuple[NodeState, list[TaskState]] | None = None
-        for node in nodes:
-            short = _Shortage(search, node, is_refused=node.slot in refusing)
+        open_nodes = OpenNodes.known_to(session, task, claim, stage)
+        among = there & open_nodes.slots
+        feasible = session.placement.feasible(task, among) if among else ()
+        for node in chain(feasible, curing):
+            is_refused = node.slot in refusing
+            short = NodeShortage(search, node, is_refused=is_refused)
+            if not is_refused and not short.may_end_without(claim.at_most(node, stage)):
+                open_nodes.slots.discard(node.slot)
+                continue
             victims = _victims_on(session, claim, node, stage, short)
             if victims is not None and (best is None or len(victims) < len(best[1])):
                 best = node, victims
@@ -75,7 +77,7 @@ def make_room_by_claim(
 
 
 def _victims_on(
-    session: Session, claim: Claim, node: NodeState, stage: ClaimStage, short: _Shortage
+    session: Session, claim: Claim, node: NodeState, stage: ClaimStage, short: NodeShortage
 ) -> list[TaskState] | None:
     """Return the tasks to evict on a node, or None if evicting there is not enough."""
     taken = list(claim.victims(node, stage, short))
@@ -90,81 +92,3 @@ def _victims_on(
         for victim in session.in_victim_order(unit.victims):
             victims.setdefault(victim.uid, victim)
     return list(victims.values())
-
-
-class _Search:
-    """What holds on all nodes that are searched for a task."""
-
-    __slots__ = ("_alone", "_limits", "asked", "claim", "session", "task")
-
-    def __init__(self, session: Session, task: TaskState, claim: Claim) -> None:
-        self.session = session
-        self.task = task
-        self.claim = claim
-        self.asked = [d for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
-        """The dimensions that the task asks for."""
-        self._alone = need_of_task(task)
-        self._limits = claim.short_of_limits(self._alone)
-
-    def limits_once_gone(self, leaving: Collection[TaskState]) -> tuple[int, ...]:
-        """Return the dimensions in which limits keep the task out once some tasks are gone."""
-        if not self._limits or not leaving:
-            return self._limits  # who leaves makes them no tighter
-        return self.claim.short_of_limits(evolve(self._alone, leaving=tuple(leaving)))
-
-
-class _Shortage:
-    """The dimensions that a task still lacks on a node, given which units are evicted.
-
-    While the node would refuse the task even without those units, the task lacks all dimensions
-    that it requests.
-    """
-
-    __slots__ = ("_is_refused", "_node", "_rooms", "_search")
-
-    def __init__(self, search: _Search, node: NodeState, *, is_refused: bool) -> None:
-        """Begin with a node; `is_refused`: whether it refuses the task now."""
-        self._search = search
-        self._node = node
-        self._is_refused = is_refused
-        self._rooms = (node.future_idle, node.eventual) if node.special else (node.idle, node.idle)
-
-    def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[int]:
-        search = self._search
-        leaving = {victim.uid: victim for unit in taken for victim in unit.victims}
-        found = self._short_here(leaving.values())
-        limits = search.limits_once_gone(leaving.values())
-        if limits:
-            found = sorted({*found, *limits})
-        if (
-            not found
-            and self._is_refused
-            and not accepts_without(search.session, search.task, self._node, leaving.values())
-        ):
-            return search.asked
-        return found
-
-    def may_be(self) -> Collection[int]:
-        """Return the dimensions in which it may be short, whoever is gone."""
-        return {*self._search.asked, *self(())} if self._is_refused else self(())
-
-    def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
-        """Return False if the task is short whichever of some units are gone."""
-        leaving = {victim.uid: victim for unit in units for victim in unit.victims}
-        return not (
-            self._short_here(leaving.values()) or self._search.limits_once_gone(leaving.values())
-        )
-
-    def _short_here(self, leaving: Iterable[TaskState]) -> list[int]:
-        now, finally_free = self._rooms
-        for victim in leaving:
-            if victim.node is self._node:
-                now = plus(now, victim.resreq)
-                if not victim.is_backfill:
-                    finally_free = plus(finally_free, victim.resreq)
-        wanted = self._search.task.init_resreq
-        return [
-            d
-            for d in self._search.asked
-            if wanted[d] - now[d] >= EPSILON or wanted[d] - finally_free[d] >= EPSILON
-        ]

@@ -110,6 +110,16 @@ class QueueClaim:
                 found.setdefault(leaf, ())
         return found
 
+    @property
+    def changes(self) -> Sequence[int]:
+        """The record of the indices of nodes where loans changed."""
+        return self.book.index.changes
+
+    def at_most(self, node: NodeState, stage: ClaimStage, /) -> Vector:
+        """Return what everything on loan on a node holds there, in stage 1 without cores."""
+        surplus, total = self.book.at_most(node)
+        return surplus if stage is ClaimStage.SURPLUS_BEYOND_SHARE else total
+
     def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
         """Return the dimensions in which limits keep a need out, once `need.leaving` are gone."""
         leaving = charged_to(self.accounts, need.leaving)
@@ -152,7 +162,7 @@ class QueueClaim:
     ) -> dict[int, list[EvictionUnit]]:
         """Return whom leaves that may give anything in some dimensions may lose on a node."""
         candidates: dict[int, list[EvictionUnit]] = {}
-        for leaf in self.book.leaves_on(node):
+        for leaf in self.book.index.leaves_on(node.index):
             given = self._lenders.get(leaf)
             if given is None or (given and not any(d in given for d in dimensions)):
                 continue

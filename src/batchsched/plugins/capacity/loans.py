@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import cast
 
 from attrs import define, field
@@ -11,11 +12,12 @@ from attrs import define, field
 from batchsched.model.status import TaskStatus
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.cover import Cover
+from batchsched.plugins.capacity.loan_index import LoanIndex
 from batchsched.plugins.capacity.node_loans import NodeLoans
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit, units_of
-from batchsched.state.vectors import Vector
+from batchsched.state.vectors import Vector, plus
 
 __all__ = ["LoanBook"]
 
@@ -62,8 +64,8 @@ class LoanBook:
         self._key = task_order_key
         self._tolerance = tolerance
         self._leaves = [_Leaf(queue.jobs) for queue in queues]
-        self._leaves_on: dict[int, dict[int, None]] = {}
-        """The leaves that have something on loan on a node, by its index."""
+        self.index = LoanIndex()
+        """What leaves have on loan, node by node."""
         self._backfilling: frozenset[int] | None = None
 
     def record_change(self, leaf: int, task: TaskState) -> None:
@@ -82,6 +84,7 @@ class LoanBook:
         elif task.job is not None:
             gone = known.gone.setdefault(task.job.uid, set())
             (gone.discard if task.status is TaskStatus.RUNNING else gone.add)(task.uid)
+            self._touch(leaf, known.loans, task.job.uid)
 
     def forget(self, leaf: int, job: JobState, *, is_gone: bool) -> None:
         """Record that a job of a leaf came, went or stands otherwise, between cycles."""
@@ -95,12 +98,13 @@ class LoanBook:
         for known in self._leaves:
             known.is_known = False
             known.loans = None
-        self._leaves_on.clear()
+        self.index.clear()
 
     def follow(self, accounts: Accounts) -> None:
         """Go on in another cycle, of which everything that changed was told to `forget`."""
         self._accounts = accounts
         self._backfilling = None
+        self.index.begin_cycle()
         for leaf, known in enumerate(self._leaves):
             if not known.is_known:
                 continue
@@ -130,14 +134,42 @@ class LoanBook:
             )
         return self._backfilling
 
-    def leaves_on(self, node: NodeState) -> Collection[int]:
-        """Return the leaves that have anything on loan on a node, or had when last asked about."""
-        return self._leaves_on.get(node.index, {}).keys()
-
     def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
         """Return the units on loan of which something runs on a node, the least valuable first."""
-        known = self._leaves[leaf]
-        loans = self._loans(leaf)
+        self._loans(leaf)
+        return self._listed(leaf, node)
+
+    def at_most(self, node: NodeState) -> tuple[Vector, Vector]:
+        """Return what surplus on loan holds on a node, and what everything on loan does.
+
+        Of leaves that were asked about, as they were then. O(units on loan there), if anything
+        has changed since.
+        """
+        known = self.index.sums.get(node.index)
+        if known is None:
+            surplus: dict[str, Vector] = {}
+            others: dict[str, Vector] = {}
+            for leaf in self.index.leaves_on(node.index):
+                for unit in self._listed(leaf, node):
+                    held = surplus if unit.is_surplus or unit.is_backfill else others
+                    held.update((v.uid, v.resreq) for v in unit.victims if v.node is node)
+            zero = (0,) * len(node.allocatable)
+            known = self.index.sums[node.index] = (
+                reduce(plus, surplus.values(), zero),
+                reduce(plus, {**surplus, **others}.values(), zero),
+            )
+        return known
+
+    def _listed(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
+        units = self.index.units.get((leaf, node.index))
+        if units is None:
+            units = self.index.units[leaf, node.index] = self._list(self._leaves[leaf], node)
+        return units
+
+    @staticmethod
+    def _list(known: _Leaf, node: NodeState) -> list[EvictionUnit]:
+        loans = known.loans
+        assert loans is not None
         units = [unit for unit in loans.on_node(node.index) if unit.job.in_session]
         if not known.gone:
             return units
@@ -213,10 +245,18 @@ class LoanBook:
                     known.loans.add(unit)
                 else:
                     known.loans.discard(unit)
+            for uid in known.gone:
+                self._touch(leaf, known.loans, uid)
         known.share = share
         known.gone.clear()
         known.is_known = True
         return cover
+
+    def _touch(self, leaf: int, loans: NodeLoans, uid: str) -> None:
+        """Forget what was found out about the nodes where a job has anything on loan."""
+        for unit in self._leaves[leaf].units.get(uid, ()):
+            for node in loans.nodes_of(unit):
+                self.index.change(leaf, node)
 
     def _enter_changes(self, known: _Leaf, cover: Cover) -> list[EvictionUnit]:
         """Bring the units of a leaf up to date; return the new ones."""
@@ -249,7 +289,7 @@ class LoanBook:
         if known.loans is None:
             units = (unit for found in known.units.values() for unit in found)
             on_loan = (unit for unit in units if unit.is_whole and unit not in cover)
-            known.loans = NodeLoans(leaf, on_loan, self._leaves_on)
+            known.loans = NodeLoans(leaf, on_loan, self.index)
         return known.loans
 
 

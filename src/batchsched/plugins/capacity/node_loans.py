@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 
+from batchsched.plugins.capacity.loan_index import LoanIndex
 from batchsched.state.live_queue import SortKey
 from batchsched.state.units import EvictionUnit
 
@@ -20,24 +21,19 @@ class NodeLoans:
     Nodes are known by their index, as it was when a unit was entered.
     """
 
-    __slots__ = ("_leaf", "_leaves_on", "_nodes_of", "_on_node", "_victims")
+    __slots__ = ("_index", "_leaf", "_nodes_of", "_on_node", "_victims")
 
-    def __init__(
-        self,
-        leaf: int,
-        units: Iterable[EvictionUnit],
-        leaves_on: dict[int, dict[int, None]],
-    ) -> None:
+    def __init__(self, leaf: int, units: Iterable[EvictionUnit], index: LoanIndex) -> None:
         """Begin with all that is on loan. O(units log units).
 
         Args:
             leaf: the position of the queue.
             units: what it has on loan.
-            leaves_on: by node, which queues have anything on loan there; kept up to date.
+            index: what all queues have on loan; kept up to date.
 
         """
         self._leaf = leaf
-        self._leaves_on = leaves_on
+        self._index = index
         self._nodes_of: dict[EvictionUnit, Sequence[int]] = {}
         self._on_node: dict[int, list[EvictionUnit]] = {}
         """The most valuable first."""
@@ -56,6 +52,10 @@ class NodeLoans:
     def on_node(self, node: int) -> Iterable[EvictionUnit]:
         """Return the units on loan of which something runs on a node, the least valuable first."""
         return reversed(self._on_node.get(node, ()))
+
+    def nodes_of(self, unit: EvictionUnit) -> Sequence[int]:
+        """Return the indices of the nodes where a unit runs, if it is on loan."""
+        return self._nodes_of.get(unit, ())
 
     def has_victim(self, uid: str) -> bool:
         """Return whether a task goes with anything that is on loan."""
@@ -80,17 +80,19 @@ class NodeLoans:
             del there[place]
             if not there:
                 del self._on_node[node]
-                del self._leaves_on[node][self._leaf]
+                self._index.leave(self._leaf, node)
+            self._index.change(self._leaf, node)
         for task in unit.victims:
             self._victims[task.uid] -= 1
             if not self._victims[task.uid]:
                 del self._victims[task.uid]
 
     def _there(self, node: int) -> list[EvictionUnit]:
+        self._index.change(self._leaf, node)
         there = self._on_node.get(node)
         if there is None:
             there = self._on_node[node] = []
-            self._leaves_on.setdefault(node, {})[self._leaf] = None
+            self._index.enter(self._leaf, node)
         return there
 
     def _enter(self, unit: EvictionUnit) -> None:

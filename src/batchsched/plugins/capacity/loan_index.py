@@ -1,0 +1,58 @@
+"""Which leaves have anything on loan on which nodes, and what it comes to there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from batchsched.state.units import EvictionUnit
+from batchsched.state.vectors import Vector
+
+__all__ = ["LoanIndex"]
+
+
+class LoanIndex:
+    """What is on loan on each node, leaf by leaf, as far as leaves were asked about.
+
+    Nodes are known by their index. What was found out about one is kept until something changes
+    there.
+    """
+
+    __slots__ = ("_leaves", "changes", "sums", "units")
+
+    def __init__(self) -> None:
+        self._leaves: dict[int, dict[int, None]] = {}
+        self.changes: list[int] = []
+        """The nodes where anything changed in this cycle, in order; one may come twice."""
+        self.units: dict[tuple[int, int], list[EvictionUnit]] = {}
+        """What a leaf has on loan on a node, the least valuable first, where it was asked."""
+        self.sums: dict[int, tuple[Vector, Vector]] = {}
+        """What surplus on loan holds on a node, and all that is on loan, where it was asked."""
+
+    def leaves_on(self, node: int) -> Collection[int]:
+        """Return the leaves that had anything on loan on a node when they were asked about."""
+        return self._leaves.get(node, {}).keys()
+
+    def enter(self, leaf: int, node: int) -> None:
+        """Record that a leaf has something on loan on a node where it had nothing."""
+        self._leaves.setdefault(node, {})[leaf] = None
+
+    def leave(self, leaf: int, node: int) -> None:
+        """Record that a leaf has nothing on loan on a node any more."""
+        del self._leaves[node][leaf]
+
+    def change(self, leaf: int, node: int) -> None:
+        """Record that something changed in what a leaf has on loan on a node."""
+        self.units.pop((leaf, node), None)
+        self.sums.pop(node, None)
+        self.changes.append(node)
+
+    def begin_cycle(self) -> None:
+        """Forget what was found out: it is another cycle, which schedules other jobs."""
+        self.changes.clear()
+        self.units.clear()
+        self.sums.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.begin_cycle()
+        self._leaves.clear()
