@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.plugins.capacity.worlds import amount, capacity_config, crowded, job
+from tests.plugins.capacity.worlds import amount, capacity_config, crowded, job, node, singles
 
 from batchsched import (
     NodeInfo,
+    Queue,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -38,18 +40,18 @@ def disturbed(snapshot: Snapshot, random: Random, number: int) -> Snapshot:
     """The same cluster after something happened that has nothing to do with the scheduler."""
     nodes, jobs = list(snapshot.nodes), list(snapshot.jobs)
     one = random.randrange(len(nodes))
-    node: NodeInfo = nodes[one]
+    there: NodeInfo = nodes[one]
     match random.randrange(7):
         case 0:
-            nodes[one] = evolve(node, unschedulable=not node.unschedulable)
+            nodes[one] = evolve(there, unschedulable=not there.unschedulable)
         case 1:
-            nodes.append(evolve(node, name=f"more-{number}"))
+            nodes.append(evolve(there, name=f"more-{number}"))
         case 2 if jobs:
             jobs.pop(random.randrange(len(jobs)))
         case 3 if jobs:
             jobs.append(job(random.choice(jobs).queue, f"new-{number}", random.randrange(1, 3)))
         case 4:
-            others = (*snapshot.other_tasks, foreign(number, node.name, random.randrange(3)))
+            others = (*snapshot.other_tasks, foreign(number, there.name, random.randrange(3)))
             return evolve(snapshot, other_tasks=others)
         case 5:
             return evolve(snapshot, other_tasks=snapshot.other_tasks[:-1])
@@ -76,3 +78,27 @@ def test_cycles_on_a_living_cluster_are_those_from_scratch(
         snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
         for step in range(random.randrange(3)):
             snapshot = disturbed(snapshot, random, 10 * cycle + step)
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_loans_are_found_where_they_run_after_nodes_came_or_went(is_gone: bool) -> None:
+    def named(name: str) -> NodeInfo:
+        return evolve(node(name, 4), labels={"name": name})
+
+    config = SchedulerConfig.from_mapping(capacity_config("reclaim"))
+    warm = Scheduler(config, warm=True)
+    jobs = [*singles("lender", "loan", 4, on="n3"), job("claimant", "too-large", size=5)]
+    queues = [Queue(name="lender", weight=0), Queue(name="claimant", deserved=amount(9))]
+    before = Snapshot(
+        nodes=[named("n1"), named("n2"), named("n3"), named("n4")], queues=queues, jobs=jobs
+    )
+    assert warm.schedule(before).evictions == ()
+    names = ("n2", "n3", "n4") if is_gone else ("n0", "n1", "n2", "n3", "n4")
+    after = Snapshot(
+        nodes=[named(name) for name in names],
+        queues=queues,
+        jobs=[*jobs, job("claimant", "on-n3", size=4, only="n3")],
+    )
+    result = warm.schedule(after)
+    assert len(result.evictions) == 4
+    assert result == Scheduler(config).schedule(after)
