@@ -59,13 +59,13 @@ def main() -> int:
     )
     raw: dict[str, dict[str, Any]] = {}
     if given.only and output.exists():
-        # What is not measured now stays as it was, unless it was written by older benchmarks.
+        # Results that are not measured now are kept, unless older benchmarks wrote them.
         kept = json.loads(output.read_text(encoding="utf-8"))["measurements"]
         raw = {name: each for name, each in kept.items() if "engines" in each}
     tables = ""
     for name in names:
         raw[name] = _measured(name, options)
-        # Written each time, so that an interrupted run keeps what it has.
+        # Written each time, so that an interrupted run keeps its results.
         tables = _write(output, raw, options)
     sys.stdout.write(tables)
     _say(f"written: {output} and {output.with_suffix('.md')}")

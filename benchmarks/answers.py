@@ -46,13 +46,13 @@ CPU = Resource(milli_cpu=1000, memory=1 << 30)
 _GANG = 4
 _QUEUES = 4
 _SETTLING = 8
-"""So many cycles are carried out before a cluster has settled."""
+"""The number of cycles until a cluster counts as settled."""
 _EXPLAINED = 9
 MOST_OBJECTS = 10
 
 
 def make_cluster(nodes: int, tasks: int) -> Snapshot:
-    """Return a full cluster: of the tasks four fifths run, and gangs of four wait.
+    """Return a full cluster: four fifths of the tasks run, and gangs of four wait.
 
     Every tenth node has room for one task more, and every hundredth is tainted and empty.
     """
@@ -136,7 +136,7 @@ def _explanations(nodes: int, tasks: int) -> Iterator[str]:
 
 
 def _explained(snapshot: Snapshot, config: SchedulerConfig) -> str:
-    """Return what it takes to explain some jobs that wait, from the first to the last."""
+    """Return the cost of explaining some waiting jobs, from the first to the last."""
     begin = process_time()
     result = Scheduler(config).schedule(snapshot)
     cycle = process_time() - begin
@@ -212,7 +212,7 @@ EXAMPLES: dict[str, SchedulerConfig] = {
         [{"name": "allocate", "arguments": {"unredy": "hold"}}], ["gang", "predicates"]
     ),
 }
-"""A configuration for each code, with which that is found."""
+"""For each code, a configuration with which it is found."""
 
 
 def shows(finding: Finding, config: SchedulerConfig) -> Callable[[Snapshot], bool]:
@@ -245,7 +245,7 @@ def objects(snapshot: Snapshot) -> int:
 
 @frozen
 class Shrunk:
-    """What came of shrinking for one finding."""
+    """The result of shrinking for one finding."""
 
     seconds: float
     questions: int

@@ -2,7 +2,7 @@
 
     python -m benchmarks.axes [--scale 1] [--only AXIS,AXIS]
 
-Each axis has many of something that is dear: tasks that repel one another, jobs that each select a
+Each axis has many of something expensive: tasks that repel one another, jobs that each select a
 node of their own, and so on. The exponent is the slope between the first size and the last, on
 logarithmic scales: 1 is linear, and 2 is quadratic. Times are processor time, the best of two.
 """
@@ -58,7 +58,7 @@ ROUNDS = 2
 
 @frozen(kw_only=True)
 class Axis:
-    """Something of which there is ever more."""
+    """One thing whose number grows."""
 
     name: str
     make: Callable[[int], Snapshot]

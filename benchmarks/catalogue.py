@@ -116,4 +116,4 @@ REPORTS = {
     "simulator": "what simulating costs an event, on a pool and with the scheduler",
     "hot": "where the time of a cycle goes, function by function; writes results/hot.md",
 }
-"""Reports by the name of their module, with what they tell. Each prints tables of its own."""
+"""Reports by the name of their module, with what they measure. Each prints tables of its own."""

@@ -45,8 +45,8 @@ __all__ = [
     "with_actions",
 ]
 
-# Everything runs on one core and waits for nothing, so its processor time is the time that
-# it takes, without what other programs on the machine take meanwhile.
+# Everything runs on one core without waiting, so its processor time is the time that
+# it takes, without that of other programs on the machine.
 _seconds = process_time
 
 OPEN = "open"
@@ -68,7 +68,7 @@ class Clock:
         self._garbage_in_part = 0.0
 
     def begin(self) -> None:
-        """Begin a part; what came since the last part ended counts for nothing."""
+        """Begin a part; the time since the last part ended is not counted."""
         self._garbage_in_part = 0.0
         self._since = _seconds()
 
@@ -82,7 +82,7 @@ class Clock:
 
     @contextmanager
     def watching_garbage(self) -> Iterator[None]:
-        """Take note of the garbage collector's work."""
+        """Record the garbage collector's time."""
         gc.callbacks.append(self._watch)
         try:
             yield
@@ -98,7 +98,7 @@ class Clock:
 
 @frozen(kw_only=True)
 class Run:
-    """What a run took, and what it decided."""
+    """The times of a run, and its decisions."""
 
     cycles: int
     tasks: int
@@ -124,7 +124,7 @@ class Run:
 
 
 MakeScheduler = Callable[[SchedulerConfig, Clock], Scheduler]
-"""Makes the scheduler of a run; its actions tell the clock when they end."""
+"""Makes the scheduler of a run; its actions notify the clock when they end."""
 
 WrapAction = Callable[[str, Action], Action]
 
@@ -135,7 +135,7 @@ def run(
     *,
     on_result: Callable[[CycleResult], None] | None = None,
 ) -> Run:
-    """Run all cycles of a scenario; what is measured starts with a clean heap."""
+    """Run all cycles of a scenario; the measurement starts with a clean heap."""
     clock = Clock()
     scheduler = make_scheduler(scenario.config, clock)
     advance = None if scenario.advance is None else scenario.advance()
@@ -172,8 +172,8 @@ def canonical(result: CycleResult) -> bytes:
     """Return a result as a string that is the same if, and only if, the result is."""
     content: Any = result.to_dict()
     for reason in content["pending"].values():
-        # What a search for tasks to evict tells is told in the name of its action, and a replay
-        # has no such action; the text repeats it.
+        # The record of a search for victims names its action, and a replay has no actions; the
+        # text repeats the record.
         del reason["evictions"], reason["text"]
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
@@ -202,7 +202,7 @@ def with_actions(wrap: WrapAction) -> Registry:
 
 
 def timed(config: SchedulerConfig, registry: Registry, clock: Clock) -> SchedulerConfig:
-    """Return a configuration in which the clock hears of the end of the opening."""
+    """Return a configuration in which the clock is notified at the end of opening."""
     registry.register_action("end of opening", lambda _: _EndOfOpening(clock))
     return evolve(config, actions=(ActionOption(name="end of opening"), *config.actions))
 

@@ -1,4 +1,4 @@
-"""The digests of all decisions: no time is trusted before its decisions are known to be right."""
+"""The digests of all decisions: a time counts only if the decisions were right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STORED = Path(__file__).with_name("digests.json")
 
 
 class WrongDecisionsError(Exception):
-    """A run decided something else than it should have."""
+    """The decisions of a run differ from the expected ones."""
 
 
 class Digests:

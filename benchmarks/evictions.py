@@ -5,7 +5,7 @@ its four queues hold more than their shares. Actions are reclaim, allocate, back
 What is evicted has left by the next cycle, and waits again.
 
 - Nodes have 16 cpu; there are 4 GiB of memory to each cpu, in nodes and in requests, so that cpu
-  alone tells who has how much.
+  alone shows how much each queue has.
 - Jobs have 1 to 4 equal tasks of 1, 2 or 4 cpu. Four in ten are gangs that cannot spare a task; the
   others need one. Priorities go from 1 to 5. They are drawn with a seed.
 - What a queue's weight, use and request are is in `QUEUES`. Its share is its part of the cluster by
@@ -15,7 +15,7 @@ A queue *has its share* when it lacks less than the largest gang (16 cpu) to it:
 or not at all. An eviction is *wasted* when its claimant does not start in the next cycle, when the
 victims have left. Evictions of the last cycle are not judged.
 
-Nothing is measured by a clock, so the table is always the same.
+No clock is involved, so the table is always the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["AT_MINIMUM", "PLUGINS", "QUEUES", "Outcome", "QueueUse", "Settings",
 PLUGINS = ("proportion", "capacity")
 """The plugins that give queues their shares, which are compared."""
 AT_MINIMUM = ("whole-job", "protect")
-"""What plugin gang says of jobs that cannot spare a task: all go together, or none does."""
+"""The values of gang's `atMinimum`: jobs that cannot spare a task are evicted whole, or not."""
 ACTIONS = "reclaim, allocate, backfill, preempt"
 CPU_OF_NODE = 16
 LARGEST_GANG = 16
@@ -55,7 +55,7 @@ GIB = 2**30
 
 @frozen(kw_only=True)
 class QueueUse:
-    """How a queue stands at the beginning, in parts of the cluster."""
+    """The initial state of a queue, in parts of the cluster."""
 
     name: str
     weight: int
@@ -85,7 +85,7 @@ class Settings:
 
 @frozen(kw_only=True)
 class Outcome:
-    """What came of it with one plugin. Cycles are counted from 1."""
+    """The result with one plugin. Cycles are counted from 1."""
 
     evictions: int
     wasted: int

@@ -1,8 +1,8 @@
 """Where the time of a cycle goes, function by function: ``python -m benchmarks.hot``.
 
-Writes ``results/hot.md``. A profiler makes calls look dearer than they are, so its
-shares tell where to look, and nothing else; times stand in the other results. The
-garbage collector is off: what it takes would be booked to whoever is at work just then.
+Writes ``results/hot.md``. A profiler makes calls look more expensive than they are, so its
+shares only show where to look; times are in the other results. The
+garbage collector is off: its time would be attributed to the function that runs at that moment.
 It needs NumPy, for one of the engines.
 """
 

@@ -86,7 +86,7 @@ class EngineMeasurement:
 
 @frozen(kw_only=True)
 class Measurement:
-    """Everything that was measured of a workload. Times are seconds of the processor."""
+    """All measurements of a workload. Times are seconds of the processor."""
 
     name: str
     scale: float
@@ -120,7 +120,7 @@ def measure(workload: Workload, options: Options, digests: Digests) -> Measureme
     known = engines()
     small = workload.make(SCALES[0])
     for make_scheduler in known.values():
-        # What is made when it is first asked for shall be there.
+        # Lazily created values must exist before the measurement.
         digests.check(workload.name, SCALES[0], run(small, make_scheduler))
     scenario = workload.make(options.scale)
 
@@ -212,7 +212,7 @@ def _ratio(over: list[Run], under: list[Run], seconds: Callable[[Run], float]) -
 
 
 def _without_evictions(scenario: Scenario) -> Scenario | None:
-    """Return the same without reclaim and preempt; None where that says nothing."""
+    """Return the same without reclaim and preempt; None where that is not meaningful."""
     names = [action.name for action in scenario.config.actions]
     if scenario.cycles > 1 or not {"reclaim", "preempt"} & set(names):
         return None
@@ -262,8 +262,8 @@ def _plain(
     position = 0
     scenario = workload.make(scales[position])
     first = run(scenario, plain_loop)
-    # The cost of one cycle follows nodes x tasks; that of many follows how many, and the ratio
-    # is the same for few of them.
+    # The cost of one cycle is proportional to nodes x tasks; that of many cycles to their number,
+    # and the ratio is the same for few of them.
     exponent, limit = 2, options.plain_limit
     if scenario.cycles > 1:
         exponent, limit = 1, options.plain_limit / 20

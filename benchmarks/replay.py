@@ -1,8 +1,8 @@
-"""The replay: the same decisions through the same books and events, without any search.
+"""The replay: the same decisions with the same accounts and events, without any search.
 
-It is the practical lower limit of what a cycle can cost. Everything that an engine's run
-does to the books is recorded, in order, and done again in fresh sessions, where plugins
-hear of it and jobs are bound as they were. Nothing is searched for, and no order is kept.
+It is the practical lower limit of what a cycle can cost. Every change that an engine's run
+makes to the accounts is recorded, in order, and repeated in fresh sessions, where plugins
+get the events and jobs are bound as before. There are no searches, and no orders are kept.
 The replay's result must be that of the run.
 """
 
@@ -38,7 +38,7 @@ RECORDED: tuple[tuple[type, str], ...] = (
     (Session, "bind_if_ready"),
     (Session, "decide_eviction"),
 )
-"""What changes the books, or decides. What one of them calls inside is not recorded again."""
+"""Methods that change the accounts, or decide. Calls inside one of them are not recorded."""
 
 
 @frozen
@@ -104,7 +104,7 @@ class _Cycle:
 
 @frozen
 class Recording:
-    """What happened in a run, cycle by cycle.
+    """The calls of a run, cycle by cycle.
 
     It is kept pickled: hundreds of thousands of small objects would cost the garbage
     collector time in every run that is measured beside it.
@@ -126,7 +126,7 @@ class _Recorder:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Put an ear on everything that is to be recorded."""
+        """Wrap everything that is to be recorded."""
         with ExitStack() as patches:
             for owner, method in RECORDED:
                 patches.enter_context(patch.object(owner, method, self._recorded(owner, method)))
@@ -163,7 +163,7 @@ class _Recorder:
         self._session = session
 
     def end(self, session: Session) -> None:
-        """End the cycle; take note of what actions keep for the reasons."""
+        """End the cycle; record what actions keep for the reasons."""
         self._session = None
         cycle = self.cycles[-1]
         cycle.unplaced.extend(session.reports.unplaced)
@@ -175,7 +175,7 @@ class _Recorder:
 
 
 def record(scenario: Scenario) -> Recording:
-    """Run a scenario and record what its actions do to the books."""
+    """Run a scenario and record what its actions change in the accounts."""
     recorder = _Recorder()
 
     def recording_engine(config: SchedulerConfig, clock: Clock) -> Scheduler:
@@ -199,7 +199,7 @@ def record(scenario: Scenario) -> Recording:
 
 
 def replay(scenario: Scenario, recording: Recording) -> Run:
-    """Run a scenario by doing what was recorded, instead of any action.
+    """Run a scenario by repeating the recorded calls instead of running actions.
 
     Finding the tasks, jobs and nodes of the fresh session is not measured.
     """
@@ -225,7 +225,7 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
             calls.append(partial(setattr, session, "action_name", action))
         calls.append(step.bound_to(session))
     cycle.steps.clear()
-    # What was prepared here must not make a full collection fall due in what is measured: at
+    # The preparation here must not trigger a full collection during the measurement: at
     # 100,000 tasks that took 0.24 s of 0.82, and made the engine look better than it is.
     gc.collect()
     clock.begin()

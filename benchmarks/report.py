@@ -1,4 +1,4 @@
-"""The tables: measurements as a person wants to read them."""
+"""The tables: measurements for readers."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def _rows(
 ) -> list[Sequence[str]]:
     """Return a row of `count` cells for each workload and engine.
 
-    `cells` makes them, and hears whether they are the default engine's, whose row holds
-    what does not depend on the engine too.
+    `cells` makes them; its argument says whether they are the default engine's, whose row
+    also holds what does not depend on the engine.
     """
     return [
         (

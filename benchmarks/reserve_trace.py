@@ -1,11 +1,11 @@
-"""What reserving costs and gives on a real trace: KTH-SP2, its jobs as gangs on 100 nodes.
+"""The costs and benefits of reserving on a real trace: KTH-SP2, its jobs as gangs on 100 nodes.
 
     BATCHSCHED_TRACES=FOLDER python -m benchmarks.reserve_trace [--jobs 500]
 
 The folder has ``kth_sp2/KTH-SP2-filtered-28481.swf.gz``, a log of the Parallel Workloads Archive
-(thanks to Lars Malinowsky). Each job asks for one processor on so many of 100 nodes, all at once,
-and runs for as long as the log says. A cycle is run whenever jobs come or end, and whenever a job
-begins to starve. Nothing is measured by a clock but the cycles per second.
+(thanks to Lars Malinowsky). Each job requests one processor on some of the 100 nodes, all at once,
+and runs for as long as in the log. A cycle is run whenever jobs come or end, and whenever a job
+begins to starve. Only the cycles per second are measured by a clock.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TraceJob:
 
 @frozen
 class Measured:
-    """What a strategy did; times in seconds."""
+    """The results of a strategy; times in seconds."""
 
     mean_wait: float
     largest_wait: float

@@ -2,8 +2,8 @@
 
 List policies on a pool beside a plain event loop, the library's scheduler with the action plan on
 one node and with gangs on many, and the cost of an event on a long workload beside that on a tenth
-of it. The log is KTH-SP2 where the folder that BATCHSCHED_TRACES names has it, else one that is
-made up. What starts when is compared: pool and scheduler must agree, and on the log that is made up
+of it. The log is KTH-SP2 if the folder in BATCHSCHED_TRACES has it, otherwise a generated
+one. Start times are compared: pool and scheduler must agree, and on the generated log also
 with the digests here. Processor time of this process; runs that are compared alternate, and the
 least counts.
 """
@@ -42,11 +42,11 @@ PLAN = SchedulerConfig.from_mapping(
 )
 """On nodes of one processor, and on one node, this is EASY."""
 GENERATED = {"Easy": "d6c2ec8b1f19a7e9", "Conservative": "047b92f245ec2490"}
-"""What starts when on the log that is made up, by policy."""
+"""The digests of the start times on the generated log, by policy."""
 
 
 def plain_easy(workload: Workload) -> float:
-    """EASY in a loop of its own, once an instant; returns the mean wait."""
+    """Run EASY in a plain loop, once an instant; return the mean wait."""
     size = workload.machine.processors if workload.machine else 0
     arrivals = list(zip(workload.submits, range(len(workload)), strict=True))[::-1]
     requested = [limit or 0 for limit in workload.requested]
@@ -131,13 +131,13 @@ def log_of(folder: str | None) -> tuple[str, Workload]:
 
 
 def digest_of(run: Run) -> str:
-    """Return a digest of what started when."""
+    """Return a digest of all start times."""
     starts = sorted((str(job), start) for job, start in run.starts_by_id().items())
     return blake2b(repr(starts).encode(), digest_size=8).hexdigest()
 
 
 def pool(name: str, workload: Workload, rounds: int) -> bool:
-    """Print what list policies cost beside a plain loop; return whether starts are right."""
+    """Print the cost of list policies beside a plain loop; return whether starts are right."""
     policies = (Easy(), Conservative())
     plain, *times = least(
         rounds,

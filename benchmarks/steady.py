@@ -1,16 +1,16 @@
-"""What a cycle costs where little changes: a living cluster, against cycles from scratch.
+"""The cost of a cycle where little changes: a living cluster, compared with cycles from scratch.
 
     python -m benchmarks.steady [--scale 1] [--only ROW,ROW] [--shares capacity,proportion]
     python -m benchmarks.steady --memory
 
-Each row begins with a cluster that runs, and lets a few things happen in each cycle: jobs come,
-tasks end, and what a row is about. A cycle is all that has to be done for that: events, the
-cycle, and carrying it out. "From scratch" is to make the same snapshot anew and to decide on it
-with `Scheduler.schedule`; that is done for a few of the cycles, and the result must be equal in
+Each row begins with a running cluster, and changes a few things in each cycle: jobs come,
+tasks end, and the event of the row. The cost of a cycle includes the events, the
+cycle, and carrying it out. "From scratch" is to build the same snapshot again and to decide on it
+with `Scheduler.schedule`; this is done for some of the cycles, and the result must be equal in
 full to that of the living cluster. Each row is measured with `capacity`, as in the default tiers,
 and with `proportion` in its place. Times are processor time, the median of the cycles but the
-first five. ``--memory`` goes through ten thousand small cycles instead, and tells what memory is
-held after a tenth of them, and after all.
+first five. ``--memory`` runs ten thousand small cycles instead, and reports the memory in use
+after a tenth of them, and after all.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ __all__ = ["ROWS", "Row", "main", "measure", "memory"]
 
 ALL_ACTIONS = "reclaim, allocate, backfill, preempt, reserve"
 COMPARED = 2
-"""So many cycles are compared with cycles from scratch."""
+"""The number of cycles that are compared with cycles from scratch."""
 WARM_UP = 5
 
 
 class State:
-    """What is known of a cluster without looking at it, which would cost more than a cycle."""
+    """Facts about a cluster that would cost more than a cycle to find out from it."""
 
     def __init__(self, snapshot: Snapshot, seed: int) -> None:
         self.random = Random(seed)
         self.ended = 0
-        """How many tasks have ended in whose place others have yet to come."""
+        """How many ended tasks have not been replaced yet."""
         self.queues = len(snapshot.queues)
         self.nodes = list(snapshot.nodes[:1000])
         self.patterns = [job for job in snapshot.jobs if job.tasks][:1000]
@@ -81,19 +81,19 @@ class State:
         ]
 
     def end(self) -> TaskSucceeded:
-        """Let a task end that is drawn from those that run."""
+        """End a random running task."""
         at = self.random.randrange(len(self.running))
         self.running[at], self.running[-1] = self.running[-1], self.running[at]
         return TaskSucceeded(self.running.pop())
 
 
 Happening = Callable[[State, int], list[Event]]
-"""What happens before a cycle, besides time, given its number."""
+"""The events before a cycle, besides time, given its number."""
 
 
 @frozen(kw_only=True)
 class Row:
-    """A cluster, and what happens to it."""
+    """A cluster and its events."""
 
     name: str
     start: Callable[[float], Snapshot]
@@ -102,9 +102,9 @@ class Row:
     actions: str = "allocate, backfill"
     cycles: int = 40
     reasons: bool = True
-    """Whether it is to be found out why tasks are pending."""
+    """Whether the reasons of pending tasks are computed."""
     is_trial: bool = False
-    """Whether each cycle is a trial, which is undone."""
+    """Whether each cycle is a trial, which is rolled back."""
 
 
 @frozen
@@ -181,7 +181,7 @@ def ten_nodes(_state: State, number: int) -> list[Event]:
 
 
 def openb_filled(scale: float) -> Snapshot:
-    """Return openb's nodes with its tasks running, but for every twentieth, which has left."""
+    """Return openb's nodes with its tasks running, except every twentieth, which has left."""
     snapshot = make_snapshot(read_shapes(), scale)
     filled = next_snapshot(snapshot, Scheduler().schedule(snapshot), now=snapshot.now)
     running = [j for j in filled.jobs if all(t.status is TaskStatus.RUNNING for t in j.tasks)]
@@ -267,11 +267,11 @@ ROWS = (
 
 
 SHARES = ("capacity", "proportion")
-"""The plugins that deal out shares."""
+"""The plugins that compute shares."""
 
 
 def scheduler_of(row: Row, shares: str) -> Scheduler:
-    """Return a scheduler with the default tiers, but for the plugin that deals out shares."""
+    """Return a scheduler with the default tiers, except for the plugin that computes shares."""
     config = SchedulerConfig.from_mapping({"actions": row.actions})
     if shares == "capacity":
         return Scheduler(config)
@@ -296,7 +296,7 @@ def measure(
     cycles: int | None = None,
     seed: int = 1,
 ) -> Measured:
-    """Run a row; return what its cycles cost."""
+    """Run a row; return the cost of its cycles."""
     scheduler = scheduler_of(row, shares)
     cluster = Cluster(row.start(scale))
     live = scheduler.attach(cluster)
@@ -350,7 +350,7 @@ def _cycles(
         compared: float | None = None
         if is_compared:
             begin = process_time()
-            evolve(snapshot)  # what a snapshot costs that is made anew
+            evolve(snapshot)  # the cost of a newly created snapshot
             expected = scheduler.schedule(snapshot, reasons=row.reasons)
             compared = process_time() - begin
             if result != expected:
@@ -359,7 +359,7 @@ def _cycles(
 
 
 def memory(cycles: int = 10_000) -> tuple[int, int]:
-    """Return the bytes that are held after a tenth of some cycles, and after all of them.
+    """Return the bytes in use after a tenth of some cycles, and after all of them.
 
     Ten tasks come and ten end in each cycle, whatever has ended is removed, and a node comes or
     goes.

@@ -1,4 +1,4 @@
-"""What the library must reach, and whether it does."""
+"""The targets of the library, and whether it reaches them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Target:
     is_to_plain: bool = False
     """Whether it is compared with the plain loop."""
     note: str = ""
-    """What has to be known to read it."""
+    """A note for readers of the figure."""
 
     def doubts(self, measurement: Measurement, engine: str = DEFAULT) -> list[str]:
-        """Return what speaks against trusting the verdict on an engine."""
+        """Return reasons not to trust the verdict on an engine."""
         found: list[str] = []
         if measurement.scale < 1:
             found.append("not at full size")

@@ -2,7 +2,7 @@
 
 Three ways to run the same cycle alternate: as `Scheduler` runs it when no trace is asked for; the
 same actions in a plain `Session`, without anything of tracing; and with a trace that collects all
-events. What is off must take at most 1.01 times as long as what has no tracing at all.
+events. With tracing off, a cycle must take at most 1.01 times as long as without any tracing.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Cost:
     """What tracing costs in one workload; processor seconds, round by round."""
 
     without: tuple[float, ...]
-    """A cycle without anything of tracing."""
+    """A cycle without any tracing."""
     off: tuple[float, ...]
     """A cycle with tracing off."""
     on: tuple[float, ...]
     calls_when_off: int
     """How often a function of the modules of tracing is called in a cycle with tracing off."""
     events: int
-    """How many events a traced cycle tells."""
+    """How many events a traced cycle has."""
 
     def ratio(self, seconds: Sequence[float]) -> float:
         """Return how many times as long it takes as without: the median of all rounds."""
@@ -70,7 +70,7 @@ def measure(scenario: Scenario, rounds: int) -> Cost:
     times: list[list[float]] = [[] for _ in ways]
     for round_ in range(rounds):
         events.clear()
-        # Whoever goes first has the coldest caches: each is first in turn.
+        # The first one has the coldest caches: each is first in turn.
         for at in sorted(range(len(ways)), key=lambda at: (at + round_) % len(ways)):
             times[at].append(_seconds(ways[at]))
     profile = cProfile.Profile()
@@ -88,7 +88,7 @@ def measure(scenario: Scenario, rounds: int) -> Cost:
 
 
 def _plain_cycle(scheduler: Scheduler, scenario: Scenario) -> Callable[[], object]:
-    """Return a cycle that no line of tracing has a part in, not even to ask whether it is on."""
+    """Return a cycle without any line of tracing, not even a check whether it is on."""
     opened = scheduler.open(scenario.snapshot)
     assert type(opened) is Session
     books = opened._books

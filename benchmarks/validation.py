@@ -1,4 +1,4 @@
-"""What making a snapshot costs per task: ``python -m benchmarks.validation``.
+"""The cost per task of making a snapshot: ``python -m benchmarks.validation``.
 
 A snapshot is made, and checked, in every cycle of a simulation. 1,000 nodes and
 20,000 tasks, in jobs of 20; half of the tasks run. What differs is what the tasks share.
@@ -30,7 +30,7 @@ EXISTS = TolerationOperator.EXISTS
 
 
 def requests(milli_cpu: int = 500) -> Resource:
-    """Return a resource of one's own."""
+    """Return a new resource."""
     return Resource(milli_cpu=milli_cpu, memory=1 << 30, scalars={"nvidia.com/gpu": 100})
 
 
@@ -59,7 +59,7 @@ def own_everything(rank: int) -> dict[str, object]:
 
 
 def content(own: Callable[[int], dict[str, object]]) -> dict[str, object]:
-    """Return what a snapshot is made of."""
+    """Return the parts of a snapshot."""
     return {
         "nodes": [
             NodeInfo(

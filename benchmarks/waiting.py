@@ -1,25 +1,25 @@
-"""What each strategy against waiting costs: utilisation and waiting, on openb's shapes.
+"""The costs of each strategy against waiting: utilisation and waiting, on openb's shapes.
 
     python -m benchmarks.waiting [--nodes 40] [--cycles 400] [--load 1.1]
         [--duration 30] [--threshold 60] [--seed 1]
 
 Every strategy gets the same arrivals. They are synthetic, and made like this:
 
-- Nodes: openb's GPU nodes, scaled to the number asked for in the same proportions.
+- Nodes: openb's GPU nodes, scaled to the given number in the same proportions.
 - Jobs: the shape of a job's tasks is drawn from openb's tasks, each shape as often as it
   is there, best-effort ones left out. Three jobs of four have one task; the others are
   gangs of 2, 4 or 8, with weights 4, 2 and 1, all of whose tasks must start together. One
-  job in a hundred is large: a gang of 2 or 4 tasks that each ask for all of a node, of a
-  node that is drawn at random.
+  job in a hundred is large: a gang of 2 or 4 tasks that each request a whole node, with
+  the size of a random node.
 - Times: cycles are 60 seconds apart. How long a job takes is drawn from an exponential
   distribution (mean 30 cycles), cut off at four times the mean. In each cycle jobs arrive
   until the work that has arrived since the beginning (share of the cluster times
-  duration) is `load` times what the cluster could have done. A job's share is that of the
-  resource that it takes most of.
+  duration) is `load` times what the cluster could have done. A job's share is its dominant
+  share.
 - The first quarter of the cycles is not counted; jobs that still wait at the end count with
   the time that they have waited by then.
 
-Nothing is measured by a clock, so the table is always the same.
+No clock is involved, so the table is always the same.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SECONDS = 60.0
 THRESHOLD = "threshold"
 """Stands in `STRATEGIES` for the number of seconds after which a job is starving."""
 LARGE = 1 / 100
-"""How many jobs ask for whole nodes."""
+"""The part of jobs that request whole nodes."""
 _HOLD = {"name": "allocate", "arguments": {"unready": "hold"}}
 _DISCARD = {"name": "allocate", "arguments": {"unready": "discard"}}
 
@@ -107,7 +107,7 @@ class Settings:
     nodes: int = 40
     cycles: int = 400
     load: float = 1.1
-    """How much work arrives, as a part of what the cluster can do."""
+    """The arriving work, as a part of what the cluster can do."""
     mean_duration: float = 30.0
     """In cycles."""
     threshold: int = 60
@@ -117,20 +117,20 @@ class Settings:
 
 @frozen(kw_only=True)
 class Outcome:
-    """What came of one strategy."""
+    """The results of one strategy."""
 
     used: Mapping[str, float]
     """The part of each resource that tasks held, on average."""
     waits: Sequence[float]
     """How many cycles each job waited, in ascending order."""
     large_waits: Sequence[float]
-    """The same, of the jobs that ask for whole nodes."""
+    """The same, of the jobs that request whole nodes."""
     starved: int
     """How many jobs waited for longer than the threshold."""
     waiting: int
     """How many jobs still waited at the end."""
     lost: float
-    """What part of the work done was lost by evictions."""
+    """The part of the work that was lost by evictions."""
 
 
 @frozen(kw_only=True)
@@ -267,7 +267,7 @@ class _Run:
     done: float = 0.0
 
     def take_note(self, result: CycleResult, cycle: int) -> None:
-        """Keep account of what a cycle decided."""
+        """Record the decisions of a cycle."""
         for bind in result.binds:
             self.begun[bind.task_uid] = cycle
             self.first_start.setdefault(self.job_of[bind.task_uid], cycle)
@@ -299,7 +299,7 @@ def _with_threshold(action: object, settings: Settings) -> object:
 
 
 def simulate(settings: Settings, actions: Sequence[object]) -> Outcome:
-    """Let a cluster live under a strategy, and return what came of it."""
+    """Simulate a cluster under a strategy, and return the results."""
     nodes = _nodes(settings.nodes)
     by_cycle: dict[int, list[_Arrival]] = {}
     everything: list[_Arrival] = []

@@ -24,7 +24,7 @@ _KIB = 1024
 
 
 def main() -> None:
-    """Measure what the arguments say."""
+    """Run the measurement that the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("time", "memory", "digests"))
     parser.add_argument("workload", choices=WORKLOADS)
@@ -65,7 +65,7 @@ def peak_memory(name: str, scale: float, engine: str) -> int:
 def _peak() -> int:
     status = Path("/proc/self/status")
     if status.exists():
-        # What getrusage tells begins with what the parent of the process had.
+        # The value of getrusage includes that of the parent process.
         for line in status.read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * _KIB

@@ -15,11 +15,11 @@ from batchsched.tools import Finding
 from cluster_files import config_content, parser_for, read_cluster, run
 
 SCREEN = 50
-"""So many lines are printed at most; then findings are only named."""
+"""At most this many lines are printed; further findings are only named."""
 
 
 def wrapped(text: str) -> str:
-    """Return a string in lines of at most 100 characters."""
+    """Break a string into lines of at most 100 characters."""
     return fill(text, width=100, initial_indent="  ", subsequent_indent="    ")
 
 
@@ -34,7 +34,7 @@ def told(finding: Finding) -> list[str]:
 
 
 def report(findings: Sequence[Finding]) -> list[str]:
-    """Return findings in at most a screen: as many as have room in full, of others the codes."""
+    """Return at most one screen of findings: the first ones in full, of the others the codes."""
     lines: list[str] = []
     for position, finding in enumerate(findings):
         left = findings[position:]

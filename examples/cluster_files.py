@@ -1,4 +1,4 @@
-"""Reads what describes a cluster: dumps of Kubernetes objects, kept snapshots, configurations.
+"""Reads descriptions of a cluster: dumps of Kubernetes objects, kept snapshots, configurations.
 
 Shared by `why.py`, `what_if.py`, `compare.py` and `check.py`.
 """
@@ -35,15 +35,15 @@ KINDS = {
 
 
 class Answer(Protocol):
-    """What a tool answers."""
+    """The answer of a tool."""
 
     def to_dict(self) -> Mapping[str, object]:
-        """Return it as plain data."""
+        """Return the answer as plain data."""
         ...
 
 
 def parser_for(description: str, exit_codes: str) -> argparse.ArgumentParser:
-    """Return a parser with what all programs take."""
+    """Return a parser with the arguments of all programs."""
     parser = argparse.ArgumentParser(
         description=description,
         epilog=f"exit status: {exit_codes}; {BAD_INPUT} if files or arguments cannot be used",
@@ -63,11 +63,11 @@ def parser_for(description: str, exit_codes: str) -> argparse.ArgumentParser:
 
 
 def run(main: Callable[[], int]) -> int:
-    """Return what a program returns, or say what is wrong with its input."""
+    """Run a program and return its exit status; print mistakes in its input."""
     try:
         status = main()
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has read enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (BatchschedError, OSError, ValueError) as error:
@@ -129,7 +129,7 @@ def read_config(path: str | None) -> SchedulerConfig:
 
 
 def config_content(path: str) -> Mapping[str, object]:
-    """Return what a configuration file says, or the ConfigMap that it is in."""
+    """Return the content of a configuration file, or of the ConfigMap in it."""
     documents = list(_documents(path))
     if len(documents) != 1:
         raise ValueError(f"{path}: expected one configuration, got {len(documents)}")
@@ -147,7 +147,7 @@ def config_content(path: str) -> Mapping[str, object]:
 
 
 def job_named(snapshot: Snapshot, name: str) -> str:
-    """Return the UID of the job or task that a person names: by UID, or by name alone."""
+    """Return the UID of the job or task that the user gives by UID, or by name alone."""
     uids = {job.uid for job in snapshot.jobs}
     uids |= {task.uid for job in snapshot.jobs for task in job.tasks}
     if name in uids:
@@ -175,7 +175,7 @@ def _tell(notices: Sequence[object], arguments: argparse.Namespace) -> None:
 
 def _openb(source: str) -> Snapshot:
     sys.path.insert(0, str(Path(__file__).parent))
-    import openb  # noqa: PLC0415 - only where it is asked for
+    import openb  # noqa: PLC0415 - only where it is needed
 
     text = source.partition(":")[2] or "1"
     try:
@@ -188,7 +188,7 @@ def _openb(source: str) -> Snapshot:
 
 
 def _documents(source: str) -> Iterator[dict[str, Any]]:
-    """Yield what is in a file, in all files of a folder, or comes by standard input."""
+    """Yield the contents of a file, of all files of a folder, or of standard input."""
     path = Path(source)
     if source == "-":
         yield from _parsed("standard input", sys.stdin.read(), is_yaml=False)
@@ -205,7 +205,7 @@ def _documents(source: str) -> Iterator[dict[str, Any]]:
 
 
 def _parsed(source: str, text: str, *, is_yaml: bool) -> list[dict[str, Any]]:
-    """Return the objects that a text in JSON, or in YAML, consists of."""
+    """Return the objects in a text of JSON or YAML."""
     try:
         found = _yaml(text) if is_yaml else [json.loads(text)]
     except RecursionError:
@@ -223,7 +223,7 @@ def _yaml(text: str) -> list[object]:
         raise ValueError("to read YAML, install PyYAML; or give JSON")
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - an optional dependency
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # it is not typed
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # untyped
         """Reads times as strings, as JSON has them."""
 
     Loader.yaml_implicit_resolvers = {
@@ -255,7 +255,7 @@ def _objects(source: str, document: Mapping[str, Any]) -> Iterator[tuple[str, Ma
 
 
 def _scheduler_name(pods: Sequence[Mapping[str, Any]]) -> str:
-    """Return the scheduler that most pods ask for, other than that of Kubernetes."""
+    """Return the scheduler that most pods name, other than that of Kubernetes."""
     specs = [pod.get("spec") for pod in pods]
     known = [cast("dict[str, Any]", spec) for spec in specs if isinstance(spec, dict)]
     names = Counter(str(spec.get("schedulerName", "")) for spec in known)

@@ -1,4 +1,4 @@
-"""What would another configuration do? Tells who fares otherwise, and where the two part.
+"""What would another configuration do? Prints changed outcomes and the first difference.
 
 python examples/compare.py cluster.json --config now.yaml --other new.yaml
 """

@@ -4,14 +4,14 @@
 
 It builds a snapshot of an empty cluster from `openb_shapes.json`, which holds the counts
 by shape (see `README.md` beside this file for their source), lets `batchsched` decide on
-all tasks at once, and prints what came of it. Nothing is random: the decisions are always
+all tasks at once, and prints a summary. Nothing is random: the decisions are always
 the same ones, and so is their digest.
 
-What the trace does not say is made up like this:
+What the trace does not contain is generated like this:
 
 - Nodes are numbered in the order of the file, so nodes of one shape follow one another.
 - Each task is a job of its own; its queue is its quality-of-service class.
-- Shapes arrive interleaved: of a shape with `n` tasks, task `k` (from 0) arrives at the
+- Shapes arrive interleaved: task `k` (from 0) of a shape with `n` tasks arrives at the
   fraction `(k + 0.5) / n` of the whole, and shapes at the same fraction in the order of
   the file. Creation times count up from 0, a second apart.
 - A task's share of a GPU counts as an amount: the library does not bind it to a device.
@@ -55,7 +55,7 @@ GPU_MODEL = "gpu-model"
 """The node label that holds the model of a node's GPUs."""
 DIMENSIONS = ("cpu", "memory", GPU)
 UNITS = {"cpu": ("CPUs", 1000), "memory": ("GiB of memory", 1 << 30), GPU: ("GPUs", 1000)}
-"""The unit that people know each dimension by, and how many of the library's make one."""
+"""The everyday unit of each dimension, and how many units of the library make one."""
 MIB = 1 << 20
 
 WEIGHTS = {"Guaranteed": 8, "LS": 4, "Burstable": 2, "BE": 1}
@@ -146,7 +146,7 @@ def arrivals(counts: Sequence[int]) -> list[int]:
 
 
 def affinity_of(allowed_gpu_models: str) -> NodeAffinity | None:
-    """Return what a task requires of nodes that may run on these models (``A|B``) only."""
+    """Return the node affinity of a task that may only run on these models (``A|B``)."""
     if not allowed_gpu_models:
         return None
     is_allowed = Requirement(
@@ -207,7 +207,7 @@ def make_snapshot(shapes: Shapes, scale: float = 1.0) -> Snapshot:
 
 @frozen
 class Use:
-    """How much there is of a resource, was asked for, and was given; in everyday units."""
+    """The capacity, request and allocation of a resource, in everyday units."""
 
     capacity: float
     requested: float
@@ -216,7 +216,7 @@ class Use:
 
 @frozen
 class QueueSummary:
-    """How a queue fared; shares are dominant shares of the whole cluster."""
+    """The outcome of a queue; shares are dominant shares of the whole cluster."""
 
     name: str
     weight: int
@@ -224,7 +224,7 @@ class QueueSummary:
     bound: int
     requested_share: float
     deserved_share: float
-    """Of what it deserves by weight, having no more than it requests (water-filling)."""
+    """Its share by weight, at most its request (water-filling)."""
     got_share: float
 
 
@@ -236,7 +236,7 @@ class ModelSummary:
     nodes: int
     gpus: float
     allocated: Mapping[str, float]
-    """Allocated amount over what these nodes have, by dimension."""
+    """The allocated part of what these nodes have, by dimension."""
     tasks: int
 
 
@@ -255,7 +255,7 @@ class PendingSummary:
 
 @frozen
 class Summary:
-    """All that is printed."""
+    """Everything that is printed."""
 
     nodes: int
     tasks: int
@@ -297,7 +297,7 @@ def summarise(
     build_seconds: float,
     schedule_seconds: float,
 ) -> Summary:
-    """Return what came of a cycle, counted from the snapshot and the decisions alone."""
+    """Return the summary of a cycle, computed only from the snapshot and the decisions."""
     tasks = {task.uid: task for job in snapshot.jobs for task in job.tasks}
     queue_of = {task.uid: job.queue for job in snapshot.jobs for task in job.tasks}
     bound_on: dict[str, list[TaskInfo]] = {node.name: [] for node in snapshot.nodes}
@@ -374,7 +374,7 @@ def queue_summaries(
     queue_of: Mapping[str, str],
     capacity: Resource,
 ) -> Iterator[QueueSummary]:
-    """Yield how each queue fared, the largest request first."""
+    """Yield the outcome of each queue, the largest request first."""
 
     def amounts(resource: Resource) -> tuple[float, ...]:
         return tuple(resource.get(name) for name in DIMENSIONS)
@@ -562,7 +562,7 @@ SHOWN_GROUPS = 12
 
 
 def pending_lines(summary: Summary) -> Iterator[str]:
-    """Yield what was left pending and why, and whether that is so."""
+    """Yield the pending tasks and their reasons, and whether these are true."""
     pending = sum(group.count for group in summary.pending)
     yield f"Pending: {pending:,} tasks"
     if not pending:

@@ -1,4 +1,4 @@
-"""Published results, reached again from the logs that they were made from.
+"""Published results, reproduced from their logs.
 
     python examples/reproduce.py kth-sp2 FOLDER
     python examples/reproduce.py helios FOLDER
@@ -6,7 +6,7 @@
 
 `FOLDER` has the files as their sources have them, packed with gzip or not: for `kth-sp2`
 `KTH-SP2_log.swf` (also known as `KTH-SP2-filtered-28481.swf`), for the others `trace1.csv` to
-`trace4.csv`. "Results you can reproduce" in the documentation says where each can be had.
+`trace4.csv`. "Results you can reproduce" in the documentation says where to get each.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ MURI = {
 
 
 def lines_of(folder: Path, *names: str) -> Iterator[str]:
-    """Yield the lines of the first file that is there, packed or not."""
+    """Yield the lines of the first file that exists, packed or not."""
     for name in names:
         packed = folder / f"{name}.gz"
         if packed.exists():
@@ -124,7 +124,7 @@ def lines_of(folder: Path, *names: str) -> Iterator[str]:
 
 
 def show(name: str, value: float, published: float) -> None:
-    """Print a figure beside the published one."""
+    """Print a figure next to the published one."""
     print(f"{name:<46} {value:>16.6f} {published:>16.6f} {value / published - 1:>+11.1e}")
 
 
@@ -182,7 +182,7 @@ def philly(folder: Path, number: int, *, run: str, start: float) -> Workload:
 
 def seconds(year: int, month: int, day: int, hour: int, minute: int) -> float:
     """Return the seconds from the beginning of 2017 to this moment."""
-    # Where the cluster stood does not matter, for all times are of its clock.
+    # The location of the cluster does not matter: all times are of its clock.
     return (datetime(year, month, day, hour, minute) - datetime(2017, 1, 1)).total_seconds()
 
 

@@ -1,14 +1,14 @@
-"""Three policies on one workload: a table, how sure the differences are, and pictures.
+"""Three policies on one workload: a table, the confidence of the differences, and pictures.
 
     python examples/simulate.py [--swf FILE] [--nodes N] [--jobs N] [--seeds N] [--plots FOLDER]
 
-Without `--swf` it makes up a workload. With it, it reads a log in the Standard Workload Format,
+Without `--swf` it generates a workload. With it, it reads a log in the Standard Workload Format,
 packed with gzip or not, such as those of the Parallel Workloads Archive
-(https://www.cs.huji.ac.il/labs/parallel/workload/); of a log it draws users anew for each seed.
-With `--plots`, and if matplotlib is there, it leaves pictures in a folder.
+(https://www.cs.huji.ac.il/labs/parallel/workload/); each seed draws a log's users again.
+With `--plots`, and if matplotlib is installed, it writes pictures into a folder.
 """
 
-# Matplotlib says nothing of the types of its many options.
+# Matplotlib does not declare the types of its many options.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def read(path: Path, nodes: int | None) -> Workload:
-    """Read a log, say what is odd about it, and leave out what does not fit."""
+    """Read a log, print its problems, and leave out jobs that do not fit."""
     workload, problems = read_swf(lines_of(path))
     print(f"{path.name}: {len(workload):,} jobs, {len(problems):,} problems")
     for problem in problems[:SHOWN]:
@@ -74,7 +74,7 @@ def read(path: Path, nodes: int | None) -> Workload:
 
 
 def variants_of(workload: Workload | None, arguments: argparse.Namespace) -> dict[str, Workload]:
-    """Return the workloads of the sweep: other seeds, or the log's users drawn anew."""
+    """Return the workloads of the sweep: other seeds, or users of the log drawn again."""
     seeds = range(1, arguments.seeds + 1)
     if workload is None:
         return {
@@ -98,9 +98,9 @@ def show(runs: Sequence[Run], table: SweepTable) -> None:
 
 
 def draw(runs: Sequence[Run], table: SweepTable, folder: Path) -> None:
-    """Leave pictures in a folder."""
+    """Write pictures into a folder."""
     try:
-        from matplotlib import rc_context  # noqa: PLC0415 - only if it is asked for
+        from matplotlib import rc_context  # noqa: PLC0415 - only with --plots
 
         from batchsched.simulation import plots  # noqa: PLC0415
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What would happen if? Tells what the next cycle would decide, and how that differs from now.
+"""What would happen if? Prints what the next cycle would decide, and how this differs from now.
 
 python examples/what_if.py cluster.json --end training/bert-3 --priority training/gpt=100
 """
@@ -26,7 +26,7 @@ from cluster_files import job_named, parser_for, read_cluster, read_config, run,
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Return what is on both sides of the first equals sign."""
+    """Return the parts on both sides of the first equals sign."""
     name, sign, value = text.partition("=")
     if not sign:
         raise ValueError(f"expected NAME=VALUE, got {text!r}")
@@ -42,7 +42,7 @@ def number(text: str) -> int:
 
 
 def resource(text: str) -> Resource:
-    """Return what a string such as ``cpu=8,memory=32Gi,nvidia.com/gpu=4`` says."""
+    """Parse a string such as ``cpu=8,memory=32Gi,nvidia.com/gpu=4``."""
     amounts = {name: parse_quantity(value) for name, value in map(pair, text.split(","))}
     cpu, memory = amounts.pop("cpu", 0), amounts.pop("memory", 0)
     return Resource(

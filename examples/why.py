@@ -1,4 +1,4 @@
-"""Why does my job wait? Tells its place, what it lacks where, and what would let it start.
+"""Why does my job wait? Prints its place, why no node fits, and what would start it.
 
 kubectl get nodes,pods,podgroups,queues -A -o json > cluster.json
 python examples/why.py cluster.json --job training/bert

@@ -134,7 +134,7 @@ def test_a_kept_snapshot_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert cluster_files.read_cluster(parser.parse_args([str(file)])) == snapshot
     file.write_text('{"format": "batchsched.Snapshot", "version": 9}')
     assert run("why", str(file), "--job", "x") == 2
-    assert "a newer version of batchsched has written this" in capsys.readouterr().err
+    assert "this was written by a newer version of batchsched" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ class TestAlways:
     @pytest.mark.parametrize(
         ("switches", "said"),
         [
-            ({"always": ["gang"]}, "always: 'gang' is no switch"),
+            ({"always": ["gang"]}, "always: 'gang' is not a switch"),
             ({"always": ["gangs"], "gangs": False}, "always: 'gangs' is off"),
         ],
     )
@@ -286,7 +286,7 @@ class TestBounds:
                 lambda: snapshots(always=["gang", "ages"], ages=False, max_tasks=-1),
                 [
                     "max_tasks: expected an integer, 0 or more, got -1",
-                    "always: 'gang' is no switch",
+                    "always: 'gang' is not a switch",
                     "always: 'ages' is off",
                 ],
             ),

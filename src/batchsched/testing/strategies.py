@@ -34,13 +34,13 @@ from batchsched.testing.part_strategies import (
 __all__ = ["snapshots"]
 
 _NODES, _JOBS = 4, 6
-"""The most nodes and jobs where nothing else is asked for."""
+"""The default maxima of nodes and jobs."""
 
 _OFTEN = ("running", "queues", "gangs")
 """Features that most examples use, because most situations of interest need them."""
 
 _RARE = ("trees", "groups")
-"""Features that change what most others mean."""
+"""Features that change the meaning of most others."""
 
 _HOW_HIGH: dict[str, int] = {**dict.fromkeys(_OFTEN, 32), **dict.fromkeys(_RARE, 192)}
 """How high a byte must be for an example to use a feature; 128, which half of them are, for others.
@@ -103,9 +103,9 @@ def snapshots(
         priorities: jobs and tasks may differ in priority.
         ages: creation times may differ, and some jobs have waited long.
         queues: there may be several queues, of different weights.
-        unknown_queues: jobs may name a queue that is not there.
-        best_effort: tasks may ask for nothing.
-        scalars: nodes may have devices, and tasks may ask for them.
+        unknown_queues: jobs may name a queue that does not exist.
+        best_effort: tasks may request nothing.
+        scalars: nodes may have devices, and tasks may request them.
         init_requests: tasks may need more to start than to run, and count otherwise in scores.
         constraints: labels, selectors, node affinity, ports, taints, conditions, task limits.
         affinity: inter-pod affinity and anti-affinity.
@@ -114,10 +114,10 @@ def snapshots(
         backfill: tasks may be marked as backfill.
         reservations: nodes may be reserved for tasks.
         promises: tasks may have been promised nodes (Pipelined).
-        critical: tasks may be the system's own.
+        critical: tasks may be critical tasks of the system.
         other_tasks: there may be tasks that belong to no job.
         durations: jobs and tasks may have users, estimates, deadlines and times of start.
-        dependencies: jobs may depend on others, some of which are not there.
+        dependencies: jobs may depend on others, some of which do not exist.
         overcommitted: nodes may have less than their tasks hold.
         trees: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
             leaves. A quarter of the examples use it.
@@ -125,10 +125,10 @@ def snapshots(
             none without `gangs`.
         always: switches, by name, whose features every example may use.
         labels: keys of labels, and the values to draw from for each: any node, job and task may
-            have one of them, or lack the label. ``{"team": ["red", "blue"]}``, say.
+            have one of them, or lack the label; for example ``{"team": ["red", "blue"]}``.
 
     Raises:
-        FaultsError: arguments are not what they should be, such as a switch in `always` that
+        FaultsError: arguments are invalid, for example a switch in `always` that
             is off; all faults at once. It is a `ValueError`.
 
     >>> from hypothesis import given, settings
@@ -207,11 +207,11 @@ def snapshots(
 
 
 def _uses(features: Features, always: Sequence[str], asked: Asked) -> dict[str, int]:
-    """Return the features that an example may use or not, and how high their bytes must be."""
+    """Return the features that an example may use, and how high their bytes must be."""
     flags: dict[str, bool] = asdict(features)
     for name in always:
         if not flags.get(name, False):
-            asked.refuse("always", f"{shown(name)} is {'off' if name in flags else 'no switch'}")
+            asked.refuse("always", f"{shown(name)} is {'off' if name in flags else 'not a switch'}")
     return {
         name: _HOW_HIGH.get(name, 128)
         for name, is_on in flags.items()

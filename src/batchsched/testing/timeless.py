@@ -1,4 +1,4 @@
-"""What of a cluster's state is not time."""
+"""Snapshots without times, to compare states of a cluster."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["without_times"]
 def without_times(snapshot: Snapshot, /) -> Snapshot:
     """Return a snapshot at the time 0 in which nothing was started, attained or used.
 
-    Two states of a cluster that differ in these alone are the same to whoever looks for
-    circles: each run of a task starts at another time, and adds to what was attained.
+    Two states of a cluster that differ only in these are the same for a check for loops,
+    because each run of a task starts at another time, and adds to what was attained.
     O(jobs), and a copy of what is changed.
 
     >>> from batchsched import JobInfo, Queue

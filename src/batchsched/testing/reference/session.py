@@ -1,4 +1,4 @@
-"""A session: the state, the plugins, the jobs, and what can be done to a task."""
+"""A session: the state, the plugins, the jobs, and the operations on tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from batchsched.testing.reference.tiers import Tiers
 __all__ = ["NO_BOUND", "Session"]
 
 NO_BOUND = 1 << 60
-"""More tasks than there are."""
+"""More than any number of tasks."""
 
 
 class Session:
@@ -38,11 +38,12 @@ class Session:
         self.tried_in_vain: set[str] = set()
         """UIDs of the tasks for which an action found no place; statements do not undo this."""
         self.most_evictions = NO_BOUND
-        """How many tasks the cycle may evict, as the action that runs says."""
+        """The most tasks that the running action lets the cycle evict."""
         self.cures = False
-        """Whether the action that runs searches nodes that evicting can make accept a task."""
+        """Whether the running action also searches nodes that accept a task only after
+        evictions."""
         self.planned: list[Take] = []
-        """What the action plan has taken of the future."""
+        """The future resources that the action plan has taken."""
         self.plans: dict[str, Plan] = {}
         """The plans, by UID of the job."""
         self.left_out: dict[str, JobCondition] = {}
@@ -75,7 +76,7 @@ class Session:
         }
 
     def _drop_reservations(self) -> None:
-        """Give up the Reserved tasks that make no sense any more."""
+        """Drop the reservations that are no longer useful."""
         for node in self.nodes:
             reserved = self.reserved_on(node)
             fits = total_of(task.start_request for task in reserved).fits(self.room_for_jobs(node))
@@ -90,13 +91,13 @@ class Session:
                     self.state.take_off(task)
 
     def is_out_of_service(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Return whether a node takes no tasks at all, this one included."""
+        """Return whether a node accepts no tasks at all, including this one."""
         return _takes_no_tasks(node) and not self.tiers.accepted(task, [node])
 
-    # What there is.
+    # Reading the state.
 
     def queue_of(self, job: JobInfo) -> Queue:
-        """Return the queue that a session job draws on."""
+        """Return the queue of a session job."""
         return self.queues[job.queue]
 
     def job_of(self, task: TaskInfo) -> JobInfo:
@@ -124,7 +125,7 @@ class Session:
         return {node.name: self.state.accounts(node, by_node[node.name]) for node in self.nodes}
 
     def accepts_without(self, task: TaskInfo, node: NodeInfo, gone: Iterable[TaskInfo]) -> bool:
-        """Return whether a node is accepted once others, and what is leaving it, have left."""
+        """Return whether a node is accepted without the given tasks and those that are leaving."""
         saved = self.state.save()
         leaving = [
             other
@@ -143,7 +144,7 @@ class Session:
         return [task for task in tasks if self.state.status(task) is TaskStatus.RESERVED]
 
     def room_for_jobs(self, node: NodeInfo) -> Resource:
-        """Return what a node has besides what tasks of no job hold there for good."""
+        """Return a node's resources minus what tasks without a job hold there permanently."""
         others = [
             task.resreq
             for task in self.snapshot.other_tasks
@@ -154,7 +155,7 @@ class Session:
         return less(node.allocatable, total_of(others))
 
     def is_starving(self, job: JobInfo, threshold: float) -> bool:
-        """Return whether a job waits for longer than it should."""
+        """Return whether a job has waited longer than the threshold."""
         return (
             not self.tiers.job_ready(job)
             and not self.tiers.job_condition_ready(job)
@@ -194,7 +195,7 @@ class Session:
         return needed(self.state, job, left) if left else []
 
     def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED) -> bool:
-        """Return whether the queue of a job that is not ready may take all that it lacks."""
+        """Return whether the queue of an unready job may have all that the job still needs."""
         if self.tiers.capacity is None or self.tiers.job_ready(job) or not tasks:
             return True
         need = needed(self.state, job, tasks, statuses)
@@ -204,7 +205,7 @@ class Session:
         return False
 
     def may_take_task(self, task: TaskInfo, leaving: Sequence[TaskInfo] = ()) -> bool:
-        """Return whether the queue of a task may take it, once others are gone."""
+        """Return whether the queue of a task may have it, once others are gone."""
         job = self.job_of(task)
         if has_groups(job) and not Groups(self.state, job).may_take(task):
             return False
@@ -214,18 +215,18 @@ class Session:
         return self.tiers.capacity.allows(queue, [task], leaving)
 
     def is_open_for(self, task: TaskInfo) -> bool:
-        """Return whether the queue of a task takes work, whatever it holds."""
+        """Return whether the queue of a task accepts work, regardless of what it holds."""
         assert self.tiers.capacity is not None
         return self.tiers.capacity.allows(self.queues[self.job_of(task).queue], ())
 
-    # What can be done.
+    # Operations.
 
     def place(self, task: TaskInfo, status: TaskStatus, node: NodeInfo) -> None:
         """Put a task on a node as Allocated, Pipelined, Conditional or Reserved."""
         self.state.put(task, status, node.name)
 
     def evict(self, victim: TaskInfo, action: str, claimant: TaskInfo) -> None:
-        """Evict a task for the sake of another."""
+        """Evict a task for another."""
         node_name = self.state.node_name(victim)
         assert node_name is not None
         self.state.put(victim, TaskStatus.RELEASING, node_name)

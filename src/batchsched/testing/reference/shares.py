@@ -39,7 +39,7 @@ WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
 
 
 def share(amount: Amount, total: Amount) -> float:
-    """Return what part of `total` an amount is; of nothing, anything is all."""
+    """Return an amount as a part of `total`; if the total is 0, any amount is the whole."""
     if total == 0:
         return 0.0 if amount == 0 else 1.0
     return amount / total
@@ -70,7 +70,7 @@ class Drf(Plugin):
         return compare(self._share(self._allocated(left)), self._share(self._allocated(right)))
 
     def preemptable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Let a job take from one that would still have a larger share, or the same."""
+        """Let a job preempt one that would still have at least as large a share."""
         claimant_job = self._state.job_of[task.uid]
         claimant_share = self._share(self._allocated(claimant_job) + task.resreq)
         copies: dict[str, Resource] = {}
@@ -88,7 +88,7 @@ class Drf(Plugin):
 
 
 class Proportion(Plugin):
-    """Queues share the cluster in proportion to their weights, as far as they want to."""
+    """Queues share the cluster in proportion to their weights, up to their requests."""
 
     def __init__(self, state: State, tasks_in_order: TasksInOrder) -> None:
         self._state = state
@@ -138,7 +138,7 @@ class Proportion(Plugin):
                 increases.append(_excess(after, before))
                 decreases.append(_excess(before, after))
             if len(unmet) == len(increases):
-                break  # nobody was met: all has been dealt out, but for rounding errors
+                break  # no request was met: everything is distributed, except for rounding errors
             remaining = remaining - total_of(increases) + total_of(decreases)
         return deserved
 
@@ -155,7 +155,7 @@ class Proportion(Plugin):
         return compare(self._share(left.name), self._share(right.name))
 
     def overused(self, queue: Queue) -> bool:
-        """Return whether the queue has all that it deserves, or more."""
+        """Return whether the queue has at least its deserved share."""
         if queue.name not in self._jobs:
             return False
         return self._deserved[queue.name].fits(self._allocated(queue.name))
@@ -201,11 +201,11 @@ class Proportion(Plugin):
                     used = used + together
                     covered |= {task.uid for task in unit}
                 elif unit is minimum:
-                    break  # without it the rest is of no use
+                    break  # without it the others are useless
         return covered
 
     def _need(self, task: TaskInfo) -> Resource:
-        """Return what a task needs and as many more as its job lacks to its minimum."""
+        """Return the need of a task and of as many more as its job lacks to its minimum."""
         job = self._state.job_of[task.uid]
         lacking = (
             job.min_available - ready_count(self._state, job) - waiting_count(self._state, job)
@@ -224,7 +224,7 @@ class Proportion(Plugin):
         return total_of(other.resreq for other in [task, *others[: max(0, lacking - 1)]])
 
     def reclaimable(self, task: TaskInfo, candidates: list[TaskInfo]) -> list[Verdict]:
-        """Give back what is beyond a queue's share in what is asked for, but what is covered."""
+        """Offer what exceeds a queue's share in the requested dimensions, except covered tasks."""
         need = self._need(task)
         asked = [
             name

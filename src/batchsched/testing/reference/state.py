@@ -1,4 +1,4 @@
-"""Where every task stands, and nothing else: all accounts are sums over this.
+"""The place of every task; all accounts are sums over these.
 
 The state is changed by assigning a task's `Place`. A statement is
 a copy of the state taken before it; discarding it goes back to the copy.
@@ -21,7 +21,7 @@ __all__ = ["Accounts", "Place", "Saved", "State", "Take", "less", "total_of"]
 
 @frozen
 class Take:
-    """What a task takes of a node, from a moment until another."""
+    """What a task takes from a node, from one moment until another."""
 
     task: TaskInfo
     node: NodeInfo
@@ -43,16 +43,16 @@ def total_of(resources: Iterable[Resource]) -> Resource:
 
 
 def less(left: Resource, right: Resource) -> Resource:
-    """Return `left` less `right`, which may be less than nothing.
+    """Return `left` minus `right`, which may be negative.
 
-    Tasks may hold more than their node has: a device failed, say.
+    Tasks may hold more than their node has, for instance after a device failed.
     """
     return left + right * -1
 
 
 @frozen
 class Place:
-    """Where a task stands."""
+    """The status and node of a task."""
 
     status: TaskStatus
     node_name: str | None = None
@@ -73,12 +73,12 @@ class Accounts:
 
     @property
     def future_idle(self) -> Resource:
-        """What is idle once all that is being released is."""
+        """What is idle once everything that is being released is free."""
         return less(self.idle + self.releasing, self.pipelined)
 
     @property
     def accessible(self) -> Resource:
-        """What is idle, or held by backfill tasks and not promised yet."""
+        """What is idle, or held by backfill tasks and not yet promised."""
         return less(self.idle + self.backfilled + self.leaving, self.conditional)
 
     @property
@@ -88,7 +88,7 @@ class Accounts:
         return less(coming, self.pipelined + self.conditional)
 
     def fits_now(self, request: Resource) -> bool:
-        """Return whether a task can start now, without taking what others were promised."""
+        """Return whether a task can start now without the resources promised to others."""
         return (
             request.fits(self.idle)
             and request.fits(self.future_idle)
@@ -97,7 +97,7 @@ class Accounts:
         )
 
     def fits_later(self, request: Resource) -> bool:
-        """Return whether a task can start once all that is being released is."""
+        """Return whether a task can start once everything that is being released is free."""
         return request.fits(self.future_idle) and request.fits(self.eventual)
 
     def fits_conditionally(self, request: Resource) -> bool:
@@ -121,7 +121,7 @@ class State:
     def __init__(self, snapshot: Snapshot, *, promises_repel: bool = False) -> None:
         self.snapshot = snapshot
         self.promises_repel = promises_repel
-        """Whether anti-affinity looks at tasks that a node is promised to as well."""
+        """Whether anti-affinity also considers tasks to which a node is promised."""
         self.tasks: dict[str, TaskInfo] = {}
         self.job_of: dict[str, JobInfo] = {}
         for job in snapshot.jobs:
@@ -136,14 +136,14 @@ class State:
             else Place(TaskStatus.PENDING, None, task.is_backfill)
             for uid, task in self.tasks.items()
         }
-        """A promise of the last cycle is not in force until the session has looked at it."""
+        """A promise of the last cycle is not in force until the session has checked it."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.dropped_reservations: set[str] = set()
         """UIDs of the tasks whose reservations in the snapshot were given up."""
 
     def save(self) -> Saved:
-        """Return a copy to go back to."""
+        """Return a copy to roll back to."""
         return Saved(
             dict(self.places),
             tuple(self.binds),
@@ -152,7 +152,7 @@ class State:
         )
 
     def restore(self, saved: Saved) -> None:
-        """Go back to a copy, as if nothing had happened since."""
+        """Roll back to a copy."""
         self.places = dict(saved.places)
         self.binds = list(saved.binds)
         self.evictions = list(saved.evictions)
@@ -181,7 +181,7 @@ class State:
         self.places[task.uid] = Place(TaskStatus.PENDING, None, task.is_backfill)
 
     def _give_up_reservation(self, task: TaskInfo, new_node_name: str | None) -> None:
-        """Take note if a reservation of the snapshot ends in another place than on its node."""
+        """Record if a task with a reservation in the snapshot is placed on another node."""
         if (
             task.status is TaskStatus.RESERVED
             and self.status(task) is TaskStatus.RESERVED

@@ -1,4 +1,4 @@
-"""How the plugins' answers are put together."""
+"""The combination of the plugins' answers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ TasksInOrder = Callable[[Iterable[TaskInfo]], list[TaskInfo]]
 
 @frozen
 class Victims:
-    """Who may be evicted."""
+    """The tasks that may be evicted."""
 
     alone: list[TaskInfo]
-    """Who may be evicted on their own, in victim order."""
+    """The tasks that may be evicted alone, in victim order."""
     with_job: list[TaskInfo]
-    """Who may be evicted only together with all that their jobs have, which may be, too."""
+    """The tasks that may be evicted only with their whole jobs, and whose jobs may be evicted."""
     replicas: list[list[TaskInfo]]
-    """Replicas that may be evicted as a whole, the least valuable first, in victim order."""
+    """Replicas that may be evicted whole, the least valuable first, in victim order."""
 
 
 def _open(conf: PluginConf, state: State, tasks_in_order: TasksInOrder) -> Plugin:
@@ -63,7 +63,7 @@ def _open(conf: PluginConf, state: State, tasks_in_order: TasksInOrder) -> Plugi
         case "nodeorder":
             return NodeOrder(state, conf.arguments)
         case _:
-            raise ValueError(f"{conf.name!r} is no plugin")
+            raise ValueError(f"expected the name of a built-in plugin, got {conf.name!r}")
 
 
 def _by_creation(left: JobInfo | Queue | TaskInfo, right: JobInfo | Queue | TaskInfo) -> int:
@@ -84,7 +84,7 @@ class Tiers:
             for tier in conf.tiers
         ]
         self.min_runtime: float = 0
-        """Tasks that started less than so many seconds ago are not evicted by what runs."""
+        """The running action does not evict tasks that started less than this many seconds ago."""
 
     def has_just_started(self, task: TaskInfo) -> bool:
         """Return whether a task started too recently to be evicted."""
@@ -115,11 +115,11 @@ class Tiers:
         return _first_difference(answers) or _by_creation(left, right)
 
     def jobs_in_order(self, jobs: Iterable[JobInfo]) -> list[JobInfo]:
-        """Return jobs in job order, as it is at this moment."""
+        """Return jobs in the current job order."""
         return sorted(jobs, key=cmp_to_key(self._job_order))
 
     def queues_in_order(self, queues: Iterable[Queue]) -> list[Queue]:
-        """Return queues in queue order, as it is at this moment."""
+        """Return queues in the current queue order."""
         return sorted(queues, key=cmp_to_key(self._queue_order))
 
     def tasks_in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
@@ -127,11 +127,11 @@ class Tiers:
         return sorted(tasks, key=cmp_to_key(self._task_order))
 
     def next_job(self, jobs: Iterable[JobInfo]) -> JobInfo:
-        """Return the first job in job order, as it is at this moment."""
+        """Return the first job in the current job order."""
         return min(jobs, key=cmp_to_key(self._job_order))
 
     def next_queue(self, queues: Iterable[Queue]) -> Queue:
-        """Return the first queue in queue order, as it is at this moment."""
+        """Return the first queue in the current queue order."""
         return min(queues, key=cmp_to_key(self._queue_order))
 
     def victims_in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
@@ -190,7 +190,7 @@ class Tiers:
         return found[0]
 
     def lets_go(self, task: TaskInfo, victims: list[TaskInfo], *, is_whole_job: bool) -> bool:
-        """Return whether no plugin keeps tasks that go together from being evicted."""
+        """Return whether no plugin prevents the eviction of tasks that go together."""
         kept = (Verdict.PROTECTED,) if is_whole_job else (Verdict.PROTECTED, Verdict.WITH_JOB)
         return not any(map(self.has_just_started, victims)) and not any(
             said is not None and said[0] in kept
@@ -209,7 +209,7 @@ class Tiers:
         return left
 
     def curable(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Return those of the nodes that are refused only for what evicting may cure."""
+        """Return the nodes that are refused only for reasons that evictions may remove."""
         names = {
             node.name
             for plugin in self._all("enablePredicate")
@@ -218,7 +218,7 @@ class Tiers:
         return [node for node in nodes if node.name in names]
 
     def raw_scores(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> dict[str, list[RawScore]]:
-        """Return what each node counts by itself, for every plugin."""
+        """Return the raw score of each node, for every plugin."""
         answers = [plugin.raw_scores(task, nodes) for plugin in self._all("enableNodeOrder")]
         return {
             node.name: [scores.get(node.name, RawScore()) for scores in answers] for node in nodes
@@ -316,7 +316,7 @@ class Tiers:
         )
 
     def _replica_of(self, task: TaskInfo, job: JobInfo) -> list[TaskInfo] | None:
-        """Return all that goes with a task, in victim order, if that is not the whole job."""
+        """Return all tasks that go with a task, in victim order, if this is not the whole job."""
         if has_groups(job):
             for kind, tasks, victims in Groups(self._state, job).units(self.tasks_in_order):
                 if kind == 1 and task in tasks:
@@ -324,7 +324,7 @@ class Tiers:
         return None
 
     def _in_victim_order(self, replicas: list[list[TaskInfo]]) -> list[list[TaskInfo]]:
-        """Return replicas by the best of what they need, the least valuable first."""
+        """Return replicas ordered by their most valuable needed task, the least valuable first."""
 
         def best(replica: list[TaskInfo]) -> TaskInfo:
             job = self._state.job_of[replica[0].uid]
@@ -339,7 +339,7 @@ class Tiers:
     # Queues and jobs as a whole.
 
     def overused(self, queue: Queue) -> bool:
-        """Return whether any plugin says that the queue has all that it deserves."""
+        """Return whether any plugin says that the queue has its deserved share."""
         return any(plugin.overused(queue) for plugin in self._all())
 
     def job_valid(self, job: JobInfo) -> JobCondition | None:
@@ -359,7 +359,7 @@ class Tiers:
         )
 
     def job_pipelined(self, job: JobInfo) -> bool:
-        """Return whether the job may start once what is being released is."""
+        """Return whether the job may start once everything that is being released is free."""
         return _vote(
             [plugin.job_pipelined(job) for plugin in tier]
             for tier in self._enabled("enableJobPipelined")

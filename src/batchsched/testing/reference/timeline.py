@@ -1,4 +1,4 @@
-"""What is free when: by going through all that runs and all that is taken, each time."""
+"""Free resources over time, each time computed from all running and planned tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from batchsched.testing.reference.state import Take, less, total_of
 __all__ = ["NOW", "allows", "end_of", "expected_end", "fits_between", "moments"]
 
 NOW = -inf
-"""The present; "at once" is the time of the cycle, and all other moments are later times."""
+"""The present; "at once" is the time of the cycle, and all other moments are later."""
 
 
 def expected_end(session: Session, task: TaskInfo) -> float:
@@ -43,7 +43,7 @@ def end_of(session: Session, task: TaskInfo, start: float) -> float:
     if estimate is None:
         return inf
     end = max(start, session.now) + estimate
-    # Every run takes some time, however little.
+    # Every run takes some time.
     return end if end > start else nextafter(start, inf)
 
 
@@ -60,7 +60,7 @@ def _free_at(session: Session, node: NodeInfo, takes: Iterable[Take], moment: fl
 
 
 def _steps(session: Session, node: NodeInfo, takes: Iterable[Take]) -> list[float]:
-    """Return the moments at which what is free on a node may change."""
+    """Return the moments at which the free resources of a node may change."""
     found = {NOW}
     for task in session.state.tasks_on(node):
         if session.state.status(task).holds:
