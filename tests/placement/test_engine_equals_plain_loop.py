@@ -24,7 +24,7 @@ from batchsched import (
     TaskStatus,
     default_registry,
 )
-from batchsched.placement import Fit, Placement
+from batchsched.placement import Fit, Placement, node_states
 from batchsched.placement import indexed as indexed_module
 from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.indexed import IndexedPlacement
@@ -93,6 +93,8 @@ def test_a_cycle_decides_the_same_when_few_tables_are_kept(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexed_module, "MAX_KEPT_ENTRIES", 1)
+        patch.setattr(node_states, "FEWEST_STATES", 2)
+        patch.setattr(node_states, "STATES_PER_NODE", 0)
         few = [Scheduler(config, placement=engine).schedule(snapshot) for engine in ENGINES]
     expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     assert few == [expected] * len(ENGINES)

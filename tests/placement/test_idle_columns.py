@@ -23,8 +23,24 @@ MOVES = st.lists(
 )
 
 
-def expect_it_is_so(ledger: Ledger, columns: IdleColumns) -> None:
+def takes(ledger: Ledger) -> set[tuple[int, str]]:
+    """Return which tasks fit on which nodes, and may come."""
+    return {
+        (node.slot, task.uid)
+        for node in ledger.nodes
+        for task in ledger.tasks.values()
+        if node.fits_now(task.init_resreq) and not node.is_closed
+    }
+
+
+def expect_it_is_so(
+    ledger: Ledger, columns: IdleColumns, took: set[tuple[int, str]] | None = None
+) -> set[tuple[int, str]]:
+    known = len(columns.grown)
     columns.refresh()
+    now = takes(ledger)
+    if took is not None:
+        assert {slot for slot, _ in now - took} <= set(columns.grown[known:])
     assert columns.special == {n.index for n in ledger.nodes if n.special}
     assert columns.reserved == {n.index for n in ledger.nodes if n.reserved_tasks}
     for task in ledger.tasks.values():
@@ -37,14 +53,15 @@ def expect_it_is_so(ledger: Ledger, columns: IdleColumns) -> None:
         for dimension, wanted in enumerate(request):
             short = [n.index for n in ledger.nodes if not fits([wanted], [n.idle[dimension]])]
             assert columns.short(request, dimension) == short
+    return now
 
 
 @given(snapshots(max_nodes=6), MOVES)
 @settings(max_examples=100, deadline=None)
 def test_columns_say_what_the_nodes_say_after_every_move(snapshot: Snapshot, moves) -> None:
     ledger = Ledger(snapshot)
-    columns = IdleColumns(ledger.nodes, ledger.log.nodes, len(ledger.dimensions.names))
-    expect_it_is_so(ledger, columns)
+    columns = IdleColumns(ledger.nodes, ledger.log.nodes, ledger.dimensions)
+    took = expect_it_is_so(ledger, columns)
     for choice, place, status, mark in moves:
         movable = [
             task
@@ -61,8 +78,8 @@ def test_columns_say_what_the_nodes_say_after_every_move(snapshot: Snapshot, mov
         ):
             ledger.move(task, status, where, is_backfill=mark)
         if place % 2:  # several moves at once now and then
-            expect_it_is_so(ledger, columns)
-    expect_it_is_so(ledger, columns)
+            took = expect_it_is_so(ledger, columns, took)
+    expect_it_is_so(ledger, columns, took)
 
 
 AMOUNT = st.one_of(st.integers(0, 3), st.sampled_from([0.05, 0.95, 1.05, 1.1]))

@@ -130,7 +130,10 @@ class Own:
                 score=self._idle,
                 reads=Reads.ACCOUNTS,
                 signature=_alike,
-                hints=ScoreHints(vectorise=lambda _task: lambda nodes: nodes.idle[0] * 0.1 / 7),
+                hints=ScoreHints(
+                    vectorise=lambda _task: lambda nodes: nodes.idle[0] * 0.1 / 7,
+                    state=lambda node: node.idle[0],
+                ),
             )
         if "capacity" in self.parts:
             yield NodeScore(
@@ -139,7 +142,8 @@ class Own:
                 reads=Reads.ACCOUNTS,
                 signature=_alike,
                 hints=ScoreHints(
-                    vectorise=lambda _task: lambda nodes: nodes.allocatable[1] - nodes.scoring[1]
+                    vectorise=lambda _task: lambda nodes: nodes.allocatable[1] - nodes.scoring[1],
+                    state=lambda node: (node.allocatable[1], node.scoring_memory),
                 ),
             )
         if "running" in self.parts:

@@ -199,6 +199,24 @@ class SpecialCaseIsNotNothing(Opened):
         )
 
 
+class StateTooCoarse(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(
+            score=lambda task, node: node.idle[0] // 1000,
+            reads=Reads.ACCOUNTS,
+            hints=ScoreHints(state=lambda node: node.allocatable[0]),
+        )
+
+
+class StateNotHashable(Opened):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(
+            score=lambda task, node: 0,
+            reads=Reads.DESCRIPTION,
+            hints=ScoreHints(state=lambda node: [node.name]),
+        )
+
+
 class ArraysDiffer(Opened):
     def node_scores(self) -> Iterable[NodeScore]:
         yield NodeScore(
@@ -288,6 +306,8 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (ChangesTheBooks, "open", "calls change nothing"),
     (SpecialCaseDiffers, "node_scores", "specialise"),
     (SpecialCaseIsNotNothing, "node_scores", "specialise"),
+    (StateTooCoarse, "node_scores", "equal states"),
+    (StateNotHashable, "node_scores", "hashed"),
     (ArraysDiffer, "node_scores", "vectorise"),
     (ArraysCheckLess, "predicates", "vectorise"),
     (ShieldsWhomItGives, "shielded", "alone and with any others"),

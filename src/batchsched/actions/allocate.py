@@ -19,6 +19,7 @@ from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.group_needs import TasksLeft
 from batchsched.state.needs import Need
+from batchsched.state.queue_walk import QueueWalk
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import dominant_share
 
@@ -88,6 +89,7 @@ class AllocateAction:
         }
         ranks_by_need = session.plugin_set.orders_by_need
         queues = session.queue_turns(jobs, tasks_of, known_need=known_need)
+        walk = queues if isinstance(queues, QueueWalk) else None
         while queues:
             queue = queues.pop()
             waiting = jobs[queue]
@@ -108,7 +110,8 @@ class AllocateAction:
                 tasks = left.pop(job.uid, None)
                 if tasks is None:
                     tasks = tasks_left(session, job)
-                if self._take_turn(session, job, tasks):
+                need = None if walk is None else walk.offered(queue)
+                if self._take_turn(session, job, tasks, need):
                     left[job.uid] = tasks
                     waiting.push(job)
                 if queues:
@@ -142,14 +145,22 @@ class AllocateAction:
         )
 
     def _take_turn(
-        self, session: Session, job: JobState, tasks: deque[TaskState] | TasksLeft
+        self,
+        session: Session,
+        job: JobState,
+        tasks: deque[TaskState] | TasksLeft,
+        offered: Need | None,
     ) -> bool:
-        """Give a job its turn; return whether it gets another turn."""
+        """Give a job its turn; return whether it gets another turn.
+
+        `offered`: what the queue has offered, which is what the job needs if it is the same job.
+        """
         if isinstance(tasks, TasksLeft):
             gets_another = self._take_group_turn(session, job, tasks)
             self._end_turn(session, job)
             return gets_another
-        if not tasks or not session.may_take(job, tasks):
+        need = offered if offered is not None and offered.job is job else None
+        if not tasks or not session.may_take(job, tasks, need=need):
             self._end_turn(session, job)
             return False
         if not self.discard_unready:
@@ -195,15 +206,22 @@ class AllocateAction:
         """Place a job's tasks; return whether they stay placed and whether it gets another turn."""
         remembers = session.failed_turns is not None and self._can_remember(session)
         to_place = list(tasks) if remembers else []
+        placed: list[TaskState] = []
+        slots: set[int] = set()
         with session.statement() as statement:
             gets_another = self._place(session, statement, job, tasks)
             is_kept = _keeps_turn(session, job)
+            if not remembers:
+                if is_kept:
+                    statement.commit()
+                return is_kept, is_kept and gets_another
             is_undone = not (is_kept and len(statement))
-            placed = statement.placed() if remembers and is_undone else []
-            slots = {task.node.slot for task in placed if task.node is not None}
+            if is_undone:
+                placed = statement.placed()
+                slots.update(task.node.slot for task in placed if task.node is not None)
             if is_kept:
                 statement.commit()
-        if remembers and is_undone:
+        if is_undone:
             tried = to_place[: len(to_place) - len(tasks)]
             self._remember(session, job, to_place, tried, placed, slots)
         return is_kept, is_kept and gets_another

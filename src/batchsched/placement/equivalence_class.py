@@ -37,6 +37,7 @@ class EquivalenceClass:
         "fits_idle",
         "is_best_effort",
         "is_exact",
+        "is_scored_by_state",
         "is_watched",
         "key",
         "live_checks",
@@ -45,6 +46,7 @@ class EquivalenceClass:
         "plain_scores",
         "request",
         "scores",
+        "scoring_key",
         "watches",
     )
 
@@ -69,6 +71,10 @@ class EquivalenceClass:
         """ScoreArray taken as they are: plugin, weight, score."""
         self.plain_scores: list[tuple[str, NodeScore]] = []
         """What is behind `scores`."""
+        self.scoring_key: Hashable = ()
+        """Classes with equal keys get equal `scores`."""
+        self.is_scored_by_state = False
+        """Whether `scores` are all there is, and follow from the states of nodes."""
         self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
         """ScoreArray that are normalised, with their plugins' names."""
         self.watches: list[Watch] = []
@@ -255,19 +261,29 @@ class EquivalenceClassMaker:
                 self._watch(kind, name, predicate, task)
             kind.all_checks.append((name, check, described))
         self._settle(kind)
-        for name, score in self._judgement.scores:
+        scoring_key: list[Hashable] = []
+        for position, (name, score) in enumerate(self._judgement.scores):
             try:
                 values = _values_for(score, task)
+                if values is None:
+                    continue
+                if score.normalise is None:
+                    scoring_key.append((position, score.signature(task)))
             except Exception as error:
                 raise plugin_error(name, "node_scores", error) from error
-            if values is None:
-                continue
             if score.normalise is None:
                 kind.scores.append((name, score.weight, values))
                 kind.plain_scores.append((name, score))
             else:
                 kind.normalised.append((name, score, values))
             self._watch(kind, name, score, task)
+        kind.scoring_key = tuple(scoring_key)
+        kind.is_scored_by_state = (
+            kind.is_watched
+            and not kind.watches
+            and not kind.normalised
+            and all(score.hints.state is not None for _, score in kind.plain_scores)
+        )
         return kind
 
     def nodes_changed(self, slots: Collection[int]) -> bool:

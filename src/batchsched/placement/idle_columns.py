@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from batchsched.model.resources import EPSILON
 from batchsched.state.change_log import NodeCursor
 from batchsched.state.records import NodeState
-from batchsched.state.vectors import Vector
+from batchsched.state.vectors import Dimensions, Vector
 
 __all__ = ["IdleColumns"]
 
@@ -19,43 +19,61 @@ class IdleColumns:
     Going through one list of numbers costs a tenth of going through nodes.
     """
 
-    __slots__ = ("_columns", "_cursor", "_nodes", "_vacant", "reserved", "special")
+    __slots__ = (
+        "_columns",
+        "_cursor",
+        "_dimensions",
+        "_nodes",
+        "_vacant",
+        "grown",
+        "reserved",
+        "special",
+    )
 
     def __init__(
         self,
         nodes: Sequence[NodeState],
         changes: Sequence[int],
-        dimensions: int,
+        dimensions: Dimensions,
         vacant: AbstractSet[int] = frozenset(),
     ) -> None:
         self._nodes = nodes
+        self._dimensions = dimensions
         self._vacant = vacant
         self._cursor = NodeCursor(changes)
         self._columns: list[list[int]] = [
-            [node.idle[dimension] for node in nodes] for dimension in range(dimensions)
+            [node.idle[dimension] for node in nodes] for dimension in range(len(dimensions.names))
         ]
         self.special: set[int] = {node.slot for node in nodes if node.special}
         """The slots of the nodes whose derived accounts differ from what is idle."""
         self.reserved: set[int] = {node.slot for node in nodes if node.reserved_tasks}
         """The slots of the nodes that carry reservations."""
+        self.grown: list[int] = []
+        """The record of slots where a task may fit, or be let in, that was not before."""
 
     def refresh(self) -> None:
         """Bring the columns up to date. O(changes since the last time)."""
         changed = self._cursor.unread()
         if not changed:
             return
+        nodes, columns, special, reserved = self._nodes, self._columns, self.special, self.reserved
         for index in set(changed):
-            node = self._nodes[index]
-            for column, amount in zip(self._columns, node.idle, strict=True):
+            node = nodes[index]
+            grew = index in special or index in reserved
+            for column, amount in zip(columns, node.idle, strict=True):
+                if amount > column[index]:
+                    grew = True
                 column[index] = amount
             if node.special:
-                self.special.add(index)
-            else:
-                self.special.discard(index)
+                special.add(index)
+            elif special:
+                special.discard(index)
             if node.reserved_tasks:
-                self.reserved.add(index)
-            else:
-                self.reserved.discard(index)
+                reserved.add(index)
+            elif reserved:
+                reserved.discard(index)
+            if grew:
+                self.grown.append(index)
 
     def fitting(self, request: Vector, among: Iterable[int] | None = None) -> list[int]:
         """Return the slots of the nodes where `request` fits what is idle.
@@ -63,19 +81,39 @@ class IdleColumns:
         They come in order, or in the order of `among`, if only those are to be looked at.
         """
         self.refresh()
-        found = None if among is None else list(among)
-        for wanted, column in zip(request, self._columns, strict=True):
-            if wanted < EPSILON:
-                continue
-            if found is None:
-                found = [i for i, there in enumerate(column) if wanted - there < EPSILON]
-            else:
-                found = [i for i in found if wanted - column[i] < EPSILON]
-        if found is None:
-            found = list(range(len(self._nodes)))
+        if not self._dimensions.are_small:
+            found = self._fitting_exactly(request, among)
+        else:
+            # Of whole numbers as much as is wanted must be there, and comparing those is quick.
+            found = self._fitting_whole(request, among)
         if self._vacant:
             found = [i for i in found if i not in self._vacant]
         return found
+
+    def _fitting_exactly(self, request: Vector, among: Iterable[int] | None) -> list[int]:
+        found = range(len(self._nodes)) if among is None else among
+        for wanted, column in zip(request, self._columns, strict=True):
+            if wanted >= EPSILON:
+                found = [i for i in found if wanted - column[i] < EPSILON]
+        return list(found)
+
+    def _fitting_whole(self, request: Vector, among: Iterable[int] | None) -> list[int]:
+        slots: Iterable[int] = range(len(self._nodes)) if among is None else among
+        # The innermost loop of all, so up to three dimensions at once.
+        match [pair for pair in zip(self._columns, request, strict=True) if pair[1]]:
+            case []:
+                return list(slots)
+            case [(a, x)]:
+                return [i for i in slots if a[i] >= x]
+            case [(a, x), (b, y)]:
+                return [i for i in slots if b[i] >= y and a[i] >= x]
+            case [(a, x), (b, y), (c, z), *others]:
+                found = [i for i in slots if c[i] >= z and b[i] >= y and a[i] >= x]
+                for column, amount in others:
+                    found = [i for i in found if column[i] >= amount]
+                return found
+            case _:
+                raise AssertionError
 
     def short(self, request: Vector, dimension: int) -> list[int]:
         """Return the slots, in order, of the nodes where a dimension of `request` is short."""

@@ -22,7 +22,9 @@ from batchsched.placement.interface import Fit
 from batchsched.placement.kept_tally import KeptTally
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.node_index import Evaluate, EvaluateOne, NodeIndex
+from batchsched.placement.node_states import NodeStates
 from batchsched.placement.score_index import Entry, Order, Raw, Scored, ScoreIndex
+from batchsched.placement.state_ranking import Scan, StateRanking, scan_nodes
 from batchsched.state.change_log import NodeCursor
 from batchsched.state.ledger import Ledger
 from batchsched.state.recently_used import RecentlyUsed
@@ -61,6 +63,11 @@ class IndexedPlacement:
             most=MAX_SCANNED_ENTRIES // max(len(self._nodes), 1)
         )
         """What looking at all nodes has found, of kinds that were asked for once."""
+        self._states_or_none: NodeStates | None = None
+        self._state_rankings = RecentlyUsed[int, StateRanking](most=most)
+        self._state_scans = RecentlyUsed[int, Scan](
+            most=MAX_SCANNED_ENTRIES // max(len(self._nodes), 1)
+        )
         self._orders = RecentlyUsed[int, NodeIndex[Order]](most=most)
         self._firsts = RecentlyUsed[int, FirstFit](most=most)
         self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
@@ -162,6 +169,9 @@ class IndexedPlacement:
         The record of changes has them too. O(slots x checks of descriptions, classes), and
         O(nodes) for each combination of such checks that refuse any node.
         """
+        if self._columns_or_none is not None:
+            self._columns_or_none.refresh()
+            self._columns_or_none.grown.extend(slots)
         return self._kinds.nodes_changed(slots)
 
     # Choosing
@@ -170,7 +180,7 @@ class IndexedPlacement:
     def _columns(self) -> IdleColumns:
         if self._columns_or_none is None:
             self._columns_or_none = IdleColumns(
-                self._nodes, self._changes, len(self._dimensions.names), self._vacant
+                self._nodes, self._changes, self._dimensions, self._vacant
             )
         return self._columns_or_none
 
@@ -186,8 +196,47 @@ class IndexedPlacement:
             return self._plain.best(task, fit)
         return self._best_of(self._ranking(task.kind, kind, fit), kind)
 
+    @property
+    def _states(self) -> NodeStates:
+        if self._states_or_none is None:
+            self._states_or_none = NodeStates(
+                self._nodes,
+                self._changes,
+                [
+                    (name, score.hints.state)
+                    for name, score in self._judgement.scores
+                    if score.normalise is None and score.hints.state is not None
+                ],
+                vacant=self._vacant,
+                most_classes=self._most_tables,
+            )
+        return self._states_or_none
+
+    def _best_by_state(self, number: int, kind: EquivalenceClass) -> NodeState | None:
+        ranking = self._state_rankings.use(number)
+        if ranking is None:
+            if number not in self._asked:
+                self._asked.add(number)
+                scan = scan_nodes(kind, self._nodes, self._changes, self._columns, self._states)
+                self._state_scans.keep(number, scan)
+                _, _, slots, scores = scan
+                return self._nodes[slots[scores.index(max(scores))]] if slots else None
+            ranking = StateRanking(
+                kind,
+                self._nodes,
+                self._changes,
+                self._columns,
+                self._states,
+                self._state_scans.pop(number, None),
+            )
+            self._state_rankings.keep(number, ranking)
+        best = ranking.best()
+        return None if best is None else self._nodes[best[1]]
+
     def _best_now(self, task: TaskState, kind: EquivalenceClass) -> NodeState | None:
         number = task.kind
+        if kind.is_scored_by_state:
+            return self._best_by_state(number, kind)
         if number not in self._asked:
             # Most kinds of a cluster of unlike tasks are asked for once: no table for those.
             self._asked.add(number)

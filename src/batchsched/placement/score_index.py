@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 from sortedcontainers import SortedList
 
-__all__ = ["Entry", "Order", "Raw", "ScoreIndex", "Scored"]
+__all__ = ["Entry", "Group", "Order", "Raw", "ScoreIndex", "Scored"]
 
 Raw = tuple[float, ...]
 """The raw scores of a node, one for each score that is normalised."""
@@ -25,7 +25,7 @@ Entry = tuple[float, int]
 """Minus the rest of the node's score, and its index: the smallest goes first."""
 
 
-class _Group:
+class Group:
     """Nodes with scores that change, the best first; among equals the first in node order.
 
     Most scores change several times before anybody asks for the best, and most nodes never
@@ -86,10 +86,10 @@ class ScoreIndex:
     __slots__ = ("_group_of", "_groups", "_only")
 
     def __init__(self) -> None:
-        self._only = _Group()
+        self._only = Group()
         """The group without raw scores: the only one, unless scores are normalised."""
-        self._groups: dict[Raw, _Group] = {(): self._only}
-        self._group_of: dict[int, _Group] = {}
+        self._groups: dict[Raw, Group] = {(): self._only}
+        self._group_of: dict[int, Group] = {}
         """Index to group, of nodes with raw scores."""
 
     def load(self, scored: list[Scored]) -> None:
@@ -106,7 +106,7 @@ class ScoreIndex:
             index, raw, _ = entry
             group = self._groups.get(raw)
             if group is None:
-                group = self._groups[raw] = _Group()
+                group = self._groups[raw] = Group()
             known = group_of.get(index)
             if known is not group:
                 if known is not None:

@@ -55,6 +55,12 @@ class ScoreHints:
     """
     watch: Callable[[TaskState], Sequence[Watch]] | None = None
     """With `Reads.CLUSTER`: return what tells of changes to the scores of nodes."""
+    state: Callable[[NodeState], Hashable] | None = None
+    """Return what `score` reads of a node: a task scores nodes with equal states equally.
+
+    It may read of the node what `reads` says. Tasks are then scored once for each state, not for
+    each node. Not with `Reads.CLUSTER`, and of no use with `normalise`.
+    """
     vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
     """Return a function that scores many nodes at once for this one task, from arrays.
 

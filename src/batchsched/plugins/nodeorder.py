@@ -80,6 +80,7 @@ class _NodeOrder:
                 signature=_scoring_request,
                 hints=ScoreHints(
                     specialise=partial(_requested_scores, weights),
+                    state=_amounts_scored,
                     vectorise=(
                         partial(_requested_arrays, weights)
                         if max(map(abs, of_requests)) < LARGEST_WEIGHT_IN_ARRAYS
@@ -134,6 +135,11 @@ def _resource_score(required: float, idle: float) -> float:
 
 def _scoring_request(task: TaskState) -> Hashable:
     return task.scoring_milli_cpu, task.scoring_memory
+
+
+def _amounts_scored(node: NodeState) -> Hashable:
+    there = node.allocatable
+    return there[0], there[1], node.scoring_milli_cpu, node.scoring_memory
 
 
 def _requested_score(weights: NodeOrderPlugin, task: TaskState, node: NodeState) -> int:

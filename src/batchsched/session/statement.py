@@ -192,9 +192,11 @@ class Statement:
         if not self._is_open:
             raise StatementError("the statement was committed or discarded already")
         # Noted before it is done: if a listener fails, what was done can still be undone.
+        ledger = self._session.ledger
+        # Nothing happens beside an open statement, so that it begins where its first move does.
+        self._positions.append(ledger.log.position() if self._journal else self._begin)
         self._journal.append((task, task.status, task.node, task.is_backfill))
-        self._positions.append(self._session.ledger.log.position())
-        self._session.ledger.move(task, status, node, is_backfill=is_backfill)
+        ledger.move(task, status, node, is_backfill=is_backfill)
 
     def _end(self) -> None:
         if not self._is_open:

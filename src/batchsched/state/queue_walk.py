@@ -84,6 +84,10 @@ class QueueWalk:
         """Record that something changed that the key of `queue`, or one above it, reads."""
         self._dirty[queue] = None
 
+    def offered(self, queue: QueueState, /) -> Need | None:
+        """Return what the leaf that was taken out last has offered, if anything."""
+        return self._offers.get(queue)
+
     def pop(self) -> QueueState:
         """Take out the leaf whose turn it is.
 

@@ -109,7 +109,7 @@ class Dimensions:
     (5, 0, 0, 2)
     """
 
-    __slots__ = ("_cache", "_positions", "are_small", "in_cluster", "names", "zero")
+    __slots__ = ("_cache", "_known", "_positions", "are_small", "in_cluster", "names", "zero")
 
     def __init__(self, nodes: Iterable[Resource], tasks: Iterable[Resource]) -> None:
         there: set[str] = set()
@@ -131,12 +131,23 @@ class Dimensions:
         """Whether all vectors made so far are of whole numbers below `LARGEST_IN_ARRAYS`."""
         self._positions = {name: position for position, name in enumerate(scalars, start=2)}
         self._cache: dict[Resource, Vector] = {}
+        self._known: dict[int, tuple[Resource, Vector]] = {}
+        """Vectors by the identity of resources, which live as long: most are met many times."""
 
     def vector(self, resource: Resource, /) -> Vector:
         """Return the amounts of `resource` by dimension. O(1) for an amount met before."""
-        known = self._cache.get(resource)
-        if known is not None:
-            return known
+        same = self._known.get(id(resource))
+        if same is not None:
+            return same[1]
+        vector = self._cache.get(resource)
+        if vector is None:
+            vector = self._made(resource)
+        if len(self._known) >= MOST_KEPT:
+            self._known.clear()
+        self._known[id(resource)] = resource, vector
+        return vector
+
+    def _made(self, resource: Resource) -> Vector:
         amounts = [0] * len(self.names)
         amounts[0] = exact(resource.milli_cpu)
         amounts[1] = exact(resource.memory)

@@ -254,6 +254,14 @@ class Accounts:
         path = self.tree.path(leaf)
         return next(p for p in path if queues[p].state is not QueueStatus.OPEN)
 
+    def has_room(self, leaf: int, request: Vector, dimensions: Iterable[int]) -> bool:
+        """Return whether a leaf may hold a request besides what all hold. O(dimensions x depth)."""
+        path = self.tree.path(leaf)
+        for dimension in dimensions:
+            if self._excess_alone(dimension, path, request[dimension]) is not None:
+                return False
+        return True
+
     def excess(
         self,
         leaf: int,

@@ -146,6 +146,8 @@ class _Capacity:
         closed = self._closed(leaf)
         if closed is not None:
             return closed
+        if accounts.has_room(leaf, need.request, need.dimensions):
+            return None
         leaving = charged_to(accounts, need.leaving) if need.leaving else ()
         refusal: Unfit | None = None
         for excess in accounts.excesses(leaf, need.request, need.dimensions, leaving):

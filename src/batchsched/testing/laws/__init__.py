@@ -33,7 +33,7 @@ from batchsched.testing.laws.rules import (
     check_stability,
     check_task_keys,
 )
-from batchsched.testing.laws.speed import check_arrays, check_shields
+from batchsched.testing.laws.speed import check_arrays, check_shields, check_states
 from batchsched.testing.laws.trial import Subject, Trial
 from batchsched.testing.laws.vacuity import AnswersSeen, VacuityWarning
 from batchsched.testing.laws.violation import LawViolation
@@ -63,11 +63,12 @@ def check_plugin(
     The laws: its methods return what their extension points require, and never raise. Equal
     calls return equal answers, and calls change nothing. Keys of jobs and queues depend only on the
     job or queue; keys of tasks are constant. Predicates and scores respect their declared scope
-    (`Reads`), and agree with their `signature`, `specialise`, `vectorise` (if NumPy is installed)
-    and `watch`; `normalise` depends only on its arguments. Verdicts agree with `claimant_key` (and
-    then read only the permitted accounts), `shielded` and `may_give`. After a statement is
-    discarded, every answer is as before. No state leaks from cycle to cycle: neither answers nor
-    results depend on earlier cycles. Kept state (`resume`) answers like freshly opened state.
+    (`Reads`), and agree with their `signature`, `specialise`, `state`, `vectorise` (if NumPy is
+    installed) and `watch`; `normalise` depends only on its arguments. Verdicts agree with
+    `claimant_key` (and then read only the permitted accounts), `shielded` and `may_give`. After a
+    statement is discarded, every answer is as before. No state leaks from cycle to cycle: neither
+    answers nor results depend on earlier cycles. Kept state (`resume`) answers like freshly opened
+    state.
 
     The examples are the same in every run.
 
@@ -176,6 +177,7 @@ def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
     check_may_give(trial)
     check_shields(trial)
     check_arrays(trial)
+    check_states(trial, moves)
     check_normalise(trial, moves)
     check_scope(trial, moves)
     return answers

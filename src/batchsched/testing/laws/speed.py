@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Hashable, Sequence, Sized
 from typing import TYPE_CHECKING, Protocol, cast
 
 from batchsched.model.status import TaskStatus
@@ -12,6 +12,7 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import NodeState, TaskState
 from batchsched.testing.laws.answers import is_truth
 from batchsched.testing.laws.asking import Point, candidates_for, verdicts
+from batchsched.testing.laws.moves import Move, move
 from batchsched.testing.laws.trial import Trial
 
 if TYPE_CHECKING:
@@ -105,6 +106,38 @@ def _expect_protected(
                 f"{how} is {answers[candidate]}"
             )
             trial.fail("shielded", law, seen)
+
+
+def check_states(trial: Trial, moves: Sequence[Move]) -> None:
+    """Nodes with equal `state` get equal scores from a task, whatever is where."""
+    known: dict[tuple[int, str, Hashable], tuple[float, str]] = {}
+
+    def compare() -> None:
+        for number, score in enumerate(trial.scores):
+            if score.hints.state is None:
+                continue
+            for node in trial.session.nodes:
+                state = score.hints.state(node)
+                try:
+                    hash(state)
+                except TypeError as error:
+                    seen = f"that of node {node.name!r}, {state!r}, raises {error}"
+                    trial.fail("node_scores", "state answers with something to be hashed", seen)
+                for task in trial.pending:
+                    value = score.score(task, node)
+                    first = known.setdefault((number, task.uid, state), (value, node.name))
+                    if first[0] != value:
+                        seen = (
+                            f"in state {state!r} task {task.uid!r} scores node {first[1]!r} "
+                            f"{first[0]!r} and node {node.name!r} {value!r}"
+                        )
+                        trial.fail("node_scores", "nodes in equal states get equal scores", seen)
+
+    compare()
+    with trial.session.statement() as statement:
+        for drawn in moves:
+            if move(trial, statement, drawn) is not None:
+                compare()
 
 
 def check_arrays(trial: Trial) -> None:

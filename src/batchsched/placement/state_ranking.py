@@ -1,0 +1,164 @@
+"""The nodes where one kind of task fits now, ranked by scores that follow from states of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappush
+
+from batchsched.placement.equivalence_class import EquivalenceClass
+from batchsched.placement.idle_columns import IdleColumns
+from batchsched.placement.node_states import NodeStates, ScoreByState
+from batchsched.placement.score_index import Group
+from batchsched.state.change_log import NodeCursor
+from batchsched.state.records import NodeState
+
+__all__ = ["Scan", "StateRanking", "scan_nodes"]
+
+Scan = tuple[NodeCursor, NodeCursor, Sequence[int], Sequence[float]]
+"""Where a class fitted, in order, and its scores there.
+
+Before that, how far the records of changed nodes and of those that had grown were read then.
+"""
+
+
+def _fitting_now(
+    kind: EquivalenceClass,
+    nodes: Sequence[NodeState],
+    columns: IdleColumns,
+    among: Iterable[int] | None = None,
+    *,
+    asks_descriptions: bool = True,
+) -> list[int]:
+    """Return the slots of the nodes that are feasible and where a task fits now.
+
+    They come in order, or in the order of `among`.
+
+    Args:
+        kind: the class of the task; it watches nothing.
+        nodes: the nodes by slot.
+        columns: what is idle there, up to date.
+        among: the slots to be looked at; None: all.
+        asks_descriptions: whether the descriptions of nodes are to be looked at, too.
+
+    """
+    request = kind.request
+    found = columns.fitting(request, among)
+    special = columns.special
+    if special:
+        found = [slot for slot in found if slot not in special or nodes[slot].fits_now(request)]
+    if kind.live_checks or columns.reserved:
+        feasible = kind.is_feasible
+        return [slot for slot in found if feasible(nodes[slot])]
+    accepts = kind.accepts_by_description
+    if accepts is not None and asks_descriptions:
+        return [slot for slot in found if accepts[slot]]
+    return found
+
+
+def scan_nodes(
+    kind: EquivalenceClass,
+    nodes: Sequence[NodeState],
+    changes: Sequence[int],
+    columns: IdleColumns,
+    states: NodeStates,
+    known: ScoreByState | None = None,
+) -> Scan:
+    """Look at all nodes. O(nodes); see `StateRanking` for what is given."""
+    columns.refresh()
+    states.refresh()
+    slots = _fitting_now(kind, nodes, columns)
+    scores = states.scores(kind, slots, known)
+    return NodeCursor(changes), NodeCursor(columns.grown), slots, scores
+
+
+class StateRanking(Group):
+    """The nodes where one class of tasks fits now, with their scores, kept as nodes change.
+
+    A node where it does not fit is not looked at again until something has left there.
+    """
+
+    __slots__ = (
+        *("_columns", "_cursor", "_edition", "_grown", "_kind", "_known", "_nodes", "_states"),
+    )
+
+    def __init__(
+        self,
+        kind: EquivalenceClass,
+        nodes: Sequence[NodeState],
+        changes: Sequence[int],
+        columns: IdleColumns,
+        states: NodeStates,
+        scan: Scan | None = None,
+    ) -> None:
+        """Rank all nodes. O(nodes).
+
+        Args:
+            kind: a class of tasks that `is_scored_by_state`, and watches nothing.
+            nodes: the nodes by slot.
+            changes: the record of changed nodes.
+            columns: what is idle on them.
+            states: the numbers of their states.
+            scan: what looking at all of them has found before; None: nothing is known.
+
+        """
+        super().__init__()
+        self._kind = kind
+        self._nodes = nodes
+        self._columns = columns
+        self._states = states
+        states.refresh()
+        self._edition: int = states.edition
+        self._known = states.known_scores(kind)
+        if scan is None:
+            scan = scan_nodes(kind, nodes, changes, columns, states, self._known)
+        self._cursor, self._grown, slots, scores = scan
+        self.score_of = dict(zip(slots, scores, strict=True))
+        for slot, score in self.score_of.items():
+            bucket = self._buckets.get(score)
+            if bucket is None:
+                self._buckets[score] = [slot]
+            else:
+                bucket.append(slot)
+        self._scores = [-score for score in self._buckets]
+        heapify(self._scores)
+
+    def best(self) -> tuple[float, int] | None:
+        """Return the highest score, and the first node in node order that has it; None: nowhere.
+
+        O(changes since the last time), amortised.
+        """
+        self._refresh()
+        return super().best()
+
+    def _refresh(self) -> None:
+        unread = self._cursor.unread()
+        if not unread:
+            return
+        columns, states, kind = self._columns, self._states, self._kind
+        columns.refresh()
+        states.refresh()
+        if states.edition != self._edition:
+            self._edition = states.edition
+            self._known = states.known_scores(kind)
+        score_of, buckets, in_order = self.score_of, self._buckets, self._in_order
+        changed = score_of.keys() & unread
+        grown = self._grown.unread()
+        if grown or kind.live_checks:
+            # Only there may it fit where it did not, or be refused what it was not.
+            changed.update(unread if kind.live_checks else grown)
+        kept = _fitting_now(kind, self._nodes, columns, changed, asks_descriptions=bool(grown))
+        if len(kept) < len(changed):
+            for slot in changed.difference(kept):
+                score_of.pop(slot, None)
+        get = score_of.get
+        scores = states.scores(kind, kept, self._known)
+        for slot, score in zip(kept, scores, strict=True):
+            if get(slot) != score:
+                score_of[slot] = score
+                if score in in_order:
+                    heappush(buckets[score], slot)
+                elif score in buckets:
+                    buckets[score].append(slot)
+                else:
+                    buckets[score] = [slot]
+                    heappush(self._scores, -score)
