@@ -8,7 +8,15 @@ from tests.support.elastic import elastic, room, scheduler
 from tests.support.elastic_worlds import elastic_jobs, elastic_worlds
 
 from batchsched import JobInfo, Snapshot, TaskGroup, TaskStatus, next_snapshot
-from batchsched.live import Cluster, JobArrived, JobChanged, TaskStarted, TaskSucceeded, TimePassed
+from batchsched.live import (
+    Cluster,
+    JobArrived,
+    JobChanged,
+    TaskFailed,
+    TaskStarted,
+    TaskSucceeded,
+    TimePassed,
+)
 
 ALLOCATES = st.sampled_from(
     [
@@ -39,7 +47,8 @@ def test_cycles_on_what_changed_decide_as_cycles_from_scratch(
             if task.status in (TaskStatus.BINDING, TaskStatus.BOUND):
                 events += [TaskStarted(task.uid)]
             elif task.status is TaskStatus.RUNNING and data.draw(st.booleans()):
-                events += [TaskSucceeded(task.uid)]
+                ended = data.draw(st.sampled_from([TaskSucceeded, TaskFailed]))
+                events += [ended(task.uid)]
         if data.draw(st.booleans()):
             more = data.draw(elastic_jobs(f"k{step}"))
             waiting = [t for t in more.tasks if t.status is TaskStatus.PENDING]
