@@ -42,7 +42,7 @@ class OpenNodes:
             stage: who may be evicted.
 
         """
-        log = session.ledger.log
+        log = session.log
         store = session.memo.store(cls)
         key = task.init_resreq, stage is ClaimStage.SURPLUS_BEYOND_SHARE
         known = store.get(key)
