@@ -239,6 +239,21 @@ def test_reclaim_cures_too(shares: str) -> None:
     assert evicted(decided(snapshot, of)) in (["low-1"], [])
 
 
+def test_a_claim_evicts_who_is_in_the_way_and_not_whom_the_claimant_must_be_near() -> None:
+    # Two tasks are on loan: with both gone the node would refuse the claimant still.
+    greedy = job("low", *["2C2G@n1"] * 4, minimum=0)
+    *covered, near, last = greedy.tasks
+    near, last = evolve(near, labels={"app": "near"}), evolve(last, host_ports=PORT)
+    greedy = evolve(greedy, tasks=[*covered, near, last])
+    claimant = job("high", "1C1G", queue="r")
+    claimant = with_tasks(claimant, host_ports=PORT, pod_affinity=away_from("near"))
+    waits = job("more", "8C8G", queue="r", creation_time=99)
+    nodes = [node("n1", "8C8G", labels=HOST)]
+    snapshot = cluster(nodes, greedy, claimant, waits, queues=("q", "r"))
+    of = config(action("reclaim", curable=True), shares="capacity")
+    assert evicted(decided(snapshot, of)) == [last.uid]
+
+
 def test_reports_of_searches_in_vain_count_what_would_refuse_still() -> None:
     low = with_tasks(job("low", "1C1G@n1", minimum=0), host_ports=PORT)
     guarded = with_tasks(
