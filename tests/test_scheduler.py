@@ -193,7 +193,7 @@ def test_wrong_arguments_of_ones_own_plugin_are_found_when_the_scheduler_is_buil
     with pytest.raises(ConfigError) as caught:
         Scheduler(config, own_registry())
     assert [str(fault) for fault in caught.value.faults] == [
-        "actions[0].arguments['atMost']: -1 is less than 0",
+        "actions[0].arguments['atMost']: expected 0 or more, got -1",
         (
             "tiers[0].plugins[0].arguments['labl']: unknown argument; did you mean 'label'? "
             "known: forbidden, label"

@@ -28,13 +28,13 @@ from batchsched.actions.reservation.reserve import ReserveAction
 from batchsched.live import JobArrived, TaskSucceeded
 
 WRONG = [
-    ("reserve", "reservedNodePercent", -1, "-1 is less than 0"),
-    ("reserve", "reservedNodePercent", "100.5", "'100.5' is more than 100"),
+    ("reserve", "reservedNodePercent", -1, "expected 0 or more, got -1"),
+    ("reserve", "reservedNodePercent", "100.5", "expected 100 or less, got '100.5'"),
     ("reserve", "reservedNodePercent", "half", "expected a number, got 'half'"),
-    ("reserve", "starvingJobTimeThreshold", -0.5, "-0.5 is less than 0"),
+    ("reserve", "starvingJobTimeThreshold", -0.5, "expected 0 or more, got -0.5"),
     ("reserve", "starvingJobTimeThreshold", "nan", "expected a number, got 'nan'"),
     ("reserve", "inOrder", "perhaps", "expected true or false, got 'perhaps'"),
-    ("allocate", "starvationThreshold", "-1", "'-1' is less than 0"),
+    ("allocate", "starvationThreshold", "-1", "expected 0 or more, got '-1'"),
     ("allocate", "unready", "wait", "expected one of hold, discard, got 'wait'"),
     ("allocate", "evictBackfill", 2, "expected true or false, got 2"),
     (
@@ -44,7 +44,7 @@ WRONG = [
         "expected one of best-effort, release, displace, got 'steal'",
     ),
     ("backfill", "nodeChoice", "any", "expected one of first, best, got 'any'"),
-    ("backfill", "starvationThreshold", -3, "-3 is less than 0"),
+    ("backfill", "starvationThreshold", -3, "expected 0 or more, got -3"),
 ]
 
 

@@ -240,13 +240,13 @@ def test_everything_wrong_is_told_at_once_with_its_path() -> None:
                 "known: evictBackfill, retry, starvationThreshold, unready"
             ),
         ),
-        ("actions[1].arguments['starvationThreshold']", "'-1' is less than 0"),
+        ("actions[1].arguments['starvationThreshold']", "expected 0 or more, got '-1'"),
         ("tiers[3].plugins[0]", "plugin 'gang' is already configured at tiers[0].plugins[0]"),
         (
             "tiers[4].plugins[0].arguments['leastrequested.weight']",
             ("expected a number, got 'much'"),
         ),
-        ("tiers[4].plugins[0].arguments['podaffinity.weight']", "-1 is less than 0"),
+        ("tiers[4].plugins[0].arguments['podaffinity.weight']", "expected 0 or more, got -1"),
         (
             "tiers[4].plugins[1].arguments['predicate.MemoryPressureEnable']",
             "expected true or false, got 'perhaps'",
@@ -326,7 +326,7 @@ def test_the_scheduler_checks_configurations_made_in_code_too() -> None:
     with pytest.raises(ConfigError) as caught:
         Scheduler(config)
     assert [(fault.path, fault.message) for fault in caught.value.faults] == [
-        ("actions[0].arguments['reservedNodePercent']", "101 is more than 100"),
+        ("actions[0].arguments['reservedNodePercent']", "expected 100 or less, got 101"),
         (
             "tiers[0].plugins[0].enableJobOder",
             f"unknown key; did you mean 'enableJobOrder'? known: {FLAGS}",

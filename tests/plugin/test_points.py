@@ -53,12 +53,12 @@ def test_only_points_that_are_given_count() -> None:
 
 
 def test_none_at_all_is_an_error() -> None:
-    with pytest.raises(PluginError, match="implements no extension point"):
+    with pytest.raises(PluginError, match="expected an object with extension points"):
         points_of("mine", ExtensionPoints())
 
 
 def test_what_is_counted_must_be_taken_off_again() -> None:
-    with pytest.raises(PluginError, match="on_allocate without on_deallocate; expected both"):
+    with pytest.raises(PluginError, match="expected on_allocate and on_deallocate"):
         points_of("mine", OnlyAdds.points)
 
 
@@ -73,7 +73,7 @@ class Shielding:
 
 
 def test_a_hint_that_is_not_returned_is_an_error() -> None:
-    with pytest.raises(PluginError, match="'shielded' is no extension point but a hint; return"):
+    with pytest.raises(PluginError, match="'shielded' is a hint, not an extension point; return"):
         points_of("mine", Shielding())
 
 

@@ -110,7 +110,7 @@ def test_fcfs_lets_nobody_overtake() -> None:
     loose = schedule(snapshot, config=config("fcfs", strict=False))
     assert [bind.task_uid for bind in loose.binds] == ["b-1"]
     text = schedule(snapshot, config=config("fcfs")).pending["b-1"].text
-    assert "job 'default/a' came before and waits" in text
+    assert "job 'default/a' came earlier and is waiting" in text
 
 
 def test_sla_lets_the_earliest_latest_start_go_first_and_the_late_last() -> None:

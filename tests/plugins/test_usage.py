@@ -215,8 +215,8 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         config("usage", halfLife=0, k=-1, scope="jobs")
     assert [fault.message for fault in caught.value.faults] == [
-        "0 is less than 1",
-        "-1 is less than 0",
+        "expected 1 or more, got 0",
+        "expected 0 or more, got -1",
         "expected one of queues, users, got 'jobs'",
     ]
 

@@ -115,7 +115,7 @@ def test_scores_of_too_few_nodes_are_refused_and_their_plugin_named() -> None:
                 )
             ]
 
-    with pytest.raises(PluginError, match="'mine', node_scores: ValueError: 0 scores for 1 nodes"):
+    with pytest.raises(PluginError, match="'mine', node_scores: ValueError: expected 1 scores"):
         schedule(Scoring)
 
 

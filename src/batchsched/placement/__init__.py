@@ -1,7 +1,7 @@
 """The placement engine: which node is best for a task.
 
-Its interface is `Placement`. How an engine finds its answers is nobody else's
-business; that they are those of a plain loop over all nodes is its contract.
+`Placement` is the interface. An engine may work in any way, but its answers must
+equal those of a plain loop over all nodes.
 """
 
 from batchsched.placement.interface import (

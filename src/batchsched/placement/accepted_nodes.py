@@ -1,4 +1,4 @@
-"""Which nodes predicates accept by what describes the nodes, kept as nodes come, go and change."""
+"""The nodes that predicates accept by description, kept up to date as nodes change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NodeCheck = Callable[[NodeState], Unfit | None]
 
 
 class DescriptionCheck:
-    """What one predicate says of the descriptions of nodes, to tasks with one signature."""
+    """The answers of one predicate on all node descriptions, for tasks with one signature."""
 
     __slots__ = ("_check", "_plugin", "accepted", "refused")
 
@@ -24,12 +24,12 @@ class DescriptionCheck:
         self._plugin = plugin
         self._check = check
         self.accepted = bytearray(b"\1" * slots)
-        """For each slot, 1 if the node is accepted, or there is none."""
+        """For each slot, 1 if the node is accepted or the slot is vacant."""
         self.refused = 0
-        """How many nodes are refused."""
+        """The number of rejected nodes."""
 
     def ask(self, nodes: Iterable[NodeState]) -> None:
-        """Ask about nodes that came, or are described anew."""
+        """Evaluate nodes that were added or changed."""
         accepted, check = self.accepted, self._check
         try:
             for node in nodes:
@@ -43,14 +43,14 @@ class DescriptionCheck:
             raise plugin_error(self._plugin, "predicates", error) from error
 
     def forget(self, slots: Iterable[int]) -> None:
-        """Forget what was said of the nodes that had these slots."""
+        """Drop the answers on the nodes that had these slots."""
         for slot in slots:
             self.refused -= not self.accepted[slot]
             self.accepted[slot] = 1
 
 
 class AcceptedNodes:
-    """Which nodes several such checks accept together, for each combination that is asked for."""
+    """The nodes that several checks accept together, for each combination in use."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._nodes: Sequence[NodeState] = ledger.nodes
@@ -60,16 +60,16 @@ class AcceptedNodes:
         self._together: dict[tuple[DescriptionCheck, ...], bytearray] = {}
 
     def check(self, plugin: str, check: NodeCheck) -> DescriptionCheck:
-        """Ask a check about all nodes. O(nodes)."""
+        """Evaluate a check on all nodes. O(nodes)."""
         made = DescriptionCheck(plugin, check, len(self._slots))
         made.ask(self._nodes)
         self._checks.append(made)
         return made
 
     def by_all(self, checks: Iterable[DescriptionCheck]) -> bytearray | None:
-        """Return, for each slot, 1 if there is a node that all checks accept; None: all nodes are.
+        """Return, for each slot, 1 if it has a node that all checks accept; None: all nodes are.
 
-        Equal combinations get the same object. O(nodes) for one that is new.
+        Equal combinations get the same object. O(nodes) for a new combination.
         """
         refusing = [check for check in checks if check.refused]
         if not refusing and not self._vacant:
@@ -86,9 +86,9 @@ class AcceptedNodes:
         return known
 
     def nodes_changed(self, slots: Collection[int]) -> None:
-        """Ask again about the nodes at these slots; what `by_all` gave is of no use any more.
+        """Evaluate the nodes at these slots again, and invalidate the results of `by_all`.
 
-        O(checks x slots), and O(nodes) for each combination that is asked for again.
+        O(checks x slots), and O(nodes) for each combination that is used again.
         """
         nodes = [self._slots[slot] for slot in slots if slot not in self._vacant]
         for check in self._checks:

@@ -1,4 +1,4 @@
-"""A kind of task: tasks that no predicate, score or fit of this session can tell apart."""
+"""Equivalence classes: tasks that get the same answers from all predicates and scores."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from batchsched.state.watch import Watch
 __all__ = ["EquivalenceClass", "EquivalenceClassMaker"]
 
 LARGEST_EXACT = 1 << 50
-"""Below this, different integers are different still after anything was added to both."""
+"""Below this, distinct integers stay distinct after the same float has been added to both."""
 
 NodeValues = Callable[[Sequence[NodeState]], list[float]]
 FitCheck = Callable[[Vector], bool]
 
 
 class EquivalenceClass:
-    """What the engine knows of one kind of task: its checks and scores, made for it alone."""
+    """The checks and scores of one class of tasks, specialised for these tasks."""
 
     __slots__ = (
         "accepts_by_description",
@@ -55,41 +55,41 @@ class EquivalenceClass:
         self.request = task.init_resreq
         self.is_best_effort = task.is_best_effort
         self.fits_idle = fit_check(task.init_resreq)
-        """Whether the request fits what is idle."""
+        """Returns whether the request fits an idle amount."""
         self.all_checks: list[tuple[str, NodeCheck, DescriptionCheck | None]] = []
-        """The predicates that may refuse a node, in order, with their plugins, and with what those
-        say of all nodes that read descriptions only."""
+        """The predicates that may reject a node, in order, with their plugins, and with the answers
+        on all nodes for those that read only descriptions."""
         self.checks: list[tuple[str, NodeCheck]] = []
-        """Those of them that refuse some node or may come to while no node changes."""
+        """Those that reject some node now, or may do so without a change of descriptions."""
         self.live_checks: list[tuple[str, NodeCheck]] = []
-        """Those of them that read more than descriptions."""
+        """Those that read more than descriptions."""
         self.live_predicates: list[tuple[str, Predicate]] = []
         """The predicates behind `live_checks`."""
         self.accepts_by_description: bytearray | None = None
-        """For each slot, whether there is a node whose description will do; None: all will."""
+        """For each slot, whether it has a node whose description is accepted; None: all are."""
         self.scores: list[tuple[str, int, NodeValues]] = []
-        """ScoreArray taken as they are: plugin, weight, score."""
+        """Scores that are not normalised: plugin, weight, function."""
         self.plain_scores: list[tuple[str, NodeScore]] = []
-        """What is behind `scores`."""
+        """The `NodeScore` objects behind `scores`, with their plugins."""
         self.scoring_key: Hashable = ()
         """Classes with equal keys get equal `scores`."""
         self.is_scored_by_state = False
-        """Whether `scores` are all there is, and follow from the states of nodes."""
+        """Whether there are only `scores`, all computed from the states of nodes."""
         self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
-        """ScoreArray that are normalised, with their plugins' names."""
+        """Scores that are normalised, with their plugins and functions."""
         self.watches: list[Watch] = []
-        """What tells of changes on other nodes that matter."""
+        """Report changes elsewhere that affect the answers on nodes."""
         self.is_exact = True
-        """Whether sums of scores come out the same in whatever order they are made.
+        """Whether sums of scores do not depend on the order of their terms, as for integers.
 
-        Integers do. Nodes with the same raw scores may be compared by their other scores
-        alone only as long as that is so: rounding could make equal what was not.
+        Only then can nodes with the same raw scores be compared by their other scores alone:
+        rounding could make different totals equal.
         """
         self.is_watched = True
-        """Whether everything that the functions read is watched; if not, nothing can be kept."""
+        """Whether all changes of what the functions read are reported; if not, do not cache."""
 
     def raw(self, nodes: Sequence[NodeState]) -> list[Raw]:
-        """Return, for each node, the raw scores of those that are normalised."""
+        """Return, for each node, the raw values of the normalised scores."""
         columns: list[list[float]] = []
         name = ""
         try:
@@ -100,7 +100,7 @@ class EquivalenceClass:
         return list(zip(*columns, strict=True))
 
     def score(self, nodes: Sequence[NodeState]) -> list[float]:
-        """Return, for each node, the sum of the scores that are taken as they are."""
+        """Return, for each node, the sum of the scores that are not normalised."""
         totals: list[float] | None = None
         name = ""
         try:
@@ -114,14 +114,14 @@ class EquivalenceClass:
         return [0] * len(nodes) if totals is None else totals
 
     def score_one(self, node: NodeState) -> float:
-        """Return the sum of one node's scores that are taken as they are."""
+        """Return the sum of a node's scores that are not normalised."""
         total: float = 0
         name = ""
         try:
             for name, weight, values in self.scores:
                 (score,) = values([node])
                 if not isfinite(score):
-                    raise ValueError(f"{score!r} is not finite")
+                    raise ValueError(f"expected a finite number, got {score!r}")
                 total += weight * score
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error
@@ -156,7 +156,7 @@ class EquivalenceClass:
         ]
 
     def is_feasible(self, node: NodeState) -> bool:
-        """Return whether the predicates accept the node and no reservation closes it."""
+        """Return whether the predicates accept the node and it is not closed by a reservation."""
         accepts = self.accepts_by_description
         if accepts is not None and not accepts[node.slot]:
             return False
@@ -188,7 +188,7 @@ class EquivalenceClass:
         return None
 
     def total(self, score: float, raw: Raw, lowest: Raw, highest: Raw) -> float:
-        """Return the total score of a node among nodes with these extremes of raw scores."""
+        """Return the total score of a node, given the extreme raw scores of the nodes compared."""
         for position, (name, normalised, _) in enumerate(self.normalised):
             score += Evaluator.normalised(
                 name, normalised, raw[position], lowest[position], highest[position]
@@ -199,7 +199,7 @@ class EquivalenceClass:
 
 
 class EquivalenceClassMaker:
-    """Finds the kind of each task, and makes it when it is seen first."""
+    """Assigns tasks to equivalence classes and creates the classes."""
 
     def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
         self._ledger = ledger
@@ -217,7 +217,7 @@ class EquivalenceClassMaker:
         self._descriptions: dict[Hashable, DescriptionCheck] = {}
 
     def class_of(self, task: TaskState) -> EquivalenceClass:
-        """Return the kind of a task. O(1) after the first time."""
+        """Return the class of a task. O(1) after the first time."""
         begin = self._begin
         if task.kind < begin:
             key, number = self._number(task)
@@ -231,7 +231,7 @@ class EquivalenceClassMaker:
 
     def _number(self, task: TaskState) -> tuple[Hashable, int | None]:
         try:
-            # The innermost loop for tasks that are asked for once; blame is sought after.
+            # The innermost loop for tasks that are placed once; find the plugin at fault later.
             key = (task.init_resreq, *[signature(task) for signature in self._task_keys])
             return key, self._numbers.get(key)
         except Exception:
@@ -287,10 +287,10 @@ class EquivalenceClassMaker:
         return kind
 
     def nodes_changed(self, slots: Collection[int]) -> bool:
-        """Catch up with other nodes, or nodes described anew; return False if that cannot be done.
+        """Process added, removed or changed nodes; return False if that is not possible.
 
-        Functions that read the whole cluster would have to be asked which of their answers on
-        other nodes stay the same.
+        It is not possible with functions that read the whole cluster: it is not known which of
+        their answers on other nodes stay the same.
         """
         if any(kind.watches for kind in self._kinds):
             return False
@@ -300,7 +300,7 @@ class EquivalenceClassMaker:
         return True
 
     def _settle(self, kind: EquivalenceClass) -> None:
-        """Tell a class which descriptions will do, and which checks refuse any node."""
+        """Update which descriptions a class accepts, and which checks reject any node."""
         described = [each for _, _, each in kind.all_checks if each is not None]
         kind.accepts_by_description = self._accepted_nodes.by_all(described)
         kind.checks = [
@@ -326,10 +326,10 @@ class EquivalenceClassMaker:
     def _described(
         self, name: str, predicate: Predicate, check: NodeCheck, task: TaskState
     ) -> DescriptionCheck:
-        """Return what a predicate says of all descriptions to tasks like this one.
+        """Return the answers of a predicate on all descriptions for tasks like this one.
 
-        Classes that differ in what they request mostly have the same constraints, so the answers
-        are kept by constraint.
+        Classes with different requests mostly have the same constraints, so the answers are
+        cached by constraint.
         """
         key = (id(predicate), predicate.signature(task))
         known = self._descriptions.get(key)
@@ -353,9 +353,9 @@ def _values_for(score: NodeScore, task: TaskState) -> NodeValues | None:
 
 
 def fit_check(request: Vector) -> FitCheck:
-    """Return a check of whether `request` fits an amount, made for this request alone.
+    """Return a function that checks whether `request` fits an amount, specialised for speed.
 
-    Dimensions that are not requested are not looked at.
+    Dimensions that are not requested are ignored.
     """
     wanted = [(dimension, amount) for dimension, amount in enumerate(request) if amount >= EPSILON]
     if not wanted:

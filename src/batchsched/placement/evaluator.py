@@ -1,4 +1,4 @@
-"""What the plugins say of one node for one task, asked one function after the other."""
+"""Evaluates predicates and scores for one task and one node at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from batchsched.state.vectors import Dimensions, Vector
 __all__ = ["CLOSED", "Evaluator", "checked_scores", "checked_unfit"]
 
 CLOSED = Unfit(UnfitReason.RESERVED)
-"""The node is kept for another task."""
+"""The node is reserved for another task."""
 
 
 class Evaluator:
@@ -37,7 +37,7 @@ class Evaluator:
         )
 
     def refusal(self, task: TaskState, node: NodeState) -> Unfit | None:
-        """Return the first predicate's refusal, or None."""
+        """Return why the first predicate that rejects the node does so, or None."""
         for name, predicate in self.predicates:
             try:
                 unfit = predicate.check(task, node)
@@ -48,13 +48,13 @@ class Evaluator:
         return None
 
     def infeasible(self, task: TaskState, node: NodeState) -> Unfit | None:
-        """Return why the node cannot be considered at all, or None."""
+        """Return why the node is infeasible, or None."""
         if node.reserved_tasks and not task.is_best_effort and node.is_closed:
             return CLOSED
         return self.refusal(task, node)
 
     def raw_scores(self, task: TaskState, node: NodeState) -> tuple[float, ...]:
-        """Return what each score says, before it is normalised."""
+        """Return the value of each score before normalisation."""
         raw: list[float] = []
         for name, score in self.scores:
             try:
@@ -66,7 +66,7 @@ class Evaluator:
     def totals(self, raw: Sequence[tuple[float, ...]]) -> list[float]:
         """Return the total score of each node compared, from their raw scores.
 
-        ScoreArray that are taken as they are come first, in order; then those that are normalised.
+        Scores without normalisation are added first, in order, then normalised scores.
         """
         totals: list[float] = [0] * len(raw)
         if not raw:
@@ -85,7 +85,7 @@ class Evaluator:
 
     @staticmethod
     def normalised(name: str, score: NodeScore, raw: float, lowest: float, highest: float) -> float:
-        """Return what a raw score comes to among nodes with these extremes, times its weight."""
+        """Return a normalised score times its weight, given the extremes of the nodes compared."""
         assert score.normalise is not None
         try:
             normalised = score.weight * score.normalise(raw, lowest, highest)
@@ -96,7 +96,7 @@ class Evaluator:
             raise plugin_error(name, "node_scores", error) from error
 
     def lacking_in(self, dimension: int) -> Unfit:
-        """Return the reason that there is too little of a dimension."""
+        """Return the reason for an insufficient dimension."""
         return self._lacking[dimension]
 
     def lacking(self, request: Vector, node: NodeState) -> tuple[Unfit, ...]:
@@ -113,16 +113,17 @@ class Evaluator:
 
 
 def checked_unfit(unfit: object) -> Unfit:
-    """Return what a predicate answered, if it is an `Unfit`."""
+    """Return the answer of a predicate if it is an `Unfit`; raise `TypeError` otherwise."""
     if not isinstance(unfit, Unfit):
-        raise TypeError(f"{unfit!r} is neither None nor an Unfit")
+        raise TypeError(f"expected an Unfit or None, got {unfit!r}")
     return unfit
 
 
 def checked_scores(scores: list[float], nodes: Sequence[NodeState]) -> list[float]:
-    """Return what a score answered, if it is one finite number for each node. O(nodes)."""
+    """Return the answer of a score if it is one finite number for each node. O(nodes)."""
     if len(scores) != len(nodes):
-        raise ValueError(f"{len(scores)} scores for {len(nodes)} nodes")
-    if not isfinite(sum(scores, 0.0)):  # what is no float adds up to none, or raises
-        raise ValueError(f"{[score for score in scores if not isfinite(score)]!r} not finite")
+        raise ValueError(f"expected {len(nodes)} scores, one for each node, got {len(scores)}")
+    if not isfinite(sum(scores, 0.0)):  # a value that is not a number raises
+        wrong = [score for score in scores if not isfinite(score)]
+        raise ValueError(f"expected finite scores, got {wrong!r}")
     return scores

@@ -1,4 +1,4 @@
-"""The first node where something holds, found again without beginning anew."""
+"""Finds the first node that meets a condition, incrementally."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["FirstFit"]
 
 
 class FirstFit:
-    """Finds the first node, in node order, of which a condition holds.
+    """Finds the first node, in node order, that meets a condition.
 
-    It asks about no node that a plain loop would not ask about. Where the condition does not
-    hold it asks again only when the node has changed.
+    It evaluates only nodes that a plain loop would evaluate, and a node that does not meet the
+    condition only again when it has changed.
     """
 
     __slots__ = (
@@ -36,12 +36,12 @@ class FirstFit:
         self._watches = watches
         self._seen = [watch.changed_since(0)[0] for watch in watches]
         self._next = 0
-        """Before this node the condition holds nowhere, as far as nothing has changed."""
+        """No node before this one meets the condition, apart from nodes that have changed."""
         self._again: list[int] = []  # a heap of the nodes before it that have
         self._in_again: set[int] = set()
 
     def find(self) -> int | None:
-        """Return the index of the node, or None. O(changes since), and nodes that do not do."""
+        """Return the index of the node, or None. O(changes + nodes that are skipped)."""
         self._catch_up()
         again, holds = self._again, self._holds
         while again:

@@ -1,4 +1,4 @@
-"""What is idle on all nodes, by dimension: for questions about every node at once."""
+"""The idle amounts of all nodes by dimension, for scans over all nodes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["IdleColumns"]
 
 
 class IdleColumns:
-    """The nodes' idle amounts as one list a dimension, brought up to date when asked.
+    """The nodes' idle amounts as one list for each dimension, updated on demand.
 
-    Going through one list of numbers costs a tenth of going through nodes.
+    Iterating over a list of numbers costs a tenth of iterating over nodes.
     """
 
     __slots__ = (
@@ -45,11 +45,11 @@ class IdleColumns:
             [node.idle[dimension] for node in nodes] for dimension in range(len(dimensions.names))
         ]
         self.special: set[int] = {node.slot for node in nodes if node.special}
-        """The slots of the nodes whose derived accounts differ from what is idle."""
+        """The slots of the nodes whose derived amounts differ from the idle amount."""
         self.reserved: set[int] = {node.slot for node in nodes if node.reserved_tasks}
-        """The slots of the nodes that carry reservations."""
+        """The slots of the nodes with reservations."""
         self.grown: list[int] = []
-        """The record of slots where a task may fit, or be let in, that was not before."""
+        """The slots of nodes that may fit or accept tasks that they did not before, in order."""
 
     def refresh(self) -> None:
         """Bring the columns up to date. O(changes since the last time)."""
@@ -76,9 +76,9 @@ class IdleColumns:
                 self.grown.append(index)
 
     def fitting(self, request: Vector, among: Iterable[int] | None = None) -> list[int]:
-        """Return the slots of the nodes where `request` fits what is idle.
+        """Return the slots of the nodes where `request` fits the idle amount.
 
-        They come in order, or in the order of `among`, if only those are to be looked at.
+        They are in order, or in the order of `among` if only these are to be considered.
         """
         self.refresh()
         if not self._dimensions.are_small:

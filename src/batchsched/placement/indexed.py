@@ -1,9 +1,9 @@
-"""The indexed engine: looks at a node again only when it changed.
+"""The indexed engine, which evaluates a node again only when it has changed.
 
-Tasks that cannot be told apart form a kind. For each kind that is asked for more
-than once the engine keeps the nodes that accept it in the order of their scores;
-after a placement it looks again only at the nodes that changed since. What it
-answers is always what a plain loop over all nodes would answer; see
+Tasks that get the same answers form an equivalence class, or kind. For each kind
+that is placed more than once, the engine keeps the nodes that accept it sorted by
+score; after a placement it evaluates only the nodes that have changed since. Its
+answers always equal those of a plain loop over all nodes; see
 `batchsched.placement.linear_scan` and the property tests that compare the two.
 """
 
@@ -34,17 +34,17 @@ from batchsched.state.vectors import Vector
 __all__ = ["IndexedPlacement"]
 
 MAX_KEPT_ENTRIES = 2_000_000
-"""How many entries of tables are kept at most, of all kinds together: some 300 MB."""
+"""The most entries of indices that are kept for all kinds together, about 300 MB."""
 
 MAX_SCANNED_ENTRIES = 250_000
-"""How many scores of kinds asked for once are kept at most: some 20 MB."""
+"""The most scores that are kept of kinds that were placed once, about 20 MB."""
 
 FEW = 8
-"""So many nodes are looked at one by one; more, through the columns."""
+"""Up to this many nodes are evaluated one by one; more, through the columns."""
 
 
 class IndexedPlacement:
-    """A placement engine whose cost follows what changes."""
+    """A placement engine whose cost depends on what changes."""
 
     def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
         self._in_order: Sequence[NodeState] = ledger.nodes
@@ -62,7 +62,7 @@ class IndexedPlacement:
         self._scans = RecentlyUsed[int, tuple[NodeCursor, list[Scored]]](
             most=MAX_SCANNED_ENTRIES // max(len(self._nodes), 1)
         )
-        """What looking at all nodes has found, of kinds that were asked for once."""
+        """The result of scanning all nodes, for kinds that were placed once."""
         self._states_or_none: NodeStates | None = None
         self._state_rankings = RecentlyUsed[int, StateRanking](most=most)
         self._state_scans = RecentlyUsed[int, Scan](
@@ -73,10 +73,10 @@ class IndexedPlacement:
         self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
         self._tallies: dict[int, tuple[int, NodeTally]] = {}
 
-    # What is asked
+    # The interface
 
     def kind(self, task: TaskState, /) -> int | None:
-        """Return a number that tasks share which get the same answers; None: cannot be told."""
+        """Return a number shared by tasks that get the same answers; None: unknown."""
         kind = self._kinds.class_of(task)
         return task.kind if kind.is_watched and not kind.watches else None
 
@@ -135,11 +135,11 @@ class IndexedPlacement:
         return [self._nodes[index] for index, _, _ in scored]
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
-        """Return why the predicates refuse the node, or None."""
+        """Return why the predicates reject the node, or None."""
         return self._judgement.refusal(task, node)
 
     def raw_scores(self, task: TaskState, node: NodeState, /) -> tuple[float, ...]:
-        """Return what each score says of the node, before it is normalised."""
+        """Return each score of the node before normalisation."""
         return self._judgement.raw_scores(task, node)
 
     def totals(self, _task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
@@ -147,7 +147,7 @@ class IndexedPlacement:
         return self._judgement.totals(raw)
 
     def tally(self, task: TaskState, /) -> NodeTally:
-        """Return how many nodes could take the task now, and what stands in the way on others."""
+        """Return how many nodes could accept the task now, and why the others could not."""
         kind = self._kinds.class_of(task)
         if not kind.is_watched:
             return self._plain.tally(task)
@@ -156,7 +156,7 @@ class IndexedPlacement:
         if known is not None and known[0] == now:
             return known[1]
         if known is None or kind.watches:
-            # Most kinds are asked about once.
+            # Most kinds are tallied only once.
             tally = self._count(kind)
         else:
             tally = self._kept_tally(task.kind, kind).tally()
@@ -164,10 +164,10 @@ class IndexedPlacement:
         return tally
 
     def nodes_changed(self, slots: Collection[int], /) -> bool:
-        """Catch up with other nodes, or nodes described anew, at slots; False: make me anew.
+        """Process added, removed or changed nodes; return False if a new engine is needed.
 
-        The record of changes has them too. O(slots x checks of descriptions, classes), and
-        O(nodes) for each combination of such checks that refuse any node.
+        The change log has these slots too. O(slots x checks of descriptions, classes), and
+        O(nodes) for each combination of such checks that reject any node.
         """
         if self._columns_or_none is not None:
             self._columns_or_none.refresh()
@@ -189,10 +189,10 @@ class IndexedPlacement:
         columns.refresh()
         now = self._best_now(task, kind)
         if not columns.special:
-            # Without promises and releases it fits now or not at all.
+            # Without promises and releases, a task fits now or not at all.
             return now
         if now is not None:
-            # Not asked by any ladder: where it fits now takes part too.
+            # No built-in action asks this: nodes where the task fits now are candidates too.
             return self._plain.best(task, fit)
         return self._best_of(self._ranking(task.kind, kind, fit), kind)
 
@@ -238,7 +238,7 @@ class IndexedPlacement:
         if kind.is_scored_by_state:
             return self._best_by_state(number, kind)
         if number not in self._asked:
-            # Most kinds of a cluster of unlike tasks are asked for once: no table for those.
+            # With unlike tasks most kinds are placed only once, and an index would not pay.
             self._asked.add(number)
             return self._scan(number, kind)
         return self._best_of(self._ranking(number, kind, Fit.NOW), kind)
@@ -247,7 +247,7 @@ class IndexedPlacement:
         cursor = NodeCursor(self._changes)
         scored = self._fitting_now(kind, None)
         if not kind.watches:
-            # If it is asked for again, only what changes from here on is looked at again.
+            # If the kind is placed again, only nodes that change from here on are evaluated.
             self._scans.keep(number, (cursor, scored))
         best: dict[Raw, tuple[float, int]] = {}
         for index, raw, score in scored:
@@ -421,7 +421,7 @@ class IndexedPlacement:
                 if infeasible is not None:
                     unfit[infeasible] += 1
                     refused.add(node.slot)
-        # Nodes with promises and releases have four accounts; they are asked one by one.
+        # Nodes with promises and releases have four amounts; they are evaluated one by one.
         special = columns.special - refused
         apart = refused | special
         available = sum(index not in apart for index in columns.fitting(kind.request))

@@ -1,4 +1,4 @@
-"""What actions ask of a placement engine."""
+"""The interface of placement engines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["FITS", "Fit", "FollowsNodes", "Placement", "first_of_best"]
 
 
 class Fit(Enum):
-    """How a task's request fits on a node."""
+    """When a task's request fits on a node."""
 
     NOW = "now"
-    """It can start without taking what anybody was promised."""
+    """It can start without using resources that are promised to other tasks."""
     LATER = "later"
-    """It can start once what is being released is gone."""
+    """It can start once releasing tasks have left."""
     CONDITIONALLY = "conditionally"
-    """It can start once backfill tasks are gone."""
+    """It can start once backfill tasks have left."""
 
 
 FITS: Mapping[Fit, Callable[[NodeState, Vector], bool]] = {
@@ -39,31 +39,31 @@ def first_of_best(totals: Sequence[float]) -> int:
 
 @runtime_checkable
 class FollowsNodes(Protocol):
-    """An engine that can go on when nodes come, go or are described anew between cycles.
+    """An engine that stays valid when nodes are added, removed or changed between cycles.
 
-    It keeps nodes by `NodeState.slot`. Engines without this are made anew then, and see slots
-    that are positions.
+    It keeps nodes by `NodeState.slot`. Other engines are created again after such changes, and
+    slots are then positions in the list of nodes.
     """
 
     def nodes_changed(self, slots: Collection[int], /) -> bool:
-        """Catch up with what is at slots now; return False to be made anew.
+        """Process what is at these slots now; return False if a new engine is needed.
 
-        The record of changes has the slots too.
+        The change log has the slots too.
         """
         ...
 
 
 class Placement(Protocol):
-    """Finds nodes for tasks; every answer is that of a plain loop over all nodes.
+    """Finds nodes for tasks; every answer equals that of a plain loop over all nodes.
 
     A node is *feasible* for a task if all predicates accept it and it is not
-    closed by a reservation. *Best* is the highest node order score, the first
-    in node order among equals; scores that are normalised are normalised over
-    the nodes that take part in the choice.
+    closed by a reservation. The *best* node has the highest score, and is the first
+    in node order among equals; normalised scores are normalised over the nodes
+    among which the choice is made.
     """
 
     def kind(self, task: TaskState, /) -> int | None:
-        """Return a number that tasks share which get the same answers; None: cannot be told.
+        """Return a number shared by tasks that get the same answers; None: unknown.
 
         For tasks with a number, answers about a node change only when the node does.
         """
@@ -90,11 +90,11 @@ class Placement(Protocol):
         ...
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
-        """Return why the predicates refuse the node, or None. Reservations play no part."""
+        """Return why the predicates reject the node, or None. Reservations are ignored."""
         ...
 
     def raw_scores(self, task: TaskState, node: NodeState, /) -> tuple[float, ...]:
-        """Return what each score says of the node, before it is normalised."""
+        """Return each score of the node before normalisation."""
         ...
 
     def totals(self, task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
@@ -102,5 +102,5 @@ class Placement(Protocol):
         ...
 
     def tally(self, task: TaskState, /) -> NodeTally:
-        """Return how many nodes could take the task now, and what stands in the way on others."""
+        """Return how many nodes could accept the task now, and why the others could not."""
         ...

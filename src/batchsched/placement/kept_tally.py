@@ -1,4 +1,4 @@
-"""A tally that is kept by node, so that it is counted again only where something changed."""
+"""A tally that is kept by node and updated only where something has changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING: tuple[Unfit, ...] = ()
 
 
 class KeptTally:
-    """What each node says of one class of tasks. O(nodes) to make."""
+    """The tally of one class of tasks, with the reasons of each node. O(nodes) to create."""
 
     __slots__ = (
         "_available",
@@ -53,15 +53,15 @@ class KeptTally:
             if amount >= EPSILON
         ]
         self._said = [self._ask(slot) for slot in range(len(nodes))]
-        """For each slot, why its node does not take such a task now; nothing: it does.
+        """For each slot, why its node does not accept these tasks now; empty: it does.
 
-        None: there is no node."""
+        None: the slot is vacant."""
         self._available = self._said.count(_NOTHING)
         self._unfit = Counter(unfit for said in self._said for unfit in said or ())
         self._tally: NodeTally | None = None
 
     def tally(self) -> NodeTally:
-        """Return the tally as of now; the same object while it stays the same. O(changes)."""
+        """Return the present tally; the same object while it is unchanged. O(changes)."""
         changed = self._cursor.unread()
         if changed:
             self._ask_again(set(changed))

@@ -1,6 +1,6 @@
-"""The plain loop: asks every function about every node, every time.
+"""The plain loop, which evaluates every function on every node each time.
 
-It is what every other engine is compared with; it is right by its simplicity.
+It is the simple reference with which all other engines are compared.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["LinearScanPlacement"]
 
 
 class LinearScanPlacement:
-    """A placement engine that looks at every node for every task. O(nodes) a question."""
+    """A placement engine that evaluates every node for every task. O(nodes) for each call."""
 
     def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
         self._nodes: Sequence[NodeState] = ledger.nodes
         self._judgement = evaluator
 
     def kind(self, _task: TaskState, /) -> None:
-        """Return None: the plain loop tells every task from every other."""
+        """Return None: the plain loop does not group tasks."""
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         """Return the best of the feasible nodes where the task fits in this way."""
@@ -60,11 +60,11 @@ class LinearScanPlacement:
         return ranked if among is None else [node for node in ranked if node.slot in among]
 
     def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
-        """Return why the predicates refuse the node, or None."""
+        """Return why the predicates reject the node, or None."""
         return self._judgement.refusal(task, node)
 
     def raw_scores(self, task: TaskState, node: NodeState, /) -> tuple[float, ...]:
-        """Return what each score says of the node, before it is normalised."""
+        """Return each score of the node before normalisation."""
         return self._judgement.raw_scores(task, node)
 
     def totals(self, _task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
@@ -76,7 +76,7 @@ class LinearScanPlacement:
         return True
 
     def tally(self, task: TaskState, /) -> NodeTally:
-        """Return how many nodes could take the task now, and what stands in the way on others."""
+        """Return how many nodes could accept the task now, and why the others could not."""
         available = 0
         unfit: Counter[Unfit] = Counter()
         for node in self._nodes:

@@ -1,4 +1,4 @@
-"""A table: the nodes where one kind of task fits in one way, kept as the cluster changes."""
+"""An index of the nodes where one kind of task fits, kept up to date as nodes change."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from batchsched.state.watch import Watch
 __all__ = ["Evaluate", "EvaluateOne", "NodeIndex"]
 
 Evaluate = Callable[[Collection[int] | None], list[Scored]]
-"""ScoreArray those of some nodes (None: of all) that are feasible and where the task fits."""
+"""Scores those of some nodes (None: all) that are feasible and where the task fits."""
 
 
 class Keeps(Protocol):
-    """What keeps nodes by score: a `ScoreIndex` or an `Order`."""
+    """A collection of nodes by score: a `ScoreIndex` or an `Order`."""
 
     def load(self, scored: list[Scored], /) -> None: ...
 
@@ -28,10 +28,10 @@ class Keeps(Protocol):
 
 
 EvaluateOne = Callable[[int], float | None]
-"""ScoreArray one node if it is feasible and the task fits there; for kinds without raw scores."""
+"""Scores a node if it is feasible and the task fits there; for kinds without raw scores."""
 
 FEW = 12
-"""So many changes are looked at one by one; more, all at once."""
+"""Up to this many changes are processed one by one; more, all at once."""
 
 KeepsT = TypeVar("KeepsT", bound=Keeps)
 
@@ -39,7 +39,7 @@ KeepsT = TypeVar("KeepsT", bound=Keeps)
 class NodeIndex(Generic[KeepsT]):
     """The nodes that meet a condition for a kind of task, with their scores.
 
-    It looks again at the nodes that changed since it was last asked, and at no others.
+    It evaluates only the nodes that have changed since the last `refresh`.
     """
 
     __slots__ = (
@@ -56,16 +56,16 @@ class NodeIndex(Generic[KeepsT]):
         evaluate_one: EvaluateOne | None = None,
         scan: tuple[NodeCursor, list[Scored]] | None = None,
     ) -> None:
-        """Make an index.
+        """Create an index.
 
         Args:
             evaluate: scores nodes that meet the condition.
-            changes: the record of changed nodes.
-            watches: what else tells of changes.
-            make: makes what keeps the nodes.
+            changes: the log of changed nodes.
+            watches: report other changes.
+            make: creates the collection of nodes.
             evaluate_one: scores one node.
-            scan: what `evaluate` has said of all nodes, and how far the record of changes had been
-                read then; not with `watches`. None: that is still to be asked.
+            scan: a known result of `evaluate` for all nodes, and the position in the change log at
+                that time; not with `watches`. None: not evaluated yet.
 
         """
         self._evaluate = evaluate
@@ -76,14 +76,14 @@ class NodeIndex(Generic[KeepsT]):
         self._is_new = True
         self._seen = [0] * len(watches)
         self.kept = make()
-        """The nodes, by score, as of the last `refresh`."""
+        """The nodes by score, as of the last `refresh`."""
         if scan is not None:
             self._cursor, scored = scan
             self.kept.load(scored)
             self._is_new = False
 
     def refresh(self) -> None:
-        """Look again at what changed. O(changes since the last time), at most O(nodes)."""
+        """Evaluate what changed. O(changes since the last time), at most O(nodes)."""
         unread = self._cursor.unread()
         is_new = self._is_new
         if not unread and not is_new:

@@ -1,9 +1,8 @@
-"""Rankings: nodes with scores that change, the best first.
+"""Rankings of nodes with changing scores, the best first.
 
-ScoreArray that are normalised depend on which nodes take part in a choice. Nodes
-with the same raw scores are therefore kept together in one group: whatever the
-raw scores come to, they come to the same for all of the group, so that the best
-of a group stays its best.
+Normalised scores depend on the set of nodes that are compared. Nodes with the same
+raw scores are therefore kept in one group: their normalised scores are always
+equal, so that the best node of a group does not depend on the other groups.
 """
 
 from __future__ import annotations
@@ -22,28 +21,28 @@ Scored = tuple[int, Raw, float]
 """A node's index, its raw scores, and the sum of its other scores."""
 
 Entry = tuple[float, int]
-"""Minus the rest of the node's score, and its index: the smallest goes first."""
+"""The negated sum of the node's other scores, and its index: the smallest comes first."""
 
 
 class Group:
     """Nodes with scores that change, the best first; among equals the first in node order.
 
-    Most scores change several times before anybody asks for the best, and most nodes never
-    come near it. So nodes are only appended to the bucket of their score; a bucket is put in
-    order when it comes to be the best one, and what is no longer true is left out then.
+    Most scores change several times before the best node is requested, and most nodes are never
+    near the top. So nodes are only appended to the bucket of their score; a bucket is sorted when
+    it becomes the best one, and outdated entries are dropped then.
     """
 
     __slots__ = ("_buckets", "_in_order", "_scores", "score_of")
 
     def __init__(self) -> None:
         self.score_of: dict[int, float] = {}
-        """Index to score, of all nodes that take part."""
+        """The score of each node, by index."""
         self._buckets: dict[float, list[int]] = {}
         self._in_order: set[float] = set()
-        self._scores: list[float] = []  # a heap of minus the scores that have a bucket
+        self._scores: list[float] = []  # a heap of the negated scores of buckets
 
     def put(self, scored: list[Scored]) -> None:
-        """Set the scores of nodes. O(1) each, and more when they come up."""
+        """Set the scores of nodes. O(1) each; sorting is deferred."""
         score_of, buckets, in_order = self.score_of, self._buckets, self._in_order
         for index, _, score in scored:
             if score_of.get(index) == score:
@@ -59,7 +58,7 @@ class Group:
                 bucket.append(index)
 
     def best(self) -> tuple[float, int] | None:
-        """Return the highest score, and the first node in node order that has it."""
+        """Return the highest score, and the first node in node order with it."""
         score_of = self.score_of
         while self._scores:
             score = -self._scores[0]
@@ -90,10 +89,10 @@ class ScoreIndex:
         """The group without raw scores: the only one, unless scores are normalised."""
         self._groups: dict[Raw, Group] = {(): self._only}
         self._group_of: dict[int, Group] = {}
-        """Index to group, of nodes with raw scores."""
+        """The group of each node with raw scores, by index."""
 
     def load(self, scored: list[Scored]) -> None:
-        """Begin with these nodes."""
+        """Add the initial nodes."""
         self.put(scored)
 
     def put(self, scored: list[Scored]) -> None:
@@ -119,7 +118,7 @@ class ScoreIndex:
         self._only.put([(index, (), score)])
 
     def discard(self, indices: Iterable[int]) -> None:
-        """Let nodes take part no more."""
+        """Remove nodes."""
         if not self._group_of:
             score_of = self._only.score_of
             for index in indices:
@@ -150,7 +149,7 @@ class ScoreIndex:
 
 
 class Order:
-    """Nodes by group and score; goes through each group, the best first.
+    """Nodes by group and score; iterates over each group, the best first.
 
     `put` and `discard` cost O(log nodes).
     """
@@ -162,7 +161,7 @@ class Order:
         self._groups: dict[Raw, SortedList[Entry]] = {}
 
     def load(self, scored: list[Scored]) -> None:
-        """Begin with these nodes: index, raw scores, the rest of the score."""
+        """Add the initial nodes: index, raw scores, sum of the other scores."""
         groups: dict[Raw, list[Entry]] = {}
         for index, raw, score in scored:
             entry = (-score, index)
@@ -189,7 +188,7 @@ class Order:
         self.put([(index, (), score)])
 
     def discard(self, indices: Iterable[int]) -> None:
-        """Let nodes take part no more."""
+        """Remove nodes."""
         for index in indices:
             known = self._entries.pop(index, None)
             if known is not None:
@@ -200,7 +199,7 @@ class Order:
                     del self._groups[raw]
 
     def indices(self) -> list[int]:
-        """Return the indices of all nodes that take part, in order."""
+        """Return the indices of all nodes, in order."""
         return sorted(self._entries)
 
     def groups(self) -> list[tuple[Raw, Iterator[Entry]]]:

@@ -1,8 +1,8 @@
-"""What authors of plugins import: the extension points, and all that their methods are given.
+"""The API for authors of plugins: the extension points and the types that they use.
 
-A plugin is configuration plus an `open` that gives an object for one cycle. That object
-implements the extension points that it wants: it has the methods of the protocols here, in
-any combination. Nothing of it outlives the cycle, so nothing leaks from cycle to cycle.
+A plugin is configuration plus a method `open` that returns an object for one cycle. That
+object implements any combination of the extension points: it has the methods of the protocols
+here. It is discarded after the cycle, so that no state leaks into the next one.
 """
 
 from batchsched.plugin.changes import Changes, Resumes

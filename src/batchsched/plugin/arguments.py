@@ -1,6 +1,6 @@
-"""Arguments of plugins and actions: read with their types, all faults at once.
+"""Arguments of plugins and actions, read with their types; all faults are reported at once.
 
-Configuration files of kube-batch give every argument as a string; here an argument
+In configuration files of kube-batch every argument is a string; here an argument
 may also have its own type.
 """
 
@@ -17,7 +17,7 @@ from batchsched.model.validation.values import is_text, shown
 __all__ = ["ArgumentValue", "Arguments"]
 
 ArgumentValue = str | int | float | bool
-"""What an argument may be given as."""
+"""The accepted types of an argument."""
 
 _TRUE = ("1", "t", "true", "yes", "on")
 _FALSE = ("0", "f", "false", "no", "off")
@@ -26,9 +26,9 @@ _FALSE = ("0", "f", "false", "no", "off")
 class Arguments:
     """The arguments that a configuration gives to one plugin or action.
 
-    A plugin's or action's factory asks for what it knows, by name, with a
-    default. An argument that is given and not asked for, or that cannot be read,
-    becomes a fault of the configuration; the factory need not care.
+    The factory of a plugin or action reads each known argument by name, with a
+    default. An argument that is given and never read, or that is invalid, becomes a
+    fault of the configuration; the factory need not handle it.
 
     >>> arguments = Arguments({"weight": "3", "strategi": "x"}, "tiers[0].plugins[0].arguments")
     >>> arguments.integer("weight", default=1, minimum=0)
@@ -43,13 +43,13 @@ known: strategy, weight"]
     def __init__(self, given: Mapping[str, ArgumentValue], path: str = "arguments") -> None:
         self._given = frozen_map(given)
         self._path = path
-        self._asked: set[str] = set()
+        self._known: set[str] = set()
         self._faults: list[Fault] = []
 
     def integer(
         self, name: str, *, default: int, minimum: int | None = None, maximum: int | None = None
     ) -> int:
-        """Return a whole number, given as one or as its text."""
+        """Return an integer, given as a number or as a string."""
         number = self.number(name, default=default, minimum=minimum, maximum=maximum)
         if number == int(number):
             return int(number)
@@ -64,8 +64,8 @@ known: strategy, weight"]
         minimum: float | None = None,
         maximum: float | None = None,
     ) -> float:
-        """Return a finite number, given as one or as its text."""
-        self._asked.add(name)
+        """Return a finite number, given as a number or as a string."""
+        self._known.add(name)
         if name not in self._given:
             return default
         value = self._given[name]
@@ -73,25 +73,25 @@ known: strategy, weight"]
         if number is None:
             self._fault(name, f"expected a number, got {shown(value)}")
         elif minimum is not None and number < minimum:
-            self._fault(name, f"{shown(value)} is less than {minimum}")
+            self._fault(name, f"expected {minimum} or more, got {shown(value)}")
         elif maximum is not None and number > maximum:
-            self._fault(name, f"{shown(value)} is more than {maximum}")
+            self._fault(name, f"expected {maximum} or less, got {shown(value)}")
         else:
             return number
         return default
 
     def integer_or_all(self, name: str, *, default: float, minimum: int) -> float:
-        """Return a whole number, or infinity where ``all`` is given."""
+        """Return an integer, or infinity for ``all``."""
         if isinstance(self._given.get(name), str) and self._given[name] == "all":
-            self._asked.add(name)
+            self._known.add(name)
             return inf
         if not self.is_given(name):
             return default
         return self.integer(name, default=minimum, minimum=minimum)
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        """Return a boolean, given as one or as a string such as ``true`` or ``false``."""
-        self._asked.add(name)
+        """Return a boolean, given as a boolean or as a string such as ``true`` or ``false``."""
+        self._known.add(name)
         if name not in self._given:
             return default
         value = self._given[name]
@@ -103,7 +103,7 @@ known: strategy, weight"]
 
     def text(self, name: str, *, default: str) -> str:
         """Return a string."""
-        self._asked.add(name)
+        self._known.add(name)
         value = self._given.get(name, default)
         if not isinstance(value, str):
             self._fault(name, f"expected a string, got {shown(value)}")
@@ -111,8 +111,8 @@ known: strategy, weight"]
         return value
 
     def ascending(self, name: str) -> tuple[float, ...]:
-        """Return numbers that are given in one string, with commas, each more than the last."""
-        self._asked.add(name)
+        """Return ascending numbers, given as a string with commas."""
+        self._known.add(name)
         if name not in self._given:
             return ()
         numbers = [_number(part) for part in str(self._given[name]).split(",")]
@@ -132,24 +132,24 @@ known: strategy, weight"]
         return value
 
     def is_given(self, name: str) -> bool:
-        """Return whether the configuration gives this argument at all."""
-        self._asked.add(name)
+        """Return whether the configuration has this argument."""
+        self._known.add(name)
         return name in self._given
 
     def unknown_names(self) -> tuple[str, ...]:
-        """Return the names that were given and not asked for, in the order given."""
-        return tuple(name for name in self._given if name not in self._asked)
+        """Return the names that were given and never read, in the order given."""
+        return tuple(name for name in self._given if name not in self._known)
 
     def known_names(self) -> tuple[str, ...]:
-        """Return the names that were asked for, sorted."""
-        return tuple(sorted(self._asked))
+        """Return the names that were read, sorted."""
+        return tuple(sorted(self._known))
 
     def faults(self) -> list[Fault]:
-        """Return what is wrong: what could not be read, and what nobody asked for."""
-        known = sorted(self._asked)
+        """Return the faults: invalid and unknown arguments."""
+        known = sorted(self._known)
         unknown: list[Fault] = []
         for name in self._given:
-            if name in self._asked:
+            if name in self._known:
                 continue
             if not is_text(name):
                 unknown.append(Fault(self._at(name), "expected a string as an argument name"))
@@ -168,7 +168,7 @@ known: strategy, weight"]
 
 
 def as_boolean(value: object) -> bool | None:
-    """Return the boolean that `value` is or spells, or None."""
+    """Return the boolean that `value` is or represents, or None."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What changed between two cycles on a living cluster, for plugins that keep their state."""
+"""The changes between two cycles on a live cluster, for plugins that keep their state."""
 
 from __future__ import annotations
 
@@ -14,45 +14,46 @@ __all__ = ["Changes", "Resumes"]
 
 @frozen(kw_only=True)
 class Changes:
-    """What may differ from what it was when a plugin's object was opened or resumed last."""
+    """What may have changed since a plugin's object was opened or last resumed."""
 
     jobs: Collection[JobState]
-    """The jobs that came, are described anew, or have tasks that stand elsewhere.
+    """The jobs that are new, have a new description, or have tasks with another status or node.
 
-    The last cycle's own moves count too: they have been undone since, without telling anybody.
+    They include the jobs changed by the last cycle itself: its changes have been undone since,
+    without events.
     """
     jobs_gone: Collection[JobState]
-    """The jobs that are there no more. A job that was entered anew is in both."""
+    """The jobs that were removed. A job that was removed and added again is in both."""
     tasks: Collection[TaskState]
-    """The tasks that came or are described anew, those of no job included."""
+    """The tasks that are new or have a new description, including those without a job."""
     nodes: Collection[NodeState]
-    """The nodes that came or are described anew."""
+    """The nodes that are new or have a new description."""
     nodes_gone: Collection[NodeState]
-    """The nodes that are there no more."""
+    """The nodes that were removed."""
     other_tasks: bool = True
-    """Whether any task of no job may have come, gone or changed."""
+    """Whether any task without a job may have been added, removed or changed."""
 
 
 @runtime_checkable
 class Resumes(Protocol):
-    """Keeps what it knows from one cycle to the next, for speed.
+    """Keeps its state from one cycle to the next, for speed.
 
-    The object that a plugin opened may have this; without it, the plugin is opened anew in each
-    cycle of a living cluster. Dimensions, the configuration and queues are what they were, but for
-    what queues have used (`Queue.usage`).
+    The object that `open` returns may implement this; without it, the plugin is opened again in
+    each cycle of a live cluster. Dimensions, the configuration and queues have not changed, except
+    for the past use of queues (`Queue.usage`).
 
-    If it votes (`job_ready`, `job_pipelined`, `job_condition_ready`) or is told of placements, it
-    may also have an attribute ``votes_on_jobs_alone = True``: its votes follow from the accounts
-    of the job that is asked about, and nothing that it is told changes them otherwise. Where all
-    plugins say so, a turn that came to nothing is not repeated in later cycles until a node that
-    takes tasks of the job has changed, or the job.
+    If it votes (`job_ready`, `job_pipelined`, `job_condition_ready`) or receives allocation
+    events, it may also have an attribute ``votes_on_jobs_alone = True``: its votes then depend
+    only on the state of the job in question. Where all plugins have it, a failed attempt to place
+    a job is not repeated in later cycles until the job, or a node that accepts its tasks, has
+    changed.
     """
 
     def resume(self, changes: Changes, /) -> bool:
-        """Catch up with what changed, or return False to be opened anew.
+        """Process what changed, or return False to be opened again.
 
-        What it answers then must be what a freshly opened object would answer. Predicates and
-        scores are not asked for again: those that it gave must still do, and so must what they
-        were specialised to for one task, whichever nodes came.
+        Its answers must then equal those of a newly opened object. `predicates` and `node_scores`
+        are not called again: the functions that they returned must still be correct, and so must
+        their specialised forms for single tasks, for new nodes too.
         """
         ...

@@ -1,4 +1,4 @@
-"""Claims: what a queue may take back from others, and from whom."""
+"""Claims: what a queue may reclaim, and from which tasks."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ __all__ = ["Claim", "ClaimStage", "ClaimTerms", "Shortage"]
 
 
 class ClaimStage(IntEnum):
-    """Who may be evicted, from what costs least to what costs most."""
+    """Which tasks may be evicted, in stages of increasing cost."""
 
     SURPLUS_BEYOND_SHARE = 1
-    """Tasks that their jobs do not need and their queues have beyond their fair shares."""
+    """Tasks that their jobs do not need and that are beyond their queues' fair shares."""
     BEYOND_SHARE = 2
-    """Those, and replicas and whole jobs that their queues have beyond their fair shares."""
+    """Also replicas and whole jobs that are beyond their queues' fair shares."""
     ALL = 3
-    """All that may be evicted."""
+    """All tasks that may be evicted."""
 
 
 @frozen(eq=False)
 class ClaimTerms:
-    """What holds for a claim besides what its plugin says."""
+    """The conditions of a claim that do not depend on its plugin."""
 
     task_order_key: Callable[[TaskState], SortKey]
-    """Ranks tasks; the least is the most valuable."""
+    """Ranks tasks; the task with the smallest key is the most valuable."""
     kept_by: Callable[[EvictionUnit], str | None]
     """Returns what protects a unit from the claimant: a plugin, by name, or ``minRuntime``."""
 
@@ -59,12 +59,12 @@ class Shortage(Protocol):
 
 
 class Claim(Protocol):
-    """What a queue may take back for a need of one of its jobs, as of when it was made."""
+    """What a queue may reclaim for a need of one of its jobs, at the time of its creation."""
 
     def nodes(self) -> Collection[int]:
         """Return the indices of the nodes where there may be victims now.
 
-        Called before each search for room; the next calls of `victims` belong to it.
+        Called before each search; the following calls of `victims` belong to this search.
         """
         ...
 
@@ -84,7 +84,7 @@ class Claim(Protocol):
         ...
 
     def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
-        """Return the dimensions in which limits keep a need out, once `need.leaving` are gone."""
+        """Return the dimensions in which limits forbid a need, after `need.leaving` have left."""
         ...
 
     def victims(
@@ -94,15 +94,15 @@ class Claim(Protocol):
         short: Shortage,
         /,
     ) -> Iterator[EvictionUnit]:
-        """Yield whom to evict on a node, one after the other, as long as the task is short.
+        """Yield the units to evict on a node, one by one, as long as the task is short.
 
         `short` is called with those that have been yielded.
         """
         ...
 
     def why_not(self, tasks: Sequence[TaskState], /) -> Sequence[str | None]:
-        """Return why each of some running tasks is not a victim now, in words; None: it may be.
+        """Return, for each running task, a text why it is not a victim now; None: it may be.
 
-        For the reasons, at the end of the cycle.
+        Called at the end of the cycle, for reports.
         """
         ...

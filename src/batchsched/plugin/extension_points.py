@@ -1,8 +1,8 @@
-"""What a plugin is: configuration, and an `open` that gives an object for one cycle.
+"""The extension points, and `Plugin`: configuration with a method `open`.
 
-The object that `open` returns implements the extension points that it wants:
-it has the methods of the protocols below, in any combination. Nothing of it
-outlives the cycle, so nothing leaks from cycle to cycle.
+The object that `open` returns implements any combination of the extension
+points: it has the methods of the protocols below. It is discarded after the
+cycle, so that no state leaks into the next one.
 
 Inspired by the extension points of the
 "Kube-batch scheduler framework" document.
@@ -59,12 +59,12 @@ __all__ = [
 
 @runtime_checkable
 class Plugin(Protocol):
-    """A configured plugin. It holds its arguments and no state of any cycle."""
+    """A configured plugin. It has its arguments, and no state of any cycle."""
 
     def open(self, view: SessionView, /) -> object:
-        """Return a fresh object for this cycle, with the methods of some extension points.
+        """Return a new object for this cycle, with the methods of some extension points.
 
-        Called once a cycle, before any action. It may look at all of `view`.
+        Called once in each cycle, before any action. It may read all of `view`.
         """
         ...
 
@@ -74,10 +74,10 @@ class JobOrder(Protocol):
     """Ranks jobs."""
 
     def job_order_key(self, job: JobState, /) -> SortKey | float | str:
-        """Rank a job; the smallest key goes first, equal keys fall to the next plugin.
+        """Rank a job; the smallest key comes first, and the next plugin breaks ties.
 
-        Called when a job starts to wait in a queue and after each change to its
-        account. May read only the job and what the plugin itself keeps of it.
+        Called when a job enters the order of its queue, and after each change of the
+        amounts charged to it. May read only the job and the plugin's own state of it.
         """
         ...
 
@@ -87,42 +87,42 @@ class QueueOrder(Protocol):
     """Ranks queues."""
 
     def queue_order_key(self, queue: QueueState, /) -> SortKey | float | str:
-        """Rank a queue; the smallest key goes first, equal keys fall to the next plugin.
+        """Rank a queue; the smallest key comes first, and the next plugin breaks ties.
 
-        Called when a queue starts to wait for its turn and after each change to its
-        account. May read only the queue and what the plugin itself keeps of it.
+        Called when a queue enters the order of queues, and after each change of the
+        amounts charged to it. May read only the queue and the plugin's own state of it.
         """
         ...
 
 
 @runtime_checkable
 class QueueOrderByNeed(Protocol):
-    """Ranks queues that have the same parent, each with what the next job below it needs.
+    """Ranks sibling queues, each with the need of the next job in it or below it.
 
-    Where any plugin has this form, the next queue is found by walking down the tree of queues;
-    `QueueOrder` is asked about siblings then, too. Without, all queues with jobs are ranked as
-    one list, whatever their parents.
+    If any plugin has this form, the next queue is found by walking down the tree of queues, and
+    `QueueOrder` ranks siblings too. Otherwise all queues with jobs are ranked as one list,
+    whatever their parents.
     """
 
     def queue_order_key(self, queue: QueueState, need: Need | None, /) -> SortKey | float | str:
-        """Rank a queue among its siblings; the smallest key goes first.
+        """Rank a queue among its siblings; the smallest key comes first.
 
-        `need` is what the next job of the queue, or of one below it, asks for; None: nothing.
-        Called after each change to the accounts of the queue, or of one below it. May read only
-        these, the queue, the need, and what the plugin itself keeps of them.
+        `need` is that of the next job in the queue or below it; None: there is none. Called after
+        each change of the amounts charged to the queue or to one below it. May read only these,
+        the queue, the need, and the plugin's own state of them.
         """
         ...
 
 
 @runtime_checkable
 class NeedOrder(Protocol):
-    """Ranks what the jobs of one queue ask for, before `JobOrder` ranks the jobs."""
+    """Ranks the needs of the jobs of one queue, before `JobOrder` ranks the jobs."""
 
     def need_order_key(self, need: Need, /) -> SortKey | float | str:
-        """Rank a need; the job with the smallest key goes first, equal keys fall to the next.
+        """Rank a need; the smallest key comes first, and the next plugin breaks ties.
 
-        Called whenever the next job of a queue is asked for, so it may read anything that is
-        charged to queues; of the need, its job's queue and what it asks for. It counts where a
+        Called whenever the next job of a queue is determined, so it may read all amounts charged
+        to queues; of the need, only its job's queue and its request. It takes effect where a
         plugin ranks queues by need (`QueueOrderByNeed`), in all actions that take queues in turn.
         """
         ...
@@ -130,15 +130,15 @@ class NeedOrder(Protocol):
 
 @runtime_checkable
 class SurplusWeights(Protocol):
-    """Says by what weights queues share what none of them deserves."""
+    """Determines the weights by which queues share the surplus that none of them deserves."""
 
     def surplus_weights(self, siblings: Sequence[QueueState], dimension: int, /) -> Sequence[int]:
-        """Return a weight, 0 or more, for each of some queues that have the same parent.
+        """Return a weight, 0 or more, for each of some sibling queues.
 
-        It is for plugins that say what queues deserve, such as ``capacity``: these ask it, through
-        `SessionView.surplus_weights`, for the queues that want more of a dimension than they have
-        been dealt so far. Without such a plugin `Queue.weight` counts. The first plugin that has
-        this is asked. Who has the weight 0 as a queue must have it here.
+        Plugins that compute shares, such as ``capacity``, call it through
+        `SessionView.surplus_weights` for the queues that want more of a dimension than they have
+        been given so far. Only the first plugin with this method is called; without one,
+        `Queue.weight` is used. A queue with `Queue.weight` 0 must have the weight 0 here too.
         """
         ...
 
@@ -148,225 +148,225 @@ class PastUse(Protocol):
     """Ranks queues by what they used in the past."""
 
     def past_use_key(self, queue: QueueState, need: Need | None, /) -> float:
-        """Rank a queue among its siblings; the smallest goes first.
+        """Rank a queue among its siblings; the smallest key comes first.
 
-        It is for plugins that rank queues by more than that, such as ``capacity``: these ask it,
-        through `SessionView.past_use_key`. The first plugin that has this is asked.
+        Plugins that also rank queues by other criteria, such as ``capacity``, call it through
+        `SessionView.past_use_key`. Only the first plugin with this method is called.
         """
         ...
 
 
 @runtime_checkable
 class Allocatable(Protocol):
-    """Says what queues may take at all, whatever nodes there are."""
+    """Limits what queues may allocate, independent of nodes."""
 
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
-        """Return None, or why the queue may not take what is needed, now.
+        """Return None, or why the queue may not allocate the need now.
 
-        Called before a node is sought: for a job that is not ready with all that it needs, and
-        for each task. `Need.leaving` are tasks that would be evicted for it. More tasks that
-        leave must never turn None into a refusal.
+        Called before a node is searched: for a job that is not ready, with everything that it
+        needs, and for each task. `Need.leaving` are tasks that would be evicted for it. More
+        leaving tasks must never turn None into a refusal.
         """
         ...
 
 
 @runtime_checkable
 class Claims(Protocol):
-    """Says what queues may take back from others, in the place of `Reclaimable`."""
+    """Determines what queues may reclaim from others; replaces `Reclaimable`."""
 
     def claim(self, need: Need, terms: ClaimTerms, /) -> Claim | Unfit:
-        """Return what may be taken back for a need of a job, or why nothing may.
+        """Return what may be reclaimed for a need of a job, or why nothing may.
 
-        Called at each turn of a job in reclaim. If any plugin has this, the first one that has
-        it is asked, and verdicts of others only protect.
+        Called at each turn of a job in reclaim. Only the first plugin with this method is called,
+        and the verdicts of other plugins then only protect tasks.
         """
         ...
 
 
 @runtime_checkable
 class QueueReport(Protocol):
-    """Knows what queues are entitled to, and what they have."""
+    """Reports the shares and the use of queues."""
 
     def queue_outcomes(
         self, task_order_key: Callable[[TaskState], SortKey], /
     ) -> Mapping[str, QueueOutcome]:
-        """Return how each queue stands, by name.
+        """Return the outcome of each queue, by name.
 
-        Called once, when the session closes. The first plugin that has this is asked.
-        `task_order_key` ranks tasks; the least is the most valuable.
+        Called once, when the session closes. Only the first plugin with this method is called.
+        `task_order_key` ranks tasks; the task with the smallest key is the most valuable.
         """
         ...
 
 
 @runtime_checkable
 class JobsAdmitted(Protocol):
-    """Is told when it is known which jobs the session schedules."""
+    """Is called when it is known which jobs are in the session."""
 
     def jobs_admitted(self) -> None:
-        """Learn that `JobState.in_session` is known now. Called once, before any action."""
+        """React to the admission of jobs: `JobState.in_session` is final. Called once."""
         ...
 
 
 @runtime_checkable
 class TaskOrder(Protocol):
-    """Ranks the tasks of a job; victims are taken in the exact reverse of it."""
+    """Ranks the tasks of a job; victims are taken in exactly the reverse order."""
 
     def task_order_key(self, task: TaskState, /) -> SortKey | float | str:
-        """Rank a task; the smallest key goes first, equal keys fall to the next plugin.
+        """Rank a task; the smallest key comes first, and the next plugin breaks ties.
 
-        Called at most once a task and cycle. May read only what does not change in a
-        cycle: `TaskState.info` and what the plugin found out when it was opened.
+        Called at most once for each task and cycle. May read only what does not change in
+        a cycle: `TaskState.info` and what the plugin computed when it was opened.
         """
         ...
 
 
 @runtime_checkable
 class Predicates(Protocol):
-    """Says which nodes can take which tasks."""
+    """Determines which nodes can accept which tasks."""
 
     def predicates(self) -> Iterable[Predicate]:
-        """Return conditions; all must hold, the first that does not is the reason.
+        """Return conditions; all must hold, and the first that does not is the reason.
 
-        Called once a cycle, right after `Plugin.open`.
+        Called once in each cycle, right after `Plugin.open`.
         """
         ...
 
 
 @runtime_checkable
 class NodeOrder(Protocol):
-    """Says which nodes suit a task best."""
+    """Determines which nodes suit a task best."""
 
     def node_scores(self) -> Iterable[NodeScore]:
-        """Return scores; they are added up.
+        """Return scores, which are added up.
 
-        Called once a cycle, right after `Plugin.open`.
+        Called once in each cycle, right after `Plugin.open`.
         """
         ...
 
 
 @runtime_checkable
 class NodeOrderOnResource(Protocol):
-    """Says which nodes have most room for a task, for the reserve action."""
+    """Determines which nodes have most room for a task, for the action reserve."""
 
     def node_order_on_resource(self, task: TaskState, node: NodeState, /) -> float:
-        """Return a score from what the node has idle and the task requires; added up."""
+        """Return a score from the node's idle amount and the task's request; added up."""
         ...
 
 
 @runtime_checkable
 class Preemptable(Protocol):
-    """Says which tasks may be evicted for one of the same queue."""
+    """Determines which tasks may be evicted for a task of the same queue."""
 
     def preemptable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        """Return a verdict on each candidate, in their order.
+        """Return a verdict on each candidate, in the given order.
 
-        Candidates come in victim order. Called for each node that the preempt action
-        looks at: first with each candidate alone, then with all that nobody protects.
-        Must change nothing.
+        Candidates are in victim order. Called for each node that the action preempt
+        considers: first with each candidate alone, then with all candidates that are not
+        protected. Must not change any state.
         """
         ...
 
 
 @runtime_checkable
 class Reclaimable(Protocol):
-    """Says which tasks may be evicted for one of another queue."""
+    """Determines which tasks may be evicted for a task of another queue."""
 
     def reclaimable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        """Return a verdict on each candidate, in their order; see `Preemptable`."""
+        """Return a verdict on each candidate, in the given order; see `Preemptable`."""
         ...
 
 
 @runtime_checkable
 class Revocable(Protocol):
-    """Says which backfill tasks may be evicted for one that was promised their room.
+    """Determines which backfill tasks may be evicted for a task that was promised their resources.
 
-    Without any such plugin all may: that is what backfill tasks are for.
+    Without such a plugin all may be evicted: that is the purpose of backfill tasks.
     """
 
     def revocable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        """Return a verdict on each candidate, in their order; see `Preemptable`."""
+        """Return a verdict on each candidate, in the given order; see `Preemptable`."""
         ...
 
 
 @runtime_checkable
 class Hints(Protocol):
-    """Gives hints for speed, for plugins with verdicts."""
+    """Gives performance hints, for plugins with verdicts."""
 
     def hints(self) -> EvictionHints:
-        """Return hints; they change no answer. Called once a cycle, right after `Plugin.open`."""
+        """Return hints, which do not change answers. Called once, right after `Plugin.open`."""
         ...
 
 
 @runtime_checkable
 class Overused(Protocol):
-    """Says which queues have enough."""
+    """Determines which queues have their deserved share."""
 
     def overused(self, queue: QueueState, /) -> bool:
-        """Return whether the queue has all that it deserves. Called before each of its turns."""
+        """Return whether the queue has its deserved share. Called before each of its turns."""
         ...
 
 
 @runtime_checkable
 class QueueShares(Protocol):
-    """Tells what queues deserve, for the reasons why tasks wait."""
+    """Reports what queues deserve, for the reasons why tasks are pending."""
 
     def queue_share(self, queue: QueueState, /) -> tuple[Sequence[float], Sequence[float]] | None:
-        """Return what the queue deserves and what it has, by dimension; None if not known."""
+        """Return what the queue deserves and what it has, by dimension; None if unknown."""
         ...
 
 
 @runtime_checkable
 class VerdictReasons(Protocol):
-    """Puts verdicts into words, for the reasons why nobody was evicted."""
+    """Explains verdicts, for reports of searches that evicted no task."""
 
     def verdict_reasons(
         self, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict, /
     ) -> Sequence[str]:
-        """Return why the plugin gave each candidate this verdict, in a few words.
+        """Return, for each candidate, a few words on why the plugin gave this verdict.
 
-        Such as ``equal priority``: they go before a count. An empty string leaves it to a general
-        one. Called at the end of a cycle, for candidates that the plugin kept from being evicted.
-        Where a plugin makes claims, its claims say why not themselves; see `Claim.why_not`.
+        For example ``equal priority``, which is shown with a count. An empty string stands for a
+        general reason. Called at the end of a cycle, for candidates that the plugin protected.
+        Claims explain themselves; see `Claim.why_not`.
         """
         ...
 
 
 @runtime_checkable
 class JobValid(Protocol):
-    """Says which jobs can be scheduled at all."""
+    """Determines which jobs can be scheduled at all."""
 
     def job_valid(self, job: JobState, /) -> JobCondition | None:
-        """Return None, or why the job is refused. Called once a job, when the session opens."""
+        """Return None, or why the job is invalid. Called once per job when the session opens."""
         ...
 
 
 @runtime_checkable
 class JobReady(Protocol):
-    """Says when a job may start."""
+    """Determines when a job may start."""
 
     def job_ready(self, job: JobState, /) -> Vote | bool:
-        """Vote on whether the job's tasks that have a place may be bound. True permits."""
+        """Vote on whether the job's allocated tasks may be bound. True permits it."""
         ...
 
 
 @runtime_checkable
 class JobPipelined(Protocol):
-    """Says when a job will be able to start with what is promised to it."""
+    """Determines when a job will be able to start with what is promised to it."""
 
     def job_pipelined(self, job: JobState, /) -> Vote | bool:
-        """Vote on whether the promises that were made to the job are enough."""
+        """Vote on whether the promises to the job are enough for it to start."""
         ...
 
 
 @runtime_checkable
 class JobConditionReady(Protocol):
-    """Says when a job could start if backfill tasks and reservations gave way."""
+    """Determines when a job could start if backfill tasks left and reservations were used."""
 
     def job_condition_ready(self, job: JobState, /) -> Vote | bool:
         """Vote on whether the job is ready or conditionally ready."""
@@ -378,7 +378,7 @@ class AllocateEvents(Protocol):
     """Receives allocation events."""
 
     def on_allocate(self, task: TaskState, /) -> None:
-        """Count that `task` was placed, or that its eviction was undone."""
+        """Charge `task`, which was placed or whose eviction was undone."""
         ...
 
 
@@ -387,7 +387,7 @@ class DeallocateEvents(Protocol):
     """Receives deallocation events."""
 
     def on_deallocate(self, task: TaskState, /) -> None:
-        """Count that `task` was evicted, or that its placement was undone."""
+        """Discharge `task`, which was evicted or whose placement was undone."""
         ...
 
 
@@ -398,7 +398,7 @@ class SessionClose(Protocol):
     def close(self) -> Iterable[tuple[JobState, JobCondition]]:
         """Return the jobs that could not be scheduled, and why.
 
-        Called once a cycle, after all actions, in configured order. A job's first
-        condition counts.
+        Called once in each cycle, after all actions, in configured order. The first condition
+        of a job is used.
         """
         ...

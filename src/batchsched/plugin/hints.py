@@ -1,7 +1,7 @@
-"""Hints for speed: what a plugin may say besides, so that it is asked less often.
+"""Performance hints: optional information with which a plugin is called less often.
 
-No hint changes an answer, and none has to be given: what is not said is found out by asking.
-`batchsched.testing.check_plugin` finds hints that are not true.
+Hints do not change answers, and all are optional: without them the plugin is called instead.
+`batchsched.testing.check_plugin` finds wrong hints.
 """
 
 from __future__ import annotations
@@ -24,86 +24,87 @@ _OfEach = Callable[[TaskState, Sequence[TaskState]], Sequence[bool]]
 
 @frozen(kw_only=True)
 class PredicateHints:
-    """Hints for speed of a `batchsched.plugin.Predicate`."""
+    """Performance hints of a `batchsched.plugin.Predicate`."""
 
     specialise: Callable[[TaskState], Callable[[NodeState], Unfit | None] | None] | None = None
-    """Return a check of nodes for this one task, or None if it accepts every node.
+    """Return a check of nodes for one task, or None if it accepts every node.
 
-    It must give the answers of `check`, as long as the session lasts.
+    It must give the answers of `check` throughout the session.
     """
     watch: Callable[[TaskState], Sequence[Watch]] | None = None
-    """With `Reads.CLUSTER`: return what tells of changes to the answers on nodes."""
+    """With `Reads.CLUSTER`: return watches that report changes of the answers on nodes."""
     vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
-    """Return a check of many nodes at once for this one task, true where they pass.
+    """Return a check of many nodes at once for one task, true for accepted nodes.
 
-    It must give the answers of `check`. Only with `Reads.ACCOUNTS`; used by the engine
-    that comes with the extra ``fast``.
+    It must give the answers of `check`. Only with `Reads.ACCOUNTS`; used by the engine of the
+    extra ``fast``.
     """
 
 
 @frozen(kw_only=True)
 class ScoreHints:
-    """Hints for speed of a `batchsched.plugin.NodeScore`."""
+    """Performance hints of a `batchsched.plugin.NodeScore`."""
 
     specialise: (
         Callable[[TaskState], Callable[[Sequence[NodeState]], list[float]] | None] | None
     ) = None
-    """Return a function that scores many nodes for this one task at once.
+    """Return a function that scores many nodes at once for one task.
 
-    It must give the answers of `score`, in order, as long as the session lasts. It may return
-    None for a task whose score, once normalised, is 0 on every node as long as the session lasts.
+    It must give the answers of `score`, in order, throughout the session. It may return None for a
+    task whose normalised score is 0 on every node throughout the session.
     """
     watch: Callable[[TaskState], Sequence[Watch]] | None = None
-    """With `Reads.CLUSTER`: return what tells of changes to the scores of nodes."""
+    """With `Reads.CLUSTER`: return watches that report changes of the scores of nodes."""
     state: Callable[[NodeState], Hashable] | None = None
     """Return what `score` reads of a node: a task scores nodes with equal states equally.
 
-    It may read of the node what `reads` says. Tasks are then scored once for each state, not for
-    each node. Not with `Reads.CLUSTER`, and of no use with `normalise`.
+    It may read what `reads` declares. Tasks are then scored once for each state, not for
+    each node. Not with `Reads.CLUSTER`; has no effect with `normalise`.
     """
     vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
-    """Return a function that scores many nodes at once for this one task, from arrays.
+    """Return a function that scores many nodes at once for one task, from arrays.
 
     It must give the answers of `score`. Only with `Reads.ACCOUNTS` and without `normalise`;
-    used by the engine that comes with the extra ``fast``.
+    used by the engine of the extra ``fast``.
     """
 
 
 @frozen(kw_only=True, eq=False)
 class EvictionHints:
-    """Hints for speed of a plugin with verdicts: of `Preemptable`, `Reclaimable` or `Revocable`."""
+    """Performance hints of a plugin with `Preemptable`, `Reclaimable` or `Revocable`."""
 
     claimant_key: Callable[[TaskState], Hashable] | None = None
-    """Return what `preemptable` and `reclaimable` read of a claimant.
+    """Return everything that `preemptable` and `reclaimable` read of a claimant.
 
     Claimants with equal keys must get equal verdicts on equal candidates. A plugin that gives
-    this hint promises, besides, that `preemptable` reads of the cluster only the candidates and
-    the accounts of their jobs, and `reclaimable` also the accounts of their queues. Searches in
-    vain are then not made again; where any plugin with verdicts lacks this hint, every search
-    starts from the beginning. A key of None says that it does not matter who claims.
+    this hint also guarantees that of the cluster `preemptable` reads only the candidates and the
+    amounts charged to their jobs, and `reclaimable` also those charged to their queues. Failed
+    searches are then not repeated; if any plugin with verdicts does not give this hint, every
+    search starts from the beginning. A key of None means that verdicts do not depend on the
+    claimant.
     """
     shielded: _OfEach | None = None
-    """Return, for each candidate, whether it would be protected if it stood alone.
+    """Return, for each candidate, whether it would be protected as the only candidate.
 
-    Who is shielded must be protected in any company, and remain so while the accounts of its job
-    and queue become smaller; of the claimant it may depend on the `claimant_key` only, without
-    which it is not asked.
+    A shielded candidate must be protected together with any others, and remain protected while
+    the amounts charged to its job and queue decrease. Of the claimant it may depend only on the
+    `claimant_key`; without that hint it is not called.
     """
     only_with_job: _OfEach | None = None
-    """Return, for each candidate, whether it may go with its whole job at most.
+    """Return, for each candidate, whether it may be evicted only with its whole job, if at all.
 
-    Of such a candidate no verdict may be `Verdict.VICTIM`, in whatever company, and that must
-    remain so while the accounts of its job and queue become smaller; of the claimant it may
-    depend on the `claimant_key` only, without which it is not asked.
+    The verdict on such a candidate must never be `Verdict.VICTIM`, whatever the other candidates,
+    and also not while the amounts charged to its job and queue decrease. Of the claimant it may
+    depend only on the `claimant_key`; without that hint it is not called.
     """
     may_give: Callable[[QueueState], bool] | None = None
     """Return False if `reclaimable` would protect every task of the queue now."""
     preemptable_alone: _Verdicts | None = None
-    """Return what `preemptable` says of each candidate when it is the only one.
+    """Return the verdict of `preemptable` on each candidate as the only one.
 
-    Without it, `preemptable` is called once a candidate.
+    Without it, `preemptable` is called once for each candidate.
     """
     reclaimable_alone: _Verdicts | None = None
-    """Return what `reclaimable` says of each candidate when it is the only one."""
+    """Return the verdict of `reclaimable` on each candidate as the only one."""
     revocable_alone: _Verdicts | None = None
-    """Return what `revocable` says of each candidate when it is the only one."""
+    """Return the verdict of `revocable` on each candidate as the only one."""

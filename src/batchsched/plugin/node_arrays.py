@@ -1,7 +1,7 @@
-"""What functions of plugins may read when they judge all nodes at once, as arrays.
+"""The arrays that vectorised functions of plugins read to evaluate many nodes at once.
 
-The arrays are those of NumPy, which comes with the extra ``fast``; what is said of them
-here is the part of it that such functions need, so that plugins need not import it.
+They are NumPy arrays, which the extra ``fast`` provides. The protocols here describe the
+operations that these functions need, so that plugins need not import NumPy.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ __all__ = ["LARGEST_WEIGHT_IN_ARRAYS", "NodeArrays", "Numbers"]
 
 
 LARGEST_WEIGHT_IN_ARRAYS = 1 << 32
-"""Scores with weights from here on, either way, are left to engines without arrays.
+"""Scores with weights of this absolute value or more are not computed with arrays.
 
-What is multiplied in arrays of whole numbers would not be too large for them, but fold over.
+Products in integer arrays would silently overflow.
 """
 
 
 class Numbers(Protocol):
-    """An array: a number, or a boolean, for each node; there may be several rows of them.
+    """An array with a number or boolean for each node, in one or several rows.
 
-    Operators go number by number.
+    Operators work element by element.
     """
 
     def __add__(self, other: Self | float, /) -> Self: ...
@@ -51,24 +51,24 @@ class Numbers(Protocol):
 
 
 class NodeArrays(Protocol):
-    """Some or all nodes, in arrays: what `Reads.ACCOUNTS` allows to be read of them.
+    """Some or all nodes as arrays, with everything that `Reads.ACCOUNTS` allows to read.
 
-    Amounts are in the units of `NodeState`, with an array for each dimension.
+    Amounts are in the units of `NodeState`, with a row for each dimension.
     """
 
     @property
     def idle(self) -> Numbers:
-        """What no task holds: a row for each dimension."""
+        """The idle amounts: a row for each dimension."""
         ...
 
     @property
     def allocatable(self) -> Numbers:
-        """What the nodes have for tasks: a row for each dimension."""
+        """The allocatable amounts: a row for each dimension."""
         ...
 
     @property
     def allocatable_or_one(self) -> Numbers:
-        """The same, and 1 where there is nothing: to divide by."""
+        """The allocatable amounts with 1 in place of 0, as divisors."""
         ...
 
     @property
@@ -78,14 +78,14 @@ class NodeArrays(Protocol):
 
     @property
     def tasks(self) -> Numbers:
-        """How many tasks are on the nodes, Reserved ones not counted."""
+        """The number of tasks on each node, without Reserved tasks."""
         ...
 
     @property
     def max_tasks(self) -> Numbers:
-        """How many tasks there may be; infinity where there is no limit."""
+        """The most tasks on each node; infinity without a limit."""
         ...
 
     def column(self, *numbers: float) -> Numbers:
-        """Return numbers that arrays with as many rows can be combined with, row by row."""
+        """Return numbers as a column, to combine row by row with arrays of as many rows."""
         ...

@@ -1,4 +1,4 @@
-"""What plugins say of tasks on nodes: predicates and scores, and what each of them reads."""
+"""Predicates and scores of nodes, and declarations of what they read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_SCORE_HINTS = ScoreHints()
 
 
 class Reads(Enum):
-    """What a predicate or score reads of the cluster, besides the task.
+    """What a predicate or score reads of the cluster, in addition to the task.
 
-    A wrong declaration makes decisions wrong: the placement engine looks again at a
-    node only when something changed that the function is declared to read.
+    A wrong declaration leads to wrong decisions: the placement engine evaluates a node
+    again only when something has changed that the function is declared to read.
     `batchsched.testing` has a helper that finds wrong declarations.
     """
 
@@ -36,46 +36,47 @@ class Reads(Enum):
 
 
 def per_task(task: TaskState, /) -> Hashable:
-    """Tell every task from every other: right for any function, and slow for many tasks."""
+    """Return a signature that is unique for each task: always correct, but slow for many tasks."""
     return task.uid
 
 
 @frozen(kw_only=True)
 class Predicate:
-    """A condition that a node must meet to take a task."""
+    """A condition that a node must meet to accept a task."""
 
     check: Callable[[TaskState, NodeState], Unfit | None]
-    """Return None to accept, or why not."""
+    """Return None to accept the node, or why not."""
     reads: Reads = Reads.CLUSTER
     """What `check` reads of the cluster."""
     signature: Callable[[TaskState], Hashable] = per_task
-    """What `check` reads of the task: tasks with equal keys must get equal answers."""
+    """Return everything that `check` reads of the task; equal signatures must get equal answers."""
     curable: bool | Callable[[Unfit], bool] = False
-    """Whether a node that is refused, or is for this reason, may be accepted after evictions there.
+    """Whether a rejected node, or one rejected for this reason, may be accepted after evictions.
 
-    Where preempt or reclaim has the argument `curable`, nodes that are only refused so are
-    searched too. A task that a node is promised to (`TaskStatus.PIPELINED`) should count for
-    `check` like one that runs there: else others may come that keep it from starting.
+    With the argument `curable` of preempt or reclaim, nodes that are rejected only for such
+    reasons are searched too. `check` should count a task that is promised to a node
+    (`TaskStatus.PIPELINED`) like a running one: otherwise other tasks may be placed that keep it
+    from starting.
     """
     hints: PredicateHints = _NO_PREDICATE_HINTS
-    """For speed: see `PredicateHints`."""
+    """Performance hints; see `PredicateHints`."""
 
 
 @frozen(kw_only=True)
 class NodeScore:
-    """A score that says how well a node suits a task; the scores of all plugins are added up."""
+    """A score for how well a node suits a task; the scores of all plugins are added up."""
 
     score: Callable[[TaskState, NodeState], float]
-    """Return the score, or the raw score if there is a `normalise`."""
+    """Return the score, or the raw score if `normalise` is given."""
     normalise: Callable[[float, float, float], float] | None = None
-    """From a raw score and the lowest and the highest of the nodes compared, make the score."""
+    """Return the score, given the raw score and the lowest and highest of the compared nodes."""
     weight: int = 1
-    """The score is multiplied by it."""
+    """The factor by which the score is multiplied."""
     reads: Reads = Reads.CLUSTER
     """What `score` reads of the cluster."""
     signature: Callable[[TaskState], Hashable] = per_task
-    """What `score` reads of the task: tasks with equal keys must get equal scores."""
+    """Return everything that `score` reads of the task; equal signatures must get equal scores."""
     hints: ScoreHints = _NO_SCORE_HINTS
-    """For speed: see `ScoreHints`."""
+    """Performance hints; see `ScoreHints`."""
     name: str = field(default="")
-    """For reports."""
+    """The name in reports."""

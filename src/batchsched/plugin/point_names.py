@@ -1,4 +1,4 @@
-"""The names of the extension points, and which of them an object has."""
+"""The names of the extension points, and the detection of those that an object has."""
 
 from __future__ import annotations
 
@@ -43,49 +43,49 @@ POINTS = (
     "past_use_key",
     "hints",
 )
-"""The extension points, by the name of the method that a plugin's object has for each."""
+"""The names of the extension points, which are the names of their methods."""
 
 
 HINTS: tuple[str, ...] = tuple(field.name for field in fields(EvictionHints))
-"""The names of hints on verdicts."""
+"""The names of the hints for verdicts."""
 
 
 def points_of(plugin: str, opened: object) -> frozenset[str]:
-    """Return the extension points that the object has which a plugin opened.
+    """Return the extension points of the object that a plugin's `open` returned.
 
     Raises:
-        PluginError: it has none, a method whose name is nearly that of one, `on_allocate`
-            without `on_deallocate`, or methods named like hints that nothing refers to.
+        PluginError: it has none, has a method whose name is similar to one, has `on_allocate`
+            without `on_deallocate`, or has methods named like hints and no method `hints`.
 
     """
     kind = opened.__class__
     misspelt = _misspelt(cast("Hashable", kind))
     if misspelt is not None:
         method, point = misspelt
-        problem = f"{method!r} is no extension point; did you mean {point!r}?"
+        problem = f"unknown extension point {method!r}; did you mean {point!r}?"
         raise PluginError(plugin, "open", problem)
     points = frozenset(point for point in POINTS if getattr(opened, point, None) is not None)
     if not points:
         known = ", ".join(POINTS)
-        problem = f"{kind.__name__} implements no extension point; known: {known}"
+        problem = f"expected an object with extension points ({known}), got {kind.__name__}"
         raise PluginError(plugin, "open", problem)
     if "on_allocate" in points and "on_deallocate" not in points:
         problem = (
-            f"{kind.__name__} has on_allocate without on_deallocate; expected both, since what is "
-            "counted at a placement must be taken off when the placement is undone"
+            f"expected on_allocate and on_deallocate, got only on_allocate in {kind.__name__}; "
+            "what a placement adds must be subtracted when the placement is undone"
         )
         raise PluginError(plugin, "open", problem)
     if "hints" not in points:
         lost = next((name for name in HINTS if hasattr(kind, name)), None)
         if lost is not None:
-            problem = f"{lost!r} is no extension point but a hint; return it from hints()"
+            problem = f"{lost!r} is a hint, not an extension point; return it from hints()"
             raise PluginError(plugin, "open", problem)
     return points
 
 
 @lru_cache(maxsize=256)
 def _misspelt(kind: Hashable) -> tuple[str, str] | None:
-    """Return a method of a class with nearly the name of an extension point, and that name."""
+    """Return a method whose name is similar to an extension point, and the extension point."""
     for method in dir(kind):
         if method.startswith("_") or method in POINTS or not callable(getattr(kind, method)):
             continue

@@ -1,4 +1,4 @@
-"""What `open` returns, in the form that a type checker can check: one field an extension point."""
+"""Extension points as fields, so that a type checker can check what `open` returns."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _Listener = Callable[[TaskState], None]
 
 @frozen(kw_only=True, eq=False)
 class ExtensionPoints:
-    """The extension points that a plugin implements in one cycle; None: it does not.
+    """The extension points that a plugin implements in one cycle; None: not implemented.
 
-    Return it from `open`, and a type checker tells of misspelt names and of functions with
-    other arguments or answers. An object that has methods of these names does as well.
+    Return it from `open`, and a type checker finds misspelt names and functions with other
+    signatures. An object with methods of these names works too.
 
     >>> class ShortNamesFirst:
     ...     def open(self, view):
@@ -44,7 +44,7 @@ class ExtensionPoints:
     ) = None
     """Rank a queue; see `batchsched.plugin.QueueOrder` and `batchsched.plugin.QueueOrderByNeed`."""
     need_order_key: Callable[[Need], _Key] | None = None
-    """Rank what jobs of a queue ask for; see `batchsched.plugin.NeedOrder`."""
+    """Rank the needs of jobs of a queue; see `batchsched.plugin.NeedOrder`."""
     task_order_key: Callable[[TaskState], _Key] | None = None
     """Rank a task of a job; see `batchsched.plugin.TaskOrder`."""
     predicates: Callable[[], Iterable[Predicate]] | None = None
@@ -54,19 +54,19 @@ class ExtensionPoints:
     node_order_on_resource: Callable[[TaskState, NodeState], float] | None = None
     """Score the room of a node; see `batchsched.plugin.NodeOrderOnResource`."""
     preemptable: _Verdicts | None = None
-    """Judge candidates for a task of their queue; see `batchsched.plugin.Preemptable`."""
+    """Return verdicts for a claimant of the same queue; see `batchsched.plugin.Preemptable`."""
     reclaimable: _Verdicts | None = None
-    """Judge candidates for a task of another queue; see `batchsched.plugin.Reclaimable`."""
+    """Return verdicts for a claimant of another queue; see `batchsched.plugin.Reclaimable`."""
     revocable: _Verdicts | None = None
-    """Judge backfill tasks in the way of promised room; see `batchsched.plugin.Revocable`."""
+    """Return verdicts on backfill tasks; see `batchsched.plugin.Revocable`."""
     overused: Callable[[QueueState], bool] | None = None
-    """Return whether a queue has enough; see `batchsched.plugin.Overused`."""
+    """Return whether a queue has its deserved share; see `batchsched.plugin.Overused`."""
     queue_share: _Shares | None = None
     """Return what a queue deserves and has; see `batchsched.plugin.QueueShares`."""
     verdict_reasons: Callable[[TaskState, Sequence[TaskState], Verdict], Sequence[str]] | None = (
         None
     )
-    """Put verdicts into words; see `batchsched.plugin.VerdictReasons`."""
+    """Explain verdicts; see `batchsched.plugin.VerdictReasons`."""
     job_valid: Callable[[JobState], JobCondition | None] | None = None
     """Return why a job cannot be scheduled, or None; see `batchsched.plugin.JobValid`."""
     job_ready: _Votes | None = None
@@ -76,24 +76,24 @@ class ExtensionPoints:
     job_condition_ready: _Votes | None = None
     """Vote on conditional readiness; see `batchsched.plugin.JobConditionReady`."""
     on_allocate: _Listener | None = None
-    """Be told of a placement; see `batchsched.plugin.AllocateEvents`."""
+    """Receive a placement; see `batchsched.plugin.AllocateEvents`."""
     on_deallocate: _Listener | None = None
-    """Be told of an eviction or an undone placement; see `batchsched.plugin.DeallocateEvents`."""
+    """Receive an eviction or an undone placement; see `batchsched.plugin.DeallocateEvents`."""
     close: Callable[[], Iterable[tuple[JobState, JobCondition]]] | None = None
     """Report jobs that could not be scheduled; see `batchsched.plugin.SessionClose`."""
     allocatable: Callable[[QueueState, Need], Unfit | None] | None = None
-    """Say why a queue may not take what is needed; see `batchsched.plugin.Allocatable`."""
+    """Return why a queue may not allocate a need; see `batchsched.plugin.Allocatable`."""
     claim: Callable[[Need, ClaimTerms], Claim | Unfit] | None = None
-    """Say what may be taken back for a need; see `batchsched.plugin.Claims`."""
+    """Return what may be reclaimed for a need; see `batchsched.plugin.Claims`."""
     queue_outcomes: (
         Callable[[Callable[[TaskState], SortKey]], Mapping[str, QueueOutcome]] | None
     ) = None
-    """Say how queues stand at the end; see `batchsched.plugin.QueueReport`."""
+    """Return the outcomes of queues; see `batchsched.plugin.QueueReport`."""
     jobs_admitted: Callable[[], None] | None = None
-    """Be told that jobs have been admitted; see `batchsched.plugin.JobsAdmitted`."""
+    """React to the admission of jobs; see `batchsched.plugin.JobsAdmitted`."""
     surplus_weights: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
-    """Say by what weights queues share a surplus; see `batchsched.plugin.SurplusWeights`."""
+    """Return the weights for the surplus; see `batchsched.plugin.SurplusWeights`."""
     past_use_key: Callable[[QueueState, Need | None], float] | None = None
-    """Rank a queue by what it used in the past; see `batchsched.plugin.PastUse`."""
+    """Rank a queue by past use; see `batchsched.plugin.PastUse`."""
     hints: Callable[[], EvictionHints] | None = None
-    """For speed: give hints on verdicts; see `batchsched.plugin.EvictionHints`."""
+    """Return performance hints for verdicts; see `batchsched.plugin.EvictionHints`."""

@@ -1,4 +1,4 @@
-"""What a plugin sees when a session opens: the cluster, its books, and shared indices."""
+"""A plugin's view of a session: the state of the cluster, and shared indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SessionView"]
 
 
 class SessionView:
-    """A plugin's view of the session: all of it may be read, none of it changed."""
+    """A plugin's read-only view of the session."""
 
     __slots__ = (
         *("_ledger", "_past_use", "_pod_affinity", "_promises_repel"),
@@ -25,12 +25,12 @@ class SessionView:
     )
 
     def __init__(self, ledger: Ledger, *, promises_repel: bool = False) -> None:
-        """Look at the books of a session.
+        """Create a view.
 
         Args:
-            ledger: the books.
-            promises_repel: whether required anti-affinity counts tasks that a node is promised
-                to like those that run there.
+            ledger: the state of the session.
+            promises_repel: whether required anti-affinity counts tasks that are promised to a
+                node like running ones.
 
         """
         self._ledger = ledger
@@ -40,7 +40,7 @@ class SessionView:
         self._surplus: Callable[[Sequence[QueueState], int], Sequence[int]] | None = None
         self._past_use: Callable[[QueueState, Need | None], float] | None = None
         self._units: dict[str, tuple[int, dict[str, EvictionUnit]]] = {}
-        """By UID of jobs: their version, and what their tasks are evicted with."""
+        """By UID of job: its version, and the eviction unit of each of its tasks."""
 
     @property
     def now(self) -> float:
@@ -59,7 +59,7 @@ class SessionView:
 
     @property
     def jobs(self) -> Mapping[str, JobState]:
-        """All jobs by UID, in order of UID; those of unknown queues included."""
+        """All jobs by UID, in order of UID, including those of unknown queues."""
         return self._ledger.jobs
 
     @property
@@ -71,7 +71,7 @@ class SessionView:
         return [job for _, job in sorted(self._ledger.jobs_short.items())]
 
     def jobs_having(self, *statuses: TaskStatus) -> Iterable[JobState]:
-        """Return the jobs that have tasks with one of some statuses, each once, in no order.
+        """Return the jobs with a task in one of some statuses, each once, in no particular order.
 
         O(n) for n such jobs, however many jobs there are.
         """
@@ -82,22 +82,22 @@ class SessionView:
 
     @property
     def tasks(self) -> Mapping[str, TaskState]:
-        """All tasks by UID; those of no job included."""
+        """All tasks by UID, including those without a job."""
         return self._ledger.tasks
 
     @property
     def other_tasks(self) -> Mapping[str, TaskState]:
-        """The tasks of no job, by UID."""
+        """The tasks without a job, by UID."""
         return self._ledger.other_tasks
 
     @property
     def dimensions(self) -> Dimensions:
-        """What the amounts of a `Vector` stand for."""
+        """The dimensions of a `Vector`."""
         return self._ledger.dimensions
 
     @property
     def cluster(self) -> Vector:
-        """The sum of what all nodes have."""
+        """The sum of the allocatable amounts of all nodes."""
         return self._ledger.cluster
 
     def open_orders(self, task_key: Callable[[TaskState], SortKey], /) -> None:
@@ -110,46 +110,46 @@ class SessionView:
         past_use_key: Callable[[QueueState, Need | None], float] | None,
         /,
     ) -> None:
-        """Say who knows of the past: all plugins are open. The session calls this."""
+        """Set the functions for past use: all plugins are open. The session calls this."""
         self._surplus = surplus_weights
         self._past_use = past_use_key
 
     @property
     def knows_past(self) -> bool:
-        """Whether a plugin corrects weights by what was used in the past."""
+        """Whether a plugin corrects weights by past use."""
         return self._surplus is not None
 
     def surplus_weights(self, siblings: Sequence[QueueState], dimension: int, /) -> Sequence[int]:
-        """Return by what weights siblings share what none deserves; see `SurplusWeights`."""
+        """Return the weights by which siblings share the surplus; see `SurplusWeights`."""
         if self._surplus is None:
             return [queue.info.weight for queue in siblings]
         return self._surplus(siblings, dimension)
 
     def past_use_key(self, queue: QueueState, need: Need | None, /) -> float:
-        """Rank a queue among its siblings by what it used in the past; see `PastUse`."""
+        """Rank a queue among its siblings by past use; see `PastUse`."""
         return 0.0 if self._past_use is None else self._past_use(queue, need)
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
-        """Return tasks in task order, as all plugins together have it.
+        """Return tasks in the task order of all plugins together.
 
         Raises:
-            RuntimeError: not all plugins are open yet; they are when an action asks.
+            RuntimeError: not all plugins are open yet; they are when actions run.
 
         """
         if self._task_key is None:
-            raise RuntimeError("task order is known only when all plugins are open")
+            raise RuntimeError("expected all plugins to be open before task order is used")
         return sorted(tasks, key=self._task_key)
 
     def unit_of(self, task: TaskState) -> EvictionUnit:
-        """Return what a task on a node is evicted with. O(1) unless its job has changed.
+        """Return the eviction unit of a task on a node. O(1) unless its job has changed.
 
         Raises:
-            RuntimeError: not all plugins are open yet; they are when an action asks.
+            RuntimeError: the task has no job, or not all plugins are open yet.
 
         """
         job = task.job
         if self._task_key is None or job is None:
-            raise RuntimeError("units are known only of jobs, and when all plugins are open")
+            raise RuntimeError("expected a task of a job, and all plugins to be open")
         version = 0 if job.groups is None else job.groups.version
         known = self._units.get(job.uid)
         if known is None or known[0] != version or job.groups is None:
@@ -159,12 +159,12 @@ class SessionView:
         return known[1][task.uid]
 
     def forget_units(self) -> None:
-        """Forget what tasks are evicted with: another cycle begins. The session calls this."""
+        """Drop cached eviction units: another cycle begins. The session calls this."""
         self._units.clear()
 
     @property
     def pod_affinity(self) -> PodAffinityIndex:
-        """Which tasks attract and repel which others; kept as tasks come and go."""
+        """The index of inter-pod affinity, kept up to date as tasks are placed and removed."""
         if self._pod_affinity is None:
             ledger = self._ledger
             index = self._pod_affinity = PodAffinityIndex(
@@ -177,5 +177,5 @@ class SessionView:
 
     @property
     def pod_affinity_if_any(self) -> PodAffinityIndex | None:
-        """The same, if anybody has asked for it."""
+        """The index of inter-pod affinity if it is in use, else None."""
         return self._pod_affinity

@@ -1,4 +1,4 @@
-"""What plugins answer: verdicts on candidates for eviction, and votes on the readiness of jobs."""
+"""Verdicts on candidates for eviction, and votes on the readiness of jobs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ __all__ = ["Verdict", "Vote"]
 
 
 class Verdict(Enum):
-    """What a plugin says of a candidate for eviction."""
+    """The verdict of a plugin on a candidate for eviction."""
 
     VICTIM = "victim"
     """It may be evicted."""
     WITH_JOB = "with its job"
-    """It may be evicted, but only together with all that its job has."""
-    PASS = "pass"  # noqa: S105 - no password
-    """Not for this plugin's reason."""
+    """It may be evicted, but only together with all other tasks of its job."""
+    PASS = "pass"  # noqa: S105 - not a password
+    """The plugin neither makes it a victim nor protects it."""
     PROTECTED = "protected"
     """It must not be evicted, whatever other plugins say."""
 
 
 class Vote(Enum):
-    """What a plugin says of a job's readiness."""
+    """The vote of a plugin on a job's readiness."""
 
     PERMIT = "permit"
     ABSTAIN = "abstain"

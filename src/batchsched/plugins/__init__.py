@@ -1,1 +1,1 @@
-"""The plugins that come with batchsched: a module or a folder each."""
+"""The built-in plugins, each in a module or folder."""

@@ -1,4 +1,4 @@
-"""conformance: what the cluster itself runs on is never evicted."""
+"""conformance: system tasks and critical tasks are never evicted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 
 @frozen
 class ConformancePlugin:
-    """Protects system tasks and those of critical priority classes; all others are victims."""
+    """Protects system tasks and tasks of critical priority classes; all others are victims."""
 
     @classmethod
     def from_arguments(cls, _arguments: Arguments) -> ConformancePlugin:
@@ -35,7 +35,7 @@ class ConformancePlugin:
 
 class _Conformance:
     def resume(self, _changes: Changes, /) -> bool:
-        return True  # it keeps nothing
+        return True  # it has no state
 
     def hints(self) -> EvictionHints:
         return EvictionHints(

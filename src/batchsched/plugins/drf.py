@@ -1,4 +1,4 @@
-"""drf: the job with the smallest dominant share goes first.
+"""drf: the job with the smallest dominant share comes first.
 
 Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource
 Types" (NSDI 2011).
@@ -21,12 +21,12 @@ from batchsched.state.vectors import Vector, dominant_share, minus, plus
 __all__ = ["DrfPlugin"]
 
 SHARE_TOLERANCE = 1e-6
-"""Shares that differ by no more than this are equal, where victims are chosen."""
+"""Shares that differ by no more than this count as equal in verdicts."""
 
 
 @frozen
 class DrfPlugin:
-    """Orders jobs by dominant share; lets a job preempt those that would still have more."""
+    """Orders jobs by dominant share; lets a job preempt jobs that would still have more."""
 
     @classmethod
     def from_arguments(cls, _arguments: Arguments) -> DrfPlugin:
@@ -66,7 +66,7 @@ class _Drf:
         return known
 
     def job_order_key(self, job: JobState, /) -> float:
-        # Asked for once a turn; kept on every placement it would be made fifty times as often.
+        # Computed once a turn: updating it with each placement would cost fifty times as much.
         allocated = self._of(job)
         return 0.0 if allocated is self._zero else dominant_share(allocated, self._total)
 
@@ -112,7 +112,7 @@ class _Drf:
     def _verdict(
         self, claimant_share: float, candidate: TaskState, left: dict[str, Vector]
     ) -> Verdict:
-        """Return the verdict on a candidate, and charge it to what is left of its job's use."""
+        """Return the verdict on a candidate, and subtract a victim from its job's use."""
         job = candidate.job
         assert job is not None
         allocated = left.get(job.uid)

@@ -1,4 +1,4 @@
-"""fcfs: jobs go as they came, and none overtakes."""
+"""fcfs: jobs start in order of arrival, without overtaking."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["FcfsPlugin"]
 
 @frozen(kw_only=True)
 class FcfsPlugin:
-    """Orders jobs by `JobInfo.creation_time`; none takes anything before an earlier one starts.
+    """Orders jobs by `JobInfo.creation_time`; a job may not start before earlier ones.
 
-    It is about the jobs of one queue. A job that has started (its minimum holds resources) does
-    not hold up others.
+    This applies to the jobs of each queue. A job that has started (its minimum holds resources)
+    does not block others.
     """
 
     strict: bool = True
-    """Whether jobs wait for those of their queue that came before. If not, it only orders."""
+    """Whether jobs wait for earlier jobs of their queue. If False, the plugin only orders jobs."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> FcfsPlugin:
@@ -38,7 +38,7 @@ class FcfsPlugin:
 
 class _InOrder:
     def resume(self, _changes: Changes, /) -> bool:
-        return True  # it keeps nothing
+        return True  # it has no state
 
     def job_order_key(self, job: JobState, /) -> float:
         return job.info.creation_time
@@ -49,7 +49,7 @@ class _Strict(_InOrder):
         mine = _arrival(need.job)
         for job in queue.jobs:
             if _arrival(job) < mine and _waits_to_start(job):
-                detail = f"job {job.uid!r} came before and waits"
+                detail = f"job {job.uid!r} came earlier and is waiting"
                 return Unfit(UnfitReason.NOT_ITS_TURN, "fcfs", detail)
         return None
 

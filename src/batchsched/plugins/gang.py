@@ -1,7 +1,7 @@
-"""gang: a job starts with `min_available` tasks together, or not at all.
+"""gang: a job starts with at least `min_available` tasks together, or not at all.
 
-A job with groups starts with what as many of its groups need as it asks for, and grows and shrinks
-beyond that by single tasks, and by replicas as a whole.
+A job with groups starts when the minima of as many groups as it needs are met; beyond that it
+grows and shrinks by single tasks and by whole replicas.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["GangPlugin"]
 
 @frozen(kw_only=True)
 class GangPlugin:
-    """Decides which jobs are valid, ready and pipelined; keeps gangs whole."""
+    """Decides which jobs are valid, ready and pipelined; protects gangs from partial eviction."""
 
     evicts_whole_jobs: bool = False
-    """Whether a job at its minimum may be evicted, as a whole.
+    """Whether a job at its minimum may be evicted as a whole.
 
-    If not, such a job, and so every job of one task, is safe from preempt and reclaim for ever.
+    If not, preempt and reclaim never evict a job at its minimum, and so no job of one task.
     """
 
     @classmethod
@@ -52,7 +52,7 @@ class _Gang:
         self._evicts_whole_jobs = evicts_whole_jobs
 
     def resume(self, _changes: Changes, /) -> bool:
-        return True  # it keeps nothing
+        return True  # it has no state
 
     def job_valid(self, job: JobState, /) -> JobCondition | None:
         groups = job.groups
@@ -69,9 +69,9 @@ class _Gang:
         return int(job.ready_count >= job.min_available)
 
     def _growth(self, job: JobState, groups: JobGroups) -> int:
-        """Return 0 for a job that is not ready, 1 at its minimum, 2 if it has more.
+        """Return 0 for a job that is not ready, 1 for one at its minimum, 2 if it has more.
 
-        O(groups); O(tasks) for a job that asks for more tasks than its groups do.
+        O(groups); O(tasks) for a job that needs more tasks than its groups do.
         """
         if not groups.is_satisfied(Counting.READY):
             return 0
@@ -138,10 +138,10 @@ class _Gang:
 
     @staticmethod
     def _may_go_for(mine: JobState, job: JobState) -> bool:
-        """Return whether a job at its minimum may go as a whole, were it for a task of another.
+        """Return whether a job at its minimum may be evicted as a whole for another job.
 
-        Within a queue only for a job of higher priority: two equal gangs could take each
-        other's place in turn.
+        Within a queue only for a job of higher priority: otherwise two equal gangs could evict
+        each other in turn.
         """
         if mine.queue is job.queue:
             return mine.info.priority > job.info.priority
@@ -188,7 +188,7 @@ class _Gang:
     def revocable(
         self, claimant: TaskState, candidates: Sequence[TaskState], /
     ) -> Sequence[Verdict]:
-        # What is left of a gang is of no use; without whole jobs a loan is called in all the same.
+        # The rest of a gang would be of no use; without whole jobs, loans are still revoked.
         at_minimum = Verdict.WITH_JOB if self._evicts_whole_jobs else Verdict.VICTIM
         return self._cumulative(_job(claimant), candidates, lambda _job: at_minimum)
 
@@ -198,7 +198,7 @@ class _Gang:
         candidates: Sequence[TaskState],
         at_minimum: Callable[[JobState], Verdict],
     ) -> Sequence[Verdict]:
-        """Return that candidates are victims as long as their jobs have more than the minimum."""
+        """Return VICTIM for candidates as long as their jobs have more than the minimum."""
         left: dict[str, int] = {}
         verdicts: list[Verdict] = []
         for candidate in candidates:
@@ -215,7 +215,7 @@ class _Gang:
         return verdicts
 
     def _verdict(self, mine: JobState, candidate: TaskState, at_minimum: Verdict) -> Verdict:
-        """Return the verdict on a candidate, given that on what its job needs at least."""
+        """Return the verdict on a candidate, given the verdict on the minimum of its job."""
         job = candidate.job
         if job is None or job.groups is None:
             return at_minimum
@@ -224,7 +224,7 @@ class _Gang:
             return Verdict.VICTIM
         if unit.is_core:
             return at_minimum
-        # A replica goes as a whole, as a task that nothing depends on does; not for its own job.
+        # A replica is evicted as a whole, but not for its own job.
         return Verdict.PROTECTED if job is mine else Verdict.WITH_JOB
 
     def _at_minimum(self, may_go: bool) -> Verdict:
@@ -262,7 +262,7 @@ def _job(task: TaskState) -> JobState:
 
 
 def _not_enough_tasks(job: JobState, groups: JobGroups) -> JobCondition:
-    """Return that a job with groups can never start, and which group it is that cannot."""
+    """Return the condition of a job with groups that can never start, naming the group."""
     missing = groups.first_out_of_reach()
     if missing is None:
         message = f"{job.valid_count} of the {job.min_available} tasks that it needs can start"

@@ -1,4 +1,4 @@
-"""las: the job that has attained least service goes first."""
+"""las: the job with the least attained service comes first."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _IN_THOUSANDTHS = 1000
 
 @frozen(kw_only=True)
 class LasPlugin:
-    """Orders jobs by the service that their tasks attained in all runs, present ones included.
+    """Orders jobs by the service that their tasks have attained in all runs, including now.
 
-    With levels, jobs on the same level are equal, and go as they came: what is discretised
+    With levels, jobs on the same level are equal and start in order of arrival: discretised
     two-dimensional LAS in Gu et al., "Tiresias: A GPU cluster manager for distributed deep
-    learning" (NSDI 2019). A run whose start is unknown counts nothing.
+    learning" (NSDI 2019). A run whose start is unknown does not count.
     """
 
     resource: str = "time"
-    """Service is the seconds for which resources were held, times this: a dimension, in whole
-    units (bytes of memory), or ``time``: times 1."""
+    """Service is the time for which resources were held, in seconds, times the amount of this
+    dimension in whole units (bytes of memory); ``time``: times 1."""
     levels: tuple[float, ...] = ()
-    """The amounts of service from which on each next level begins, ascending."""
+    """The amounts of service at which the next level begins, ascending."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> LasPlugin:
@@ -51,7 +51,7 @@ class _LeastAttained:
         self._view = view
 
     def resume(self, _changes: Changes, /) -> bool:
-        return True  # it keeps nothing
+        return True  # it has no state
 
     def job_order_key(self, job: JobState, /) -> float:
         service = sum(self._service(task.info) for task in job.tasks)

@@ -1,7 +1,6 @@
-"""nodeorder: which of the nodes that can take a task suits it best.
+"""nodeorder: scores the nodes that can accept a task.
 
-The scores are those of Kubernetes 1.16, integers from 0
-to 10, each with a weight of its own.
+The scores are those of Kubernetes 1.16, integers from 0 to 10, each with its own weight.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ _TEN = float(LARGEST_SCORE)
 
 @frozen(kw_only=True)
 class NodeOrderPlugin:
-    """Scores nodes; a weight of 0 switches a score off."""
+    """Scores nodes; a weight of 0 disables a score."""
 
     least_requested: int = 1
-    """Weight of: the emptier, the better."""
+    """The weight of the score that prefers emptier nodes."""
     most_requested: int = 0
-    """Weight of: the fuller, the better."""
+    """The weight of the score that prefers fuller nodes."""
     node_affinity: int = 1
-    """Weight of: the more preferred node affinity terms match, the better."""
+    """The weight of the score for matching preferred node affinity terms."""
     pod_affinity: int = 1
-    """Weight of: the more attractive the tasks near it, the better."""
+    """The weight of the score for attracting tasks nearby."""
     balanced_resource: int = 1
-    """Weight of: the more evenly cpu and memory are used, the better."""
+    """The weight of the score that prefers even use of cpu and memory."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> NodeOrderPlugin:
@@ -65,14 +64,14 @@ class _NodeOrder:
         self._has_preferences = any(map(_has_preferences, view.tasks.values()))
 
     def resume(self, changes: Changes, /) -> bool:
-        # Where nobody prefers any node any more, the score is 0 everywhere.
+        # If no task has preferences any more, the score is 0 on all nodes.
         return self._has_preferences or not any(map(_has_preferences, changes.tasks))
 
     def node_scores(self) -> Iterable[NodeScore]:
         weights = self._weights
         of_requests = (weights.least_requested, weights.most_requested, weights.balanced_resource)
         if any(of_requests):
-            # The three are one score: they read the same, and are asked for most.
+            # The three are one score: they read the same amounts and are computed most often.
             yield NodeScore(
                 name="requested resources",
                 score=partial(_requested_score, weights),
@@ -113,7 +112,7 @@ class _NodeOrder:
             )
 
     def node_order_on_resource(self, task: TaskState, node: NodeState, /) -> float:
-        """Follow the design document "Reserve Action": idle resources against what is required."""
+        """Return the score of the design document "Reserve Action": idle against required."""
         cpu, memory, *scalars = (
             _resource_score(required, idle)
             for required, idle in zip(task.init_resreq, node.idle, strict=True)
@@ -179,8 +178,8 @@ def _requested_scores(
     least, balanced = weights.least_requested, weights.balanced_resource
 
     def score_all(nodes: Sequence[NodeState]) -> list[float]:
-        # The innermost loop of all; benchmarks/, workloads a and c. A node that would be full
-        # is rare, and left to the plain function; so are weights that are not the default's.
+        # The innermost loop of all; benchmarks/, workloads a and c. The plain function handles the
+        # rare nodes that would be full, and a weight of most_requested.
         scores: list[float] = []
         append = scores.append
         for node in nodes:
@@ -206,7 +205,7 @@ def _requested_arrays(weights: NodeOrderPlugin, task: TaskState) -> Callable[[No
     more: Numbers | None = None
 
     def score_all(nodes: NodeArrays) -> Numbers:
-        # Cpu and memory are two rows of the same arrays, so that numpy is called half as often.
+        # Cpu and memory are two rows of the same arrays, which halves the number of NumPy calls.
         nonlocal more
         if more is None:
             more = nodes.column(task.scoring_milli_cpu, task.scoring_memory)
@@ -260,7 +259,7 @@ def _node_affinity(task: TaskState, node: NodeState) -> int:
 def _affinity_of_task(task: TaskState) -> Callable[[Sequence[NodeState]], list[float]] | None:
     affinity = task.info.node_affinity
     if affinity is None or not affinity.preferred:
-        # Most tasks: they are spared the comparison of normalised scores.
+        # Most tasks: their scores need not be normalised.
         return None
     return lambda nodes: [affinity.weight_of(node.info.labels, node.name) for node in nodes]
 

@@ -1,4 +1,4 @@
-"""predicates: which nodes can take a task at all.
+"""predicates: determines which nodes can accept a task at all.
 
 The rules are those of Kubernetes 1.16.
 """
@@ -57,11 +57,11 @@ class PredicatesPlugin:
     """Checks limits, conditions, selectors, ports, taints, pressure and inter-pod affinity."""
 
     memory_pressure: bool = False
-    """Whether nodes under memory pressure refuse tasks that request no cpu and no memory."""
+    """Whether nodes under memory pressure reject tasks that request no cpu and no memory."""
     disk_pressure: bool = False
-    """Whether nodes under disk pressure refuse all tasks."""
+    """Whether nodes under disk pressure reject all tasks."""
     pid_pressure: bool = False
-    """Whether nodes that run out of process numbers refuse all tasks."""
+    """Whether nodes under PID pressure reject all tasks."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> PredicatesPlugin:
@@ -85,7 +85,7 @@ class _Predicates:
         self._has_taints = any(node.info.taints for node in view.nodes)
 
     def resume(self, changes: Changes, /) -> bool:
-        # What stands in no node's way any more may be asked for all the same.
+        # A predicate that no longer rejects any node may be kept.
         return not (
             (not self._has_limits and any(n.info.max_tasks is not None for n in changes.nodes))
             or (not self._has_taints and any(n.info.taints for n in changes.nodes))
@@ -155,7 +155,7 @@ def _inter_pod_affinity(index: PodAffinityIndex) -> Predicate:
         check=check,
         reads=Reads.CLUSTER,
         signature=index.signature,
-        # Evicting brings no task near that others want to be near to.
+        # Evictions cannot satisfy affinity: they do not bring tasks nearer.
         curable=lambda unfit: unfit.reason is not UnfitReason.POD_AFFINITY,
         hints=PredicateHints(specialise=check_for, watch=index.watch_refusals),
     )
@@ -201,7 +201,7 @@ def _ports(task: TaskState, node: NodeState) -> Unfit | None:
     if not node.ports:
         return None
     for port in task.info.host_ports:
-        # Ports of other numbers or protocols are in nobody's way.
+        # Only ports with the same number and protocol can conflict.
         if any(map(port.conflicts, node.host_ports.get((port.protocol, port.port), ()))):
             return _PORTS
     return None

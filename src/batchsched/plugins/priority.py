@@ -1,4 +1,4 @@
-"""priority: the more important task and job go first, and only the less important give way."""
+"""priority: tasks and jobs of higher priority come first and may preempt lower ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PriorityPlugin"]
 
 @frozen
 class PriorityPlugin:
-    """Orders tasks and jobs by priority; protects the more important from the less important."""
+    """Orders tasks and jobs by priority; protects tasks of higher priority from lower ones."""
 
     @classmethod
     def from_arguments(cls, _arguments: Arguments) -> PriorityPlugin:
@@ -32,7 +32,7 @@ class PriorityPlugin:
 
 class _Priority:
     def resume(self, _changes: Changes, /) -> bool:
-        return True  # it keeps nothing
+        return True  # it has no state
 
     def task_order_key(self, task: TaskState, /) -> int:
         return -task.info.priority

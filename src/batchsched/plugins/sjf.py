@@ -1,4 +1,4 @@
-"""sjf: the job that is expected to run shortest goes first."""
+"""sjf: the job with the shortest expected run comes first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SjfPlugin"]
 
 @frozen
 class SjfPlugin:
-    """Orders jobs by `JobInfo.expected_run`; those of which it is unknown go last."""
+    """Orders jobs by `JobInfo.expected_run`; jobs for which it is unknown come last."""
 
     @classmethod
     def from_arguments(cls, _arguments: Arguments) -> SjfPlugin:
@@ -28,7 +28,7 @@ class SjfPlugin:
 
 class _ShortestFirst:
     def resume(self, _changes: Changes, /) -> bool:
-        return True  # it keeps nothing
+        return True  # it has no state
 
     def job_order_key(self, job: JobState, /) -> tuple[int, float]:
         expected = job.info.expected_run

@@ -1,4 +1,4 @@
-"""sla: the job that must start soonest goes first."""
+"""sla: the job that must start soonest comes first."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["SlaPlugin"]
 class SlaPlugin:
     """Orders jobs by `JobInfo.start_by`, the earliest first; jobs without one come after them.
 
-    A job whose time has passed goes last by default. First, one hopeless job would make the
-    next one hopeless: the domino effect of earliest-deadline-first under overload (Jackson,
-    "Scheduling a production line to minimize maximum tardiness", 1955, has the order).
+    A job that is too late comes last by default. If it came first, it would make the next job
+    late too: the domino effect of earliest-deadline-first under overload (Jackson, "Scheduling
+    a production line to minimize maximum tardiness", 1955, has the order).
     Volcano's sla is `JobInfo.max_wait` with ``late: first``.
     """
 
     late_first: bool = False
-    """Whether jobs that are too late go before all others; if not, after all others."""
+    """Whether jobs that are too late come before all others; if False, after all others."""
     claims: bool = False
     """Whether urgent jobs may preempt jobs of the same priority that have no time to start by."""
     urgent: float = 0.0
-    """A job is urgent if it must start within so many seconds."""
+    """A job is urgent if it must start within this many seconds."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> SlaPlugin:
@@ -53,7 +53,7 @@ class _BySlack:
         self._view = view
 
     def resume(self, _changes: Changes, /) -> bool:
-        return True  # it keeps nothing
+        return True  # it has no state
 
     def job_order_key(self, job: JobState, /) -> tuple[int, float]:
         start_by = job.info.start_by

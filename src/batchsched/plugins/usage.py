@@ -1,4 +1,4 @@
-"""usage: who has used little in the past goes first, and gets more of what is left over."""
+"""usage: queues and users with less past use come first and get more of the surplus."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _NOTHING = Resource()
 
 @frozen(kw_only=True)
 class UsagePlugin:
-    """Makes up for the past: for what queues, or users, have held, the older counting less.
+    """Compensates for the past use of queues or users, where older use counts less.
 
-    It reads `Queue.usage`, which `next_snapshot` and the living cluster keep where the queue has a
-    `usage_half_life`. As a part of what there was, a use of 1 is all of the cluster, always.
+    It reads `Queue.usage`, which `next_snapshot` and `Cluster` update for queues with a
+    `usage_half_life`. Use is expressed as a fraction of the cluster: 1 is all of it, all the time.
 
-    Order: the queue with the largest level of fairness goes first, its part of the weights of its
-    siblings divided by its use, as in Slurm's fair tree; with ``capacity`` among those that are
-    equally within or above their shares, and equally important. Shares (with ``capacity``): what
-    nobody deserves is dealt out by weights that are corrected by how far use and weight are apart
-    (time-based fair share, as KAI has it).
+    Order: the queue with the largest fairness level comes first, which is its fraction of its
+    siblings' weights divided by its use, as in Slurm's fair tree. With ``capacity`` this breaks
+    ties among queues that are equally within or above their shares and of equal priority. Shares
+    (with ``capacity``): the surplus is divided by weights that are corrected by the difference
+    of use and weight (time-based fair share, as in KAI Scheduler).
     """
 
     half_life: float = _A_WEEK
-    """The half-life of the use of queues that do not name one, in seconds."""
+    """The half-life for queues without `usage_half_life`, in seconds."""
     k: float = 1.0
-    """How much the past counts in shares. 0: queues have no past."""
+    """The influence of past use on shares. 0: past use is ignored."""
     users: bool = False
-    """Whether jobs of one queue go in the order of what their users have used there."""
+    """Whether jobs of a queue are ordered by their users' past use of the queue."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> UsagePlugin:
@@ -67,7 +67,7 @@ class _ByQueues:
         self._view = view
 
     def resume(self, _changes: Changes, /) -> bool:
-        return True  # it keeps nothing
+        return True  # it has no state
 
     def surplus_weights(self, siblings: Sequence[QueueState], dimension: int, /) -> Sequence[int]:
         weights = [queue.info.weight for queue in siblings]
@@ -89,7 +89,7 @@ class _ByQueues:
         return corrected if any(corrected) else weights
 
     def past_use_key(self, queue: QueueState, need: Need | None, /) -> float:
-        """Return what a queue has used for each unit of its weight: the less, the fairer it is."""
+        """Return a queue's use per unit of weight; queues with less come first."""
         if not self._plugin.k or need is None:
             return 0.0
         use = self._largest(queue, queue.info.usage, need.dimensions)
@@ -100,7 +100,7 @@ class _ByQueues:
     queue_order_key = past_use_key
 
     def _use(self, queue: QueueState, usage: Resource, dimension: int) -> float:
-        """Return what was used as a part of the cluster, on average over the past."""
+        """Return the past use as a fraction of the cluster, averaged over time."""
         there = self._view.cluster[dimension]
         if not there:
             return 0.0

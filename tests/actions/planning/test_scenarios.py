@@ -244,9 +244,9 @@ def test_jobs_beyond_their_minimum_start_one_by_one() -> None:
     ("arguments", "message"),
     [
         ({"depth": "some"}, "expected a number, got 'some'"),
-        ({"depth": -1}, "-1 is less than 0"),
-        ({"window": -1}, "-1 is less than 0"),
-        ({"maxJobs": 0}, "0 is less than 1"),
+        ({"depth": -1}, "expected 0 or more, got -1"),
+        ({"window": -1}, "expected 0 or more, got -1"),
+        ({"maxJobs": 0}, "expected 1 or more, got 0"),
         ({"keep": 3}, "expected true or false, got 3"),
     ],
 )

@@ -243,10 +243,13 @@ class _Wrong:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda nodes: 5, "5 is not one number for each of 5 nodes"),
-        (lambda nodes: nodes.allocatable, "is not one number for each of 5 nodes"),
-        (lambda nodes: nodes.max_tasks, "is not finite everywhere"),
-        (lambda nodes: nodes.max_tasks / 0.0 * 0, "is not finite everywhere"),
+        (lambda nodes: 5, "expected an array with one number for each of 5 nodes, got 5"),
+        (
+            lambda nodes: nodes.allocatable,
+            "expected an array with one number for each of 5 nodes, got ",
+        ),
+        (lambda nodes: nodes.max_tasks, "expected finite numbers, got "),
+        (lambda nodes: nodes.max_tasks / 0.0 * 0, "expected finite numbers, got "),
         (lambda nodes: nodes.nothing, "has no attribute 'nothing'"),
     ],
     ids=["a number", "rows", "infinite", "no number", "raises"],

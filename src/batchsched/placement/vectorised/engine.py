@@ -1,7 +1,7 @@
-"""The indexed engine, with the search for the best node on arrays (extra ``fast``).
+"""The indexed engine with a vectorised search for the best node (extra ``fast``).
 
-It answers as the other engines do. Kinds of tasks for which a plugin has no function
-on arrays, and amounts that floats do not hold exactly, are left to the indexed engine.
+Its answers equal those of the other engines. It leaves kinds of tasks for which a plugin
+has no array function, and amounts that floats cannot represent exactly, to the indexed engine.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["VectorisedPlacement"]
 
 
 class VectorisedPlacement(IndexedPlacement):
-    """A placement engine that looks at many nodes at once. Give it to `Scheduler`.
+    """A placement engine that evaluates many nodes at once. Pass it to `Scheduler`.
 
-    Needs NumPy, which comes with the extra ``fast``. It pays where tasks of many shapes
-    take turns on many nodes; see the page on performance.
+    It needs NumPy, which the extra ``fast`` installs. It pays off for tasks of many different
+    shapes on many nodes; see the page on performance.
     """
 
     def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
@@ -42,7 +42,7 @@ class VectorisedPlacement(IndexedPlacement):
         self._on_arrays: dict[int, EquivalenceClassOnArrays | None] = {}
 
     def nodes_changed(self, slots: Collection[int], /) -> bool:
-        """Forget all arrays: they have a column for each node."""
+        """Drop all arrays: they have a column for each node."""
         self._table = None
         self._scores.clear()
         self._on_arrays.clear()

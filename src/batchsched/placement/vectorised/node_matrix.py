@@ -1,4 +1,4 @@
-"""The nodes of a session as arrays, brought up to date when asked (extra ``fast``)."""
+"""The nodes of a session as arrays, updated on demand (extra ``fast``)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class NodeView:
 
     def __init__(self, amounts: Floats, dimensions: int) -> None:
         self.amounts = amounts
-        """All rows; what is idle comes first."""
+        """All rows; idle amounts come first."""
         self._dimensions = dimensions
         self.count: int = amounts.shape[1]
-        """How many nodes."""
+        """The number of nodes."""
 
     @property
     def idle(self) -> Floats:
-        """What no task holds, by dimension and node."""
+        """The idle amounts, by dimension and node."""
         return self.amounts[: self._dimensions]
 
     @property
@@ -41,36 +41,35 @@ class NodeView:
 
     @property
     def tasks(self) -> Floats:
-        """How many tasks are on the nodes."""
+        """The number of tasks on each node."""
         row: Floats = self.amounts[self._dimensions + 2]
         return row
 
     @property
     def max_tasks(self) -> Floats:
-        """How many tasks there may be; infinity where there is no limit."""
+        """The most tasks on each node; infinity without a limit."""
         row: Floats = self.amounts[self._dimensions + 3]
         return row
 
     @property
     def allocatable(self) -> Floats:
-        """What the nodes have for tasks, by dimension and node."""
+        """The allocatable amounts, by dimension and node."""
         return self.amounts[self._dimensions + 4 : 2 * self._dimensions + 4]
 
     @property
     def allocatable_or_one(self) -> Floats:
-        """The same, and 1 where there is nothing."""
+        """The allocatable amounts, with 1 in place of 0."""
         return self.amounts[2 * self._dimensions + 4 :]
 
     def column(self, *numbers: float) -> Floats:
-        """Return numbers to combine with as many rows."""
+        """Return numbers as a column, to combine with as many rows."""
         return np.array(numbers, np.float64)[:, np.newaxis]
 
 
 class NodeMatrix:
     """All nodes: a row for each amount, a column for each node.
 
-    Columns are written anew when a node changed and somebody asks, so that asking
-    about a few nodes costs what changed, and about all of them what numpy needs.
+    The columns of changed nodes are updated on demand.
     """
 
     def __init__(
@@ -81,10 +80,10 @@ class NodeMatrix:
         self._dimensions = len(dimensions.names)
         self.is_exact = dimensions.are_small
         """Whether all amounts are whole numbers below `LARGEST_IN_ARRAYS`."""
-        self.odd: set[int] = set()
-        """The indices of nodes with promises, releases or reservations: to be asked one by one."""
+        self.needs_scalar_path: set[int] = set()
+        """The indices of nodes with promises, releases or reservations: evaluated one by one."""
         self.log: Indices = np.zeros(1024, np.intp)
-        """The record of changed nodes, as far as it was read."""
+        """The part of the change log that was read."""
         allocatable = np.array([node.allocatable for node in nodes], float).T
         limits = [node.info.max_tasks for node in nodes]
         self._amounts = np.vstack(
@@ -98,7 +97,7 @@ class NodeMatrix:
         self._write(range(len(nodes)))
 
     def refresh(self) -> None:
-        """Bring the table up to date. O(changes since the last time)."""
+        """Update the arrays. O(changes since the last time)."""
         begin = self._cursor.position
         new = self._cursor.unread()
         if not new:
@@ -110,7 +109,7 @@ class NodeMatrix:
         self._write(set(new))
 
     def _write(self, indices: range | set[int]) -> None:
-        amounts, nodes, odd = self._amounts, self._nodes, self.odd
+        amounts, nodes, needs_scalar_path = self._amounts, self._nodes, self.needs_scalar_path
         rows = self._dimensions + 3
         for index in indices:
             node = nodes[index]
@@ -119,9 +118,9 @@ class NodeMatrix:
                 self.is_exact = False
             amounts[:rows, index] = (*node.idle, milli_cpu, memory, len(node.tasks))
             if node.special or node.reserved_tasks:
-                odd.add(index)
+                needs_scalar_path.add(index)
             else:
-                odd.discard(index)
+                needs_scalar_path.discard(index)
 
     def all(self) -> NodeView:
         """Return all nodes, as of the last `refresh`."""

@@ -20,12 +20,12 @@ __all__ = ["ArrayFunction", "EquivalenceClassOnArrays", "ScoreArray"]
 ArrayFunction = Callable[[NodeArrays], Numbers]
 
 FEW = 12
-"""So many nodes are looked at one by one; more, through arrays."""
+"""Up to this many nodes are evaluated one by one; more, through arrays."""
 _NOWHERE = -np.inf
 
 
 class EquivalenceClassOnArrays:
-    """One kind of task: its checks and scores as functions on arrays."""
+    """The checks and scores of one kind of task as array functions."""
 
     __slots__ = ("_accepted", "_checks", "_scores", "_wanted", "kind")
 
@@ -36,7 +36,7 @@ class EquivalenceClassOnArrays:
         scores: Sequence[tuple[str, int, ArrayFunction]],
     ) -> None:
         self.kind = kind
-        # Arrays of no dimension are compared a third faster than numbers of Python.
+        # Comparing with zero-dimensional arrays is a third faster than with Python numbers.
         self._wanted = [
             (row, np.array(amount, np.float64)) for row, amount in enumerate(kind.request) if amount
         ]
@@ -48,36 +48,36 @@ class EquivalenceClassOnArrays:
         self._scores = scores
 
     def totals(self, view: NodeView, indices: Indices | None) -> Floats:
-        """Return each node's score; minus infinity where the task does not fit or is refused."""
-        may: NDArray[np.bool_] | None = None
-        amounts = view.amounts  # what is idle comes first
+        """Return each node's score; minus infinity where the task does not fit or is rejected."""
+        accepts: NDArray[np.bool_] | None = None
+        amounts = view.amounts  # idle amounts come first
         for row, amount in self._wanted:
             fits = amounts[row] >= amount
-            may = fits if may is None else may & fits
+            accepts = fits if accepts is None else accepts & fits
         if self._accepted is not None:
             accepted = self._accepted if indices is None else self._accepted[indices]
-            may = accepted if may is None else may & accepted
+            accepts = accepted if accepts is None else accepts & accepted
         for name, check in self._checks:
-            passes = _asked(name, "predicates", check, view).astype(np.bool_)
-            may = passes if may is None else may & passes
+            passes = _evaluated(name, "predicates", check, view).astype(np.bool_)
+            accepts = passes if accepts is None else accepts & passes
         totals: Floats | None = None
         for name, weight, score in self._scores:
-            values = _asked(name, "node_scores", score, view)
+            values = _evaluated(name, "node_scores", score, view)
             if weight != 1:
                 values = weight * values.astype(np.float64)
             totals = values if totals is None else totals + values
         if totals is None:
             totals = np.zeros(view.count)
-        return totals if may is None else np.where(may, totals, _NOWHERE)
+        return totals if accepts is None else np.where(accepts, totals, _NOWHERE)
 
     def total(self, node: NodeState) -> float:
-        """Return one node's score, asked as the other engines ask."""
+        """Return one node's score, computed without arrays."""
         total = self.kind.score_now(node)
         return _NOWHERE if total is None else total
 
 
 class ScoreArray:
-    """The score of every node for one kind of task, as far as they are up to date."""
+    """The score of every node for one kind of task, updated on demand."""
 
     __slots__ = ("_cursor", "_kind", "_nodes", "_table", "_totals")
 
@@ -92,10 +92,10 @@ class ScoreArray:
         self._table = table
         self._nodes = nodes
         self._cursor = NodeCursor(changes)
-        self._totals = self._look_at_all()
+        self._totals = self._evaluate_all()
 
     def best(self) -> tuple[float, int] | None:
-        """Return the highest score, and the first node in node order that has it; None: nowhere.
+        """Return the highest score, and the first node in node order with it; None: no node.
 
         O(changes since the last time), and a fraction of a nanosecond for each node.
         """
@@ -114,43 +114,43 @@ class ScoreArray:
                 self._totals[index] = self._kind.total(self._nodes[index])
             return
         if 2 * len(new) > len(self._nodes):
-            self._totals = self._look_at_all()
+            self._totals = self._evaluate_all()
             return
         table = self._table
         table.refresh()
         changed = table.log[begin : self._cursor.position]
         self._totals[changed] = self._kind.totals(table.some(changed), changed)
-        if table.odd:
-            self._ask_one_by_one(table.odd.intersection(new))
+        if table.needs_scalar_path:
+            self._evaluate_one_by_one(table.needs_scalar_path.intersection(new))
 
-    def _look_at_all(self) -> Floats:
+    def _evaluate_all(self) -> Floats:
         self._table.refresh()
         self._totals = self._kind.totals(self._table.all(), None).astype(np.float64)
-        self._ask_one_by_one(self._table.odd)
+        self._evaluate_one_by_one(self._table.needs_scalar_path)
         return self._totals
 
-    def _ask_one_by_one(self, indices: set[int]) -> None:
+    def _evaluate_one_by_one(self, indices: set[int]) -> None:
         for index in indices:
             self._totals[index] = self._kind.total(self._nodes[index])
 
 
 def is_exact(total: float) -> bool:
-    """Return whether a score that is the highest is surely told from all others."""
+    """Return whether the highest score is certain to differ from all lower ones."""
     return -LARGEST_EXACT < total < LARGEST_EXACT
 
 
-def _asked(name: str, point: str, function: ArrayFunction, view: NodeView) -> Floats:
-    """Return what a function of a plugin answers, if it is one finite number for each node."""
-    wanted = f"not one number for each of {view.count} nodes"
+def _evaluated(name: str, point: str, function: ArrayFunction, view: NodeView) -> Floats:
+    """Return the values of a plugin's function if they are one finite number for each node."""
+    wanted = f"an array with one number for each of {view.count} nodes"
     try:
         answer: object = function(cast("NodeArrays", view))
         if not isinstance(answer, np.ndarray):
-            raise TypeError(f"{answer!r} is {wanted}")
+            raise TypeError(f"expected {wanted}, got {answer!r}")
         values = cast("Floats", answer)
         if values.shape != (view.count,):
-            raise TypeError(f"{values!r} is {wanted}")
+            raise TypeError(f"expected {wanted}, got {values!r}")
         if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise ValueError(f"{values!r} is not finite everywhere")
+            raise ValueError(f"expected finite numbers, got {values!r}")
     except Exception as error:
         raise plugin_error(name, point, error) from error
     return values

@@ -1,4 +1,4 @@
-"""What the queues of a tree are entitled to and what they hold, kept up to date in a cycle."""
+"""The fair shares and the holdings of the queues of a tree, kept up to date in a cycle."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Accounts", "Excess", "SurplusWeights"]
 _FULL = float("inf")
 
 Excess = tuple[int, int, int, int]
-"""A queue, or -1 for the whole cluster; a dimension; what would be held; the most that may be."""
+"""A queue (-1: the whole cluster), a dimension, the amount that would be held, and its limit."""
 
 SurplusWeights = Callable[[Sequence[int], int], Sequence[int]]
-"""From siblings, by position, and a dimension to a weight for each."""
+"""Returns a weight for each sibling, given their positions and a dimension."""
 
 
 def _of(weights: SurplusWeights, dimension: int, positions: Sequence[int]) -> Sequence[int]:
@@ -34,9 +34,9 @@ def _of(weights: SurplusWeights, dimension: int, positions: Sequence[int]) -> Se
 class Accounts:
     """Fair shares, and what queues hold; all lists are by dimension, then by position.
 
-    `held` is what a queue was allocated, and what the queues below it were, together. `kept` is
-    what it holds or has guaranteed, whichever is more: of a leaf by itself, of an inner queue
-    its guarantee or what is kept below it. Nothing of what is kept can go to others.
+    `held` is what is allocated to a queue and all queues below it. `kept` is what is not available
+    to other queues: for a leaf the larger of what it holds and its guarantee, for an inner queue
+    the larger of its guarantee and the sum of what is kept below it.
     """
 
     __slots__ = (
@@ -69,18 +69,17 @@ class Accounts:
     ) -> None:
         """Compute all shares. O(dimensions x queues log queues).
 
-        In dimensions in which nothing differs that shares follow from, those of another account of
-        the same tree and dimensions are taken over: O(queues).
+        In dimensions whose inputs have not changed, the shares of `before` are reused: O(queues).
 
         Args:
             tree: the queues.
             dimensions: the names of the dimensions of the vectors.
-            total: what there is for all queues together.
+            total: the resources of all queues together.
             held: what leaves hold, by position.
             requests: what leaves hold and wait for together, by position.
-            before: the account of which shares may be taken over.
-            weights: by what weights siblings share what none deserves, given a dimension; shares
-                are then computed in any case. None: by those of the queues.
+            before: accounts of the same tree and dimensions whose shares may be reused.
+            weights: returns the weights by which siblings share the surplus in a dimension; shares
+                are then never reused. None: the weights of the queues.
 
         """
         self.tree = tree
@@ -109,7 +108,7 @@ class Accounts:
                 of_leaves[position] = vector[dimension]
             for position, vector in requests.items():
                 wanted[position] = vector[dimension]
-            # Of leaves that are not open what they hold counts too.
+            # For leaves that are not open, the shares also depend on what they hold.
             basis = total[dimension], wanted, None if is_open else list(of_leaves)
             self._basis.append(basis)
             if before is not None and weights is None and before._basis[dimension] == basis:
@@ -168,7 +167,7 @@ class Accounts:
         self._kept_at_top.append(at_top)
 
     def charge(self, leaf: int, vector: Vector, sign: int) -> None:
-        """Let a leaf hold more (1) or less (-1). O(depth x dimensions)."""
+        """Charge an amount to a leaf (sign 1) or discharge it (-1). O(depth x dimensions)."""
         path = self.tree.path(leaf)
         if len(path) == 1:
             for dimension, amount in enumerate(vector):
@@ -204,14 +203,14 @@ class Accounts:
                 self._kept_at_top[dimension] += more
 
     def is_covered(self, leaf: int) -> bool:
-        """Return whether a leaf holds no more than its fair share of anything. O(dimensions)."""
+        """Return whether a leaf is within its fair share in all dimensions. O(dimensions)."""
         for held, share in zip(self.held, self.share, strict=True):
             if held[leaf] > share[leaf]:
                 return False
         return True
 
     def is_within_share(self, position: int, request: Vector, dimensions: Iterable[int]) -> bool:
-        """Return whether a queue would stay within its fair share with a request."""
+        """Return whether a queue would stay within its fair share with another request."""
         held, share = self.held, self.share
         for dimension in dimensions:
             if held[dimension][position] + request[dimension] > share[dimension][position]:
@@ -219,7 +218,7 @@ class Accounts:
         return True
 
     def fullness(self, position: int, more: Vector) -> float:
-        """Return the largest part of its share that a queue would hold with more. O(dimensions)."""
+        """Return the largest fraction of its share that a queue would hold. O(dimensions)."""
         largest = 0.0
         for dimension, amount in enumerate(more):
             held = self.held[dimension][position] + amount
@@ -231,9 +230,9 @@ class Accounts:
     def standing(
         self, position: int, request: Vector, dimensions: Iterable[int]
     ) -> tuple[bool, float]:
-        """Return whether it is within its share with a request, and the part of it held already.
+        """Return whether a queue is within its share with a request, and the fraction held now.
 
-        That is the largest part, of the dimensions given.
+        That is the largest fraction in the given dimensions.
         """
         is_within = True
         largest = 0.0
@@ -247,7 +246,7 @@ class Accounts:
         return is_within, largest
 
     def closed_on_path(self, leaf: int) -> int | None:
-        """Return the first queue on a leaf's path that takes no work, if any."""
+        """Return the first queue on a leaf's path that is not open, if any."""
         if self.statuses[leaf] is QueueStatus.OPEN:
             return None
         queues = self.tree.queues
@@ -269,15 +268,15 @@ class Accounts:
         dimensions: Iterable[int],
         leaving: Iterable[tuple[int, Vector]] = (),
     ) -> Excess | None:
-        """Return where a leaf with a request would be kept more than there may be, if anywhere.
+        """Return the first limit that a leaf would exceed with a request, if any.
 
         Args:
             leaf: its position.
-            request: what it would hold besides what it does.
-            dimensions: the positions in the request that count.
-            leaving: what leaves would hold no more then: positions and vectors.
+            request: what it would hold in addition.
+            dimensions: the dimensions of the request to check.
+            leaving: amounts that leaves would no longer hold: positions and vectors.
 
-        O(dimensions x depth), for each that leaves and for the request.
+        O(dimensions x depth) for the request and for each leaving amount.
 
         """
         return next(self.excesses(leaf, request, dimensions, leaving), None)
@@ -289,13 +288,13 @@ class Accounts:
         dimensions: Iterable[int],
         leaving: Iterable[tuple[int, Vector]] = (),
     ) -> Iterator[Excess]:
-        """Yield the same for each dimension of which there would be too much."""
+        """Yield the exceeded limit in each dimension that has one; see `excess`."""
         gone: tuple[tuple[int, Vector], ...] | None = None
         path = self.tree.path(leaf)
         for dimension in dimensions:
             found = self._excess_alone(dimension, path, request[dimension])
             if found is None:
-                continue  # the less so once others leave
+                continue  # nor would it exceed a limit after others have left
             if gone is None:
                 gone = tuple(leaving)
             if gone:
@@ -307,10 +306,10 @@ class Accounts:
                 yield found
 
     def _excess_alone(self, dimension: int, path: Sequence[int], amount: int) -> Excess | None:
-        """Return where there would be too much if the leaf of a path held more, and nobody left."""
+        """Return the limit that a leaf would exceed with more, without leaving amounts."""
         kept, limits = self.kept[dimension], self.limit[dimension]
         guarantees = self.guarantee[dimension]
-        below = self.held[dimension]  # of the leaf, what it holds; then what is kept below
+        below = self.held[dimension]  # for the leaf what it holds; above, what is kept below
         more = amount
         for position in path:
             now = below[position] + more
@@ -339,7 +338,7 @@ class Accounts:
         return None
 
     def _kept_changes(self, dimension: int, change: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield by how much more is kept for queues if leaves held more; -1 is the root."""
+        """Yield how much more is kept for each queue if leaves hold more; -1 is the root."""
         tree, guarantees = self.tree, self.guarantee[dimension]
         held, kept, below = self.held[dimension], self.kept[dimension], self._kept_below[dimension]
         levels: dict[int, dict[int, int]] = {}

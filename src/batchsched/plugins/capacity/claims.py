@@ -1,9 +1,9 @@
-"""Who may claim what from whom: the rules by which reclaim cannot go round in circles.
+"""The rules of claims, which guarantee that reclaim terminates.
 
-A queue claims only what stays within its fair share, on every level up to where it reaches, and
-only what is on loan is taken. So each claim makes more of the claimant's own work covered, and
-nothing that anybody has covered is ever lost: there are finitely many claims in a cluster where
-nothing arrives and nothing ends.
+A queue claims only within its fair share, on every level up to where it reaches, and only
+resources on loan are taken. So each claim increases what is covered of the claimant's queue, and
+covered resources are never lost: the number of claims is finite in a cluster where nothing
+arrives and nothing ends.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def claim_for(
     leaf: int,
     levels: bool,
 ) -> Claim | Excess:
-    """Return what a leaf may take back for a need, or where it would be above its fair share.
+    """Return what a leaf may reclaim for a need, or how it would exceed its fair share.
 
     Args:
-        need: what a job of the leaf asks for.
-        terms: what else holds.
-        accounts: what queues hold and are entitled to.
+        need: the need of a job in the leaf.
+        terms: conditions that do not depend on this plugin.
+        accounts: the shares and holdings of queues.
         book: what is covered and what is on loan.
         leaf: the queue of the job.
-        levels: whether a leaf that is above its share may take from siblings that are fuller.
+        levels: whether a leaf above its share may reclaim from siblings that are fuller.
 
     """
     reach: list[int] = []
@@ -59,15 +59,15 @@ def claim_for(
         wanted = accounts.held[dimension][leaf] + need.request[dimension]
         if wanted > accounts.share[dimension][leaf]:
             return leaf, dimension, wanted, accounts.share[dimension][leaf]
-    raise AssertionError("what is not within its share exceeds it somewhere")
+    raise AssertionError("a leaf that is not within its share exceeds it in some dimension")
 
 
 @frozen(eq=False)
 class QueueClaim:
-    """What a leaf may take back for a need; see `batchsched.plugin.claims.Claim`.
+    """What a leaf may reclaim for a need; see `batchsched.plugin.claims.Claim`.
 
-    It holds as long as nobody on the leaf's path holds more than when it was made, but for
-    the need.
+    It is valid while no queue on the leaf's path holds more than at its creation, except for
+    the need itself.
     """
 
     accounts: Accounts
@@ -76,15 +76,15 @@ class QueueClaim:
     reach: Collection[int]
     """The queues on the leaf's path that would stay within their shares."""
     kept_by: Callable[[EvictionUnit], str | None]
-    """What protects a unit from the claimant, if anything does."""
+    """Returns what protects a unit from the claimant, if anything."""
     dimensions: tuple[int, ...]
-    """What the need asks for."""
+    """The dimensions of the need."""
     level: float | None = None
-    """How full the leaf would be, where it would be above its share and levels with siblings."""
+    """The fullness of the leaf with the need, if it would exceed its share and levels."""
     _lenders: dict[int, Collection[int]] = field(init=False, factory=dict[int, "Collection[int]"])
     """The leaves that may give anything in this search, and of what."""
     _hopeless: set[int] = field(init=False, factory=set[int])
-    """The indices of nodes where all that may go is not enough, in this search."""
+    """The indices of nodes where evicting everything allowed is not enough, in this search."""
     _chains: dict[int, tuple[int, ...] | None] = field(
         init=False, factory=dict[int, "tuple[int, ...] | None"]
     )
@@ -121,7 +121,7 @@ class QueueClaim:
         return surplus if stage is ClaimStage.SURPLUS_BEYOND_SHARE else total
 
     def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
-        """Return the dimensions in which limits keep a need out, once `need.leaving` are gone."""
+        """Return the dimensions in which limits forbid a need, after `need.leaving` have left."""
         leaving = charged_to(self.accounts, need.leaving)
         found = self.accounts.excesses(self.leaf, need.request, need.dimensions, leaving)
         return tuple([dimension for _, dimension, _, _ in found])
@@ -129,7 +129,7 @@ class QueueClaim:
     def victims(
         self, node: NodeState, stage: ClaimStage, short: Shortage, /
     ) -> Iterator[EvictionUnit]:
-        """Yield whom to evict on a node, one after the other, as long as something is short."""
+        """Yield the units to evict on a node, one by one, as long as something is short."""
         if node.index in self._hopeless:
             return
         with_cores = stage is not ClaimStage.SURPLUS_BEYOND_SHARE
@@ -176,7 +176,7 @@ class QueueClaim:
         return candidates
 
     def why_not(self, tasks: Sequence[TaskState], /) -> list[str | None]:
-        """Return why each of some running tasks is not a victim now, in words; None: it may be."""
+        """Return, for each running task, a text why it is not a victim now; None: it may be."""
         return [self._why_not(task) for task in tasks]
 
     def _why_not(self, task: TaskState) -> str | None:
@@ -192,12 +192,12 @@ class QueueClaim:
         if unit is None:
             if self.book.covers(leaf, task):
                 return f"covered by the fair share of queue {names[leaf]!r}"
-            return "on loan, but not all that would go with it runs"
+            return "on loan, but some of the tasks that would leave with it are not running"
         if unit.is_backfill:
             return None
         left = [d for d in self.dimensions if unit.size[d]]
         if not left:
-            return "holds nothing of what is asked for"
+            return "holds nothing of the requested resources"
         for position in chain:
             above = [d for d in left if accounts.held[d][position] > accounts.share[d][position]]
             if not above:
@@ -230,7 +230,7 @@ class QueueClaim:
         after: ProjectedAccounts,
         stage: ClaimStage,
     ) -> EvictionUnit | None:
-        """Return the first of the units that is a victim in what is short, if any is."""
+        """Return the first unit that is a victim in the short dimensions, if any."""
         chain = self._chain(leaf)
         assert chain is not None
         above = [d for d in dimensions if all(after.is_above(queue, d) for queue in chain)]
@@ -257,7 +257,7 @@ class QueueClaim:
         return known
 
     def _chain(self, leaf: int) -> tuple[int, ...] | None:
-        """Return a leaf and all above it below the common ancestor; None: it is out of reach."""
+        """Return a leaf and its ancestors below the common ancestor; None: it is out of reach."""
         if leaf not in self._chains:
             tree = self.accounts.tree
             mine, theirs = tree.branches(self.leaf, leaf)
@@ -271,7 +271,7 @@ class QueueClaim:
 
 
 def charged_to(accounts: Accounts, tasks: Iterable[TaskState]) -> Iterator[tuple[int, Vector]]:
-    """Yield which leaf is charged how much, for each of the tasks for which one is."""
+    """Yield the leaf and the amount charged for each task that is charged to a leaf."""
     for task in tasks:
         if not task.is_backfill and task.job is not None and task.job.queue is not None:
             yield accounts.tree.position[task.job.queue.name], task.resreq

@@ -1,7 +1,7 @@
-"""What of a queue is covered by its fair share: the most valuable first.
+"""Determines what a queue's fair share covers, the most valuable units first.
 
-What is covered is never taken back. What is not is on loan: it uses resources that others
-have not asked for so far.
+Covered units are never reclaimed. All others are on loan: they use resources that other queues
+have not claimed so far.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from batchsched.state.vectors import Vector, minus, plus
 __all__ = ["Cover"]
 
 _SIZE = 64
-"""Units in a block of ordinary size; none has twice as many."""
+"""The regular number of units in a block; a block with twice as many is split."""
 
 _UNLIMITED = float("inf")
 
 
 class _Block:
-    """Some units that follow each other in order of value, and what came of them."""
+    """Consecutive units in order of value, with the result of the last update."""
 
     __slots__ = ("is_stale", "less_than", "taken", "units")
 
     def __init__(self, units: list[EvictionUnit]) -> None:
         self.units = units
         self.is_stale = True
-        """Whether something else may come of them, however much is left for them."""
+        """Whether the result may have changed, whatever is left of the share."""
         self.taken: Vector = ()
-        """What those that are covered hold together."""
+        """What the covered units hold together."""
         self.less_than: Sequence[float] = ()
-        """As long as less than that is left for the block, none of the others fits in."""
+        """While less than this is left for the block, no other unit fits."""
 
     def comes_out_as_before(self, left: Sequence[int]) -> bool:
         """Return whether the same units are covered, given what is left for the block."""
@@ -54,25 +54,21 @@ _value: Callable[[EvictionUnit], tuple[int, SortKey]] = attrgetter("value")
 
 
 class Cover:
-    """The units of one queue that its fair share covers, kept up to date as units come and go.
+    """The units of one queue that its fair share covers, updated as units are added and removed.
 
-    A unit is covered if, in every dimension of which it holds anything, what is covered already
-    and it are at most the share; one that is not uses nothing of it. What a job has beyond its
-    core is covered only if the core is. What uses resources that were promised to others (backfill)
-    never is.
+    A unit is covered if it and the units covered before it fit in the share, in every dimension
+    that it uses; other units use nothing of the share. Units of a job beyond its core are covered
+    only if the core is. Backfill units are never covered.
 
-    Units stand in blocks, in order of value. The same units of a block are covered as before,
-    unless what is left of the share for it has become less than those hold, or so much that the
-    first of the others fits in: only such blocks are gone through again.
+    Units are in blocks, in order of value. The result for a block is unchanged unless what is
+    left of the share for it has fallen below what its covered units hold, or has grown so much
+    that another unit fits: only such blocks are processed again.
     """
 
     __slots__ = ("_blocks", "_covered", "_exposed", "_of_job", "_zero", "size")
 
     def __init__(self, jobs: Iterable[tuple[str, Sequence[EvictionUnit]]], dimensions: int) -> None:
-        """Begin with the units of all jobs, by UID, of which none is covered.
-
-        O(units log units).
-        """
+        """Add the units of all jobs, by UID, none of which is covered yet. O(units log units)."""
         self._zero: Vector = (0,) * dimensions
         self._of_job = {uid: _that_count(units) for uid, units in jobs}
         units = sorted((unit for found in self._of_job.values() for unit in found), key=_value)
@@ -92,7 +88,7 @@ class Cover:
         return uid in self._exposed
 
     def replace(self, uid: str, units: Sequence[EvictionUnit]) -> None:
-        """Let other units be those of a job; the same objects stay where they are.
+        """Replace the units of a job; objects that are in both are kept.
 
         O(units of the job x (log units + size of a block)).
         """
@@ -113,9 +109,9 @@ class Cover:
                 self._insert(unit)
 
     def update(self, share: Sequence[int]) -> list[EvictionUnit]:
-        """Find what a share covers; return what became covered, or is not any more.
+        """Determine what a share covers; return the units whose state has changed.
 
-        O((units / size of a block + units in blocks of which something else comes) x dimensions).
+        O((units / size of a block + units in blocks that are processed again) x dimensions).
         """
         changed: list[EvictionUnit] = []
         left, size = tuple(share), self._zero
@@ -153,12 +149,12 @@ class Cover:
         block.taken, block.less_than, block.is_stale = taken, less_than, False
 
     def _question(self, units: Iterable[EvictionUnit]) -> None:
-        """Let it be found anew whether units are covered."""
+        """Mark the blocks of units to be processed again."""
         for unit in units:
             self._blocks[self._block_of(unit)].is_stale = True
 
     def _block_of(self, unit: EvictionUnit) -> int:
-        """Return the position of the block where a unit belongs."""
+        """Return the position of the block that a unit belongs in."""
         return max(0, bisect_right(self._blocks, unit.value, key=_first_value) - 1)
 
     def _insert(self, unit: EvictionUnit) -> None:
@@ -177,7 +173,7 @@ class Cover:
         block = self._blocks[position]
         place = bisect_left(block.units, unit.value, key=_value)
         if block.units[place] is not unit:
-            raise AssertionError(f"{unit!r} does not stand where its value says")
+            raise AssertionError(f"expected {unit!r} at the position of its value")
         del block.units[place]
         block.is_stale = True
         beside = self._blocks[position + 1 : position + 2]

@@ -1,4 +1,4 @@
-"""Dealing out an amount by weight, up to a cap each: exact in whole numbers.
+"""Divides an amount by weight, up to a cap for each: exact in integers.
 
 Water-filling, as for max-min fairness: Bertsekas and Gallager, "Data Networks" (2nd edition,
 1992), section 6.5.2; with weights as in Parekh and Gallager's generalised processor sharing.
@@ -14,20 +14,19 @@ __all__ = ["fill"]
 
 
 def fill(amount: int, caps: Sequence[int], weights: Sequence[int]) -> tuple[list[int], int]:
-    """Deal out an amount by weight, so that nobody gets more than its cap.
+    """Divide an amount by weight, without exceeding the caps.
 
-    There is one level for all: each gets ``level * weight``, rounded down, or its cap, if that
-    is less. Who has no weight gets nothing.
+    There is one level for all: each gets ``level * weight``, rounded down, or its cap, whichever
+    is less. A weight of 0 gets nothing.
 
     Args:
-        amount: what there is, 0 or more.
+        amount: the amount to divide, 0 or more.
         caps: the most that each may get, 0 or more.
         weights: the weight of each, 0 or more; as many as there are caps.
 
     Returns:
-        What each gets, and what is left for others. If somebody with a weight has not reached
-        its cap, nothing is left: what rounding leaves over, less than one unit for each of
-        them, is nobody's.
+        The parts, and the remainder. If any part with a weight is below its cap, the remainder is
+        0: the rounding loss, less than one unit for each such part, is not assigned.
 
     O(n log n); O(n) if there is enough for all.
 
@@ -60,8 +59,8 @@ def fill(amount: int, caps: Sequence[int], weights: Sequence[int]) -> tuple[list
 
 
 def _sort_by_level(takers: list[int], caps: Sequence[int], weights: Sequence[int]) -> None:
-    """Sort by the level at which each reaches its cap, exactly."""
-    # Quotients of whole numbers are rounded correctly, so they are in order or equal.
+    """Sort by the level at which each reaches its cap. The order is exact."""
+    # Quotients of integers are rounded correctly, so they are in the right order or equal.
     levels = {position: caps[position] / weights[position] for position in takers}
 
     def compare(left: int, right: int) -> int:

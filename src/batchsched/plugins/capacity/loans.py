@@ -1,4 +1,4 @@
-"""What leaves have on loan, kept up to date as tasks come and go."""
+"""Tracks what leaf queues have on loan as tasks are placed and evicted."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ __all__ = ["LoanBook"]
 
 @define
 class _Leaf:
-    """What is known of the units of a leaf."""
+    """The cached state of the units of a leaf."""
 
     jobs: Sequence[JobState]
     is_known: bool = False
     units: dict[str, list[EvictionUnit]] = field(factory=dict[str, "list[EvictionUnit]"])
-    """Of each job, by UID, as they were when it was last found out what is covered."""
+    """The units of each job, by UID, at the last update of what is covered."""
     changed: dict[str, JobState | None] = field(factory=dict[str, "JobState | None"])
-    """The jobs that stand otherwise since, by UID; None: it is there no more."""
+    """The jobs that have changed since, by UID; None: the job was removed."""
     share: Sequence[int] = ()
-    """The share by which it was found out what is covered."""
+    """The share at the last update."""
     cover: Cover | None = None
     loans: NodeLoans | None = None
-    """None until it is asked for."""
+    """None until it is needed."""
     gone: dict[str, set[str]] = field(factory=dict[str, "set[str]"])
-    """UIDs of tasks on loan that were evicted since, by job; all else is as it was."""
+    """UIDs of tasks on loan that were evicted since, by job; nothing else has changed."""
 
 
 class LoanBook:
-    """What is covered and what is on loan, leaf by leaf, found out when it is asked for."""
+    """What is covered and what is on loan, by leaf, computed on demand."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class LoanBook:
         task_order_key: Callable[[TaskState], SortKey],
         tolerance: Fraction,
     ) -> None:
-        """Begin with nothing known.
+        """Create an empty book.
 
         Args:
-            accounts: what queues hold and are entitled to.
+            accounts: the shares and holdings of queues.
             queues: all queues, by position.
-            task_order_key: ranks tasks; the least is the most valuable.
-            tolerance: by what part shares may be exceeded before anything is on loan.
+            task_order_key: ranks tasks; the task with the smallest key is the most valuable.
+            tolerance: the fraction by which shares may be exceeded before anything is on loan.
 
         """
         self._accounts = accounts
@@ -69,7 +69,7 @@ class LoanBook:
         self._backfilling: frozenset[int] | None = None
 
     def record_change(self, leaf: int, task: TaskState) -> None:
-        """Record that a task of a leaf was placed, evicted, or that this was undone."""
+        """Record that a task of a leaf was placed or evicted, or that this was undone."""
         known = self._leaves[leaf]
         if known.cover is None:
             return
@@ -77,7 +77,7 @@ class LoanBook:
             known.changed[task.job.uid] = task.job
         if not known.is_known:
             return
-        # Loans that nobody has asked for cannot be found out now: the task is on its way.
+        # Loans that are not computed yet cannot be computed now, while the task is moved.
         if known.loans is None or not known.loans.has_victim(task.uid):
             known.is_known = False
         # What is covered does not depend on what is on loan.
@@ -87,21 +87,21 @@ class LoanBook:
             self._touch(leaf, known.loans, task.job.uid)
 
     def forget(self, leaf: int, job: JobState, *, is_gone: bool) -> None:
-        """Record that a job of a leaf came, went or stands otherwise, between cycles."""
+        """Record that a job of a leaf was added, removed or changed between cycles."""
         known = self._leaves[leaf]
         if known.cover is not None:
             known.changed[job.uid] = None if is_gone else job
             known.is_known = False
 
     def forget_nodes(self) -> None:
-        """Record that nodes came or went between cycles, and others have their positions."""
+        """Record that nodes were added or removed between cycles, so that indices have changed."""
         for known in self._leaves:
             known.is_known = False
             known.loans = None
         self.index.clear()
 
     def follow(self, accounts: Accounts) -> None:
-        """Go on in another cycle, of which everything that changed was told to `forget`."""
+        """Continue in another cycle, after all changes have been passed to `forget`."""
         self._accounts = accounts
         self._backfilling = None
         self.index.begin_cycle()
@@ -113,7 +113,7 @@ class LoanBook:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether tasks still have the ranks by which units were sorted."""
+        """Whether tasks still have the order keys by which units were sorted."""
         for known in self._leaves:
             for units in known.units.values():
                 if units:
@@ -135,15 +135,15 @@ class LoanBook:
         return self._backfilling
 
     def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
-        """Return the units on loan of which something runs on a node, the least valuable first."""
+        """Return the units on loan with tasks on a node, the least valuable first."""
         self._loans(leaf)
         return self._listed(leaf, node)
 
     def at_most(self, node: NodeState) -> tuple[Vector, Vector]:
-        """Return what surplus on loan holds on a node, and what everything on loan does.
+        """Return what surplus on loan holds on a node, and what all units on loan hold there.
 
-        Of leaves that were asked about, as they were then. O(units on loan there), if anything
-        has changed since.
+        Only of leaves whose loans were listed, as they were then. O(units on loan there) if
+        anything has changed since.
         """
         known = self.index.sums.get(node.index)
         if known is None:
@@ -182,7 +182,7 @@ class LoanBook:
             if any(task.uid in gone for task in unit.tasks):
                 continue
             victims = [task for task in unit.victims if task.uid not in gone]
-            if len(victims) < len(unit.victims):  # a core whose surplus has gone already
+            if len(victims) < len(unit.victims):  # a core whose surplus was evicted already
                 left.append(EvictionUnit(unit.job, unit.tasks, victims, unit.value))
             else:
                 left.append(unit)
@@ -191,24 +191,24 @@ class LoanBook:
     def covers(self, leaf: int, task: TaskState) -> bool:
         """Return whether a task belongs to a unit that a leaf's share covers.
 
-        O(tasks of its job), and finding out what is covered.
+        O(tasks of its job), plus an update of what is covered.
         """
         cover = self._cover(leaf)
         units = () if task.job is None else self._leaves[leaf].units.get(task.job.uid, ())
         return any(task in unit.tasks for unit in units if unit in cover)
 
     def nodes(self, leaf: int) -> Collection[int]:
-        """Return the indices of the nodes where something on loan runs, or did."""
+        """Return the indices of the nodes where units on loan run, or have run."""
         return self._loans(leaf).nodes
 
     def covered_size(self, leaf: int) -> Vector:
-        """Return what the units of a leaf hold that its share covers."""
+        """Return what the covered units of a leaf hold."""
         return self._cover(leaf).size
 
     def is_exposed(self, leaf: int, job: JobState) -> bool:
-        """Return whether what a job needs at least is on loan.
+        """Return whether the core of a job is on loan.
 
-        O(dimensions) if the leaf is within its share; else it takes finding out what is covered.
+        O(dimensions) if the leaf is within its share; otherwise plus an update of what is covered.
         """
         if not job.backfilling and self._accounts.is_covered(leaf):
             return False
@@ -223,9 +223,9 @@ class LoanBook:
         return units[0].is_backfill or cover.is_exposed(job.uid)
 
     def _cover(self, leaf: int) -> Cover:
-        """Return what is covered of a leaf, brought up to date.
+        """Return what is covered of a leaf, up to date.
 
-        O(units log units) the first time; then the jobs that changed, and what that changes.
+        O(units log units) the first time; then O(changed jobs and their effects).
         """
         known = self._leaves[leaf]
         cover = known.cover
@@ -253,13 +253,13 @@ class LoanBook:
         return cover
 
     def _touch(self, leaf: int, loans: NodeLoans, uid: str) -> None:
-        """Forget what was found out about the nodes where a job has anything on loan."""
+        """Drop what is cached about the nodes where a job has tasks on loan."""
         for unit in self._leaves[leaf].units.get(uid, ()):
             for node in loans.nodes_of(unit):
                 self.index.change(leaf, node)
 
     def _enter_changes(self, known: _Leaf, cover: Cover) -> list[EvictionUnit]:
-        """Bring the units of a leaf up to date; return the new ones."""
+        """Update the units of a leaf; return the new ones."""
         entered: list[EvictionUnit] = []
         for uid, job in known.changed.items():
             before = known.units.pop(uid, [])
@@ -277,7 +277,7 @@ class LoanBook:
         return entered
 
     def _most(self, share: Sequence[int]) -> Sequence[int]:
-        """Return the most that is covered of a share. Where it is not whole, it is a fraction."""
+        """Return the share with its tolerance, as fractions where it is not an integer."""
         if not self._tolerance:
             return share
         return cast("Sequence[int]", [amount + amount * self._tolerance for amount in share])
@@ -294,10 +294,7 @@ class LoanBook:
 
 
 def _kept(before: EvictionUnit | None, now: EvictionUnit) -> EvictionUnit:
-    """Return the former of two units of the same value if it still says all that the latter does.
-
-    What a unit is made of is found out when it is made.
-    """
+    """Return the old unit if it equals the new one of the same value, else the new one."""
     if before is None or before.is_whole is not now.is_whole:
         return now
     if before.is_backfill is not now.is_backfill or before.size != now.size:

@@ -1,4 +1,4 @@
-"""What is on loan, node by node."""
+"""The units on loan, by node."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _value: Callable[[EvictionUnit], tuple[int, SortKey]] = attrgetter("value")
 
 
 class NodeLoans:
-    """The units of one queue that are on loan, by the nodes where any of their own tasks runs.
+    """The units on loan of one queue, by the nodes where their own tasks run.
 
-    Nodes are known by their index, as it was when a unit was entered.
+    Nodes are identified by the index that they had when a unit was added.
     """
 
     __slots__ = ("_index", "_leaf", "_nodes_of", "_on_node", "_victims")
@@ -38,7 +38,7 @@ class NodeLoans:
         self._on_node: dict[int, list[EvictionUnit]] = {}
         """The most valuable first."""
         self._victims: dict[str, int] = {}
-        """The tasks that go with what is on loan, by UID, and with how many units each does."""
+        """For each task that would be evicted with units on loan, by UID, the number of units."""
         for unit in sorted(units, key=_value):
             self._enter(unit)
             for node in self._nodes_of[unit]:
@@ -46,11 +46,11 @@ class NodeLoans:
 
     @property
     def nodes(self) -> Collection[int]:
-        """The indices of the nodes where something on loan runs."""
+        """The indices of the nodes where units on loan run."""
         return self._on_node.keys()
 
     def on_node(self, node: int) -> Iterable[EvictionUnit]:
-        """Return the units on loan of which something runs on a node, the least valuable first."""
+        """Return the units on loan with tasks on a node, the least valuable first."""
         return reversed(self._on_node.get(node, ()))
 
     def nodes_of(self, unit: EvictionUnit) -> Sequence[int]:
@@ -58,25 +58,25 @@ class NodeLoans:
         return self._nodes_of.get(unit, ())
 
     def has_victim(self, uid: str) -> bool:
-        """Return whether a task goes with anything that is on loan."""
+        """Return whether a task would be evicted with a unit on loan."""
         return uid in self._victims
 
     def add(self, unit: EvictionUnit) -> None:
-        """Enter a unit that is on loan; it may be there already."""
+        """Add a unit on loan if it is not there yet."""
         if unit not in self._nodes_of:
             self._enter(unit)
             for node in self._nodes_of[unit]:
                 insort(self._there(node), unit, key=_value)
 
     def discard(self, unit: EvictionUnit) -> None:
-        """Take out a unit that is not on loan, if it is there."""
+        """Remove a unit that is no longer on loan, if it is there."""
         if unit not in self._nodes_of:
             return
         for node in self._nodes_of.pop(unit):
             there = self._on_node[node]
             place = bisect_left(there, unit.value, key=_value)
             if there[place] is not unit:
-                raise AssertionError(f"{unit!r} does not stand where its value says")
+                raise AssertionError(f"expected {unit!r} at the position of its value")
             del there[place]
             if not there:
                 del self._on_node[node]

@@ -1,4 +1,4 @@
-"""The plugin capacity: who goes first in a tree of queues, and what each may take at all."""
+"""The plugin capacity: the order and the limits of queues in a tree."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ __all__ = ["CapacityPlugin"]
 
 @frozen(kw_only=True)
 class CapacityPlugin:
-    """Shares the cluster among a tree of queues, and keeps each to its limits.
+    """Divides the cluster among a tree of queues, and enforces their limits.
 
-    It stands in the place of proportion.
+    It replaces proportion.
     """
 
     tolerance: Fraction = Fraction()
-    """By what part a fair share may be exceeded before anything of a queue is on loan."""
+    """The fraction by which a fair share may be exceeded before anything of a queue is on loan."""
     levels: bool = False
-    """Whether a queue above its share may take from siblings that are fuller still."""
+    """Whether a queue above its share may reclaim from siblings that are even fuller."""
     is_graded: bool = False
-    """Whether jobs go first with which all queues above them stay within their shares."""
+    """Whether jobs come first with which all queues above them stay within their shares."""
 
     @classmethod
     def from_arguments(cls, arguments: Arguments) -> CapacityPlugin:
         """Read ``tolerance``, ``level`` and ``order``.
 
-        ``tolerance`` is a part, such as 0.1 (default 0); ``level`` true or false (the default);
+        ``tolerance`` is a fraction, such as 0.1 (default 0); ``level`` true or false (default);
         ``order`` is ``queue`` (the default) or ``graded``.
         """
         tolerance = arguments.number("tolerance", default=0, minimum=0)
@@ -72,14 +72,14 @@ class _Capacity:
         self._tree = QueueTree(queue.info for queue in view.queues.values())
         self._supply = Supply(view)
         self._uses: UsesOfJobs | None = None
-        """What each job uses; None until it is kept from cycle to cycle."""
+        """The use of each job; None until the state is kept from cycle to cycle."""
         self._accounts: Accounts | None = None
         self._book: LoanBook | None = None
         self._report = QueueReport(view.dimensions.resource)
 
     @property
     def accounts(self) -> Accounts:
-        """What queues are entitled to and hold."""
+        """The shares and holdings of queues."""
         if self._accounts is None:
             self._accounts = self._opened()
         return self._accounts
@@ -153,11 +153,11 @@ class _Capacity:
         for excess in accounts.excesses(leaf, need.request, need.dimensions, leaving):
             refusal = self._over_limit(excess, need)
             if refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
-                break  # a limit keeps out whatever comes free
+                break  # a limit applies whatever becomes free
         return refusal
 
     def _closed(self, leaf: int) -> Unfit | None:
-        """Return that a leaf, or a queue above it, takes no work; None: they all do."""
+        """Return a refusal if a leaf or a queue above it is not open, else None."""
         closed = self.accounts.closed_on_path(leaf)
         if closed is None:
             return None
@@ -171,15 +171,15 @@ class _Capacity:
         if position < 0:
             held = self.accounts.held[dimension]
             used = sum(held[top] for top in self._tree.tops)
-            if used + need.request[dimension] > most:  # whatever is guaranteed to whom
+            if used + need.request[dimension] > most:  # even without guarantees
                 return Unfit(UnfitReason.INSUFFICIENT_RESOURCE, plugin="capacity", detail=name)
         amounts = (
             f"{shown_amount(name, wanted)} of {name}, {shown_amount(name, wanted - most)} more"
         )
         if position < 0:
-            detail = f"with what is guaranteed, queues would hold {amounts} than there is"
+            detail = f"with guarantees, queues would hold {amounts} than there is"
         else:
-            detail = f"queue {self._tree.names[position]!r} would hold {amounts} than it may"
+            detail = f"queue {self._tree.names[position]!r} would hold {amounts} than its limit"
         return Unfit(UnfitReason.QUEUE_LIMIT, plugin="capacity", detail=detail)
 
     # Claims
@@ -193,7 +193,7 @@ class _Capacity:
             return closed
         book = self._loans(terms.task_order_key)
         if book.is_exposed(leaf, need.job):
-            detail = f"queue {queue.name!r} has what the job needs at least on loan"
+            detail = f"queue {queue.name!r} has the minimum of the job on loan"
             return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin="capacity", detail=detail)
         found = claim_for(
             need,
@@ -220,7 +220,7 @@ class _Capacity:
     # Outcomes
 
     def queue_share(self, queue: QueueState, /) -> tuple[Vector, Vector] | None:
-        """Return the fair share of a queue, an inner one too, and what it holds."""
+        """Return the fair share of any queue, and what it holds."""
         accounts, position = self.accounts, self._tree.position[queue.name]
         share = tuple([of_all[position] for of_all in accounts.share])
         return share, tuple([of_all[position] for of_all in accounts.held])
@@ -258,10 +258,10 @@ class _Capacity:
 
 
 class _GradedCapacity(_Capacity):
-    """Jobs go first, in the whole tree, with which all queues above them stay within their shares.
+    """Takes jobs first, in the whole tree, with which all queues stay within their shares.
 
-    Otherwise the next job of a queue may be one that exceeds a share, and one behind it that does
-    not waits although what it needs is its queue's own.
+    Otherwise a job that would exceed a share can be the next job of its queue, and a job behind
+    it that would not must wait although its queue is entitled to what it needs.
     """
 
     def need_order_key(self, need: Need, /) -> int:
@@ -273,6 +273,6 @@ class _GradedCapacity(_Capacity):
         return int(not all(accounts.is_within_share(p, request, dimensions) for p in path))
 
     def queue_order_key(self, queue: QueueState, need: Need | None, /) -> tuple[float, ...]:
-        # Among siblings too, or a job within shares is hidden behind one that its cousin offers.
+        # Rank siblings by this too: otherwise the job of another subtree could come first.
         grade = 0 if need is None else self.need_order_key(need)
         return grade, *super().queue_order_key(queue, need)

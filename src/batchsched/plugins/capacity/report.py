@@ -1,4 +1,4 @@
-"""How queues stand at the end of a cycle."""
+"""Computes the outcomes of queues at the end of a cycle."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from batchsched.state.vectors import Vector, minus, plus
 __all__ = ["QueueReport"]
 
 _Rows = tuple[list[int], ...]
-"""What tells how queues stand, row by row: each has a number for every position."""
+"""The inputs of outcomes, as rows with a number for each position."""
 
 
 class QueueReport:
-    """Tells how queues stand, from cycle to cycle; what has not changed is told as it was."""
+    """Computes the outcomes of queues in each cycle, and reuses those that have not changed."""
 
     def __init__(self, resource: Callable[[Vector], Resource]) -> None:
         self._resource = resource
@@ -29,25 +29,24 @@ class QueueReport:
         self._rows: _Rows = ()
         self._promised: Mapping[int, Vector] = {}
         self._covered: list[Vector] = []
-        """What of each queue is covered."""
+        """The covered amount of each queue."""
         self._present: list[Vector] = []
-        """What each queue holds on nodes."""
+        """The amount that each queue holds on nodes."""
         self._above: set[int] = set()
-        """The leaves that hold more than their shares."""
+        """The leaves that exceed their shares."""
 
     def outcomes(
         self, accounts: Accounts, book: LoanBook, promised: Mapping[int, Vector]
     ) -> QueueOutcomes:
-        """Return how each queue stands, by name.
+        """Return the outcome of each queue, by name.
 
-        O(queues x dimensions) to find those that stand otherwise than the last time, and the units
-        of those leaves that hold more than their shares, as far as they are not known: whatever is
-        within a share is covered.
+        O(queues x dimensions) to find those that have changed, plus the units of leaves that
+        exceed their shares where they are not known yet: everything within a share is covered.
 
         Args:
-            accounts: what queues hold and are entitled to, of the same tree each time.
+            accounts: the shares and holdings of queues, of the same tree each time.
             book: what is covered.
-            promised: what leaves are charged for that is not on nodes yet, by position.
+            promised: what leaves are charged for that is not yet on nodes, by position.
 
         """
         tree = accounts.tree

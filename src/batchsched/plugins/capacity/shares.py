@@ -1,7 +1,7 @@
-"""What each queue of a tree is entitled to: demands, guarantees and fair shares.
+"""Computes the demands, guarantees and fair shares of the queues of a tree.
 
-All of it is computed for one dimension at a time: no dimension knows of another. Amounts
-are exact, and lists are by position in the `QueueTree`.
+Each dimension is computed independently. Amounts are exact, and lists are by position in the
+`QueueTree`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Entitlements:
-    """What the queues of a tree were granted, in one dimension.
+    """The guarantees, deserved amounts and limits of the queues of a tree, in one dimension.
 
     >>> from batchsched import Resource
     >>> tree = QueueTree([Queue(name="a", guarantee=Resource(milli_cpu=5))])
@@ -37,14 +37,14 @@ class Entitlements:
 
     def __init__(self, tree: QueueTree, dimension: str) -> None:
         self.guarantees = [exact(queue.guarantee.get(dimension)) for queue in tree.queues]
-        """What is kept for each queue by itself."""
+        """The guarantee of each queue itself."""
         self.deserved = [_deserved(queue, dimension) for queue in tree.queues]
-        """What each deserves; None: all that its parent has."""
+        """What each queue deserves; None: everything that its parent has."""
         self.limits = [
             None if queue.limit is None else _exact(queue.limit.get(dimension))
             for queue in tree.queues
         ]
-        """The most that each may hold; None: unlimited."""
+        """The most that each queue may hold; None: unlimited."""
 
 
 def _exact(amount: Amount | None) -> int | None:
@@ -81,14 +81,14 @@ def demands(
     limits: Sequence[int | None],
     statuses: Sequence[QueueStatus],
 ) -> list[int]:
-    """Return how much each queue could use, with the limits at and below it. O(queues).
+    """Return how much each queue could use, given the limits at and below it. O(queues).
 
     Args:
         tree: the queues.
         requests: what each leaf holds and waits for together.
         allocated: what each leaf holds.
         limits: the most that each may hold.
-        statuses: the strictest status on each queue's path. A closed leaf wants what it holds,
+        statuses: the strictest status on each queue's path. A closed leaf demands what it holds,
             a draining one nothing.
 
     """
@@ -107,7 +107,7 @@ def demands(
 
 
 def effective_guarantees(tree: QueueTree, guarantees: Sequence[int]) -> list[int]:
-    """Return what is kept for each queue: its guarantee, and at least its children's. O(queues)."""
+    """Return each queue's guarantee, at least the sum of its children's. O(queues)."""
     kept = list(guarantees)
     for position in reversed(tree.downward):
         children = tree.children[position]
@@ -127,18 +127,19 @@ def fair_shares(
 ) -> list[int]:
     """Return the fair share of each queue, from the top down.
 
-    What a queue has is dealt out to its children: first what is guaranteed to each; then
-    what each deserves, as far as it wants that; then by weight what each wants besides. Of
-    the last two, children of higher priority get all that there is for them before others
-    get any. See `fill` for how an amount is dealt out that is not enough.
+    The share of a queue is divided among its children: first the guarantee of each, then what
+    each deserves up to its demand, then by weight the rest of the demands. In the last two
+    steps, children with a higher priority are served completely before others get anything.
+    See `fill` for how an insufficient amount is divided.
 
     Args:
         tree: the queues, with weights and priorities.
-        total: what there is.
-        demands: what each wants; see `demands`.
-        guarantees: what is kept for each; see `effective_guarantees`.
-        deserved: what each deserves; None: all that its parent has.
-        weights: by what weights siblings, by position, share what none deserves. None: by theirs.
+        total: the total amount.
+        demands: the demand of each; see `demands`.
+        guarantees: the guarantee of each; see `effective_guarantees`.
+        deserved: what each deserves; None: everything that its parent has.
+        weights: returns the weights by which siblings, by position, share the surplus. None:
+            their own weights.
 
     O(queues log queues).
 
@@ -154,7 +155,7 @@ def fair_shares(
 
 
 class _Deal:
-    """Deals out what one queue has to its children."""
+    """Divides the share of a queue among its children."""
 
     __slots__ = ("_demands", "_deserved", "_guarantees", "_queues", "_shares", "_weights")
 

@@ -1,6 +1,6 @@
-"""What leaves hold and ask for, and what there is for them, as a session opens.
+"""Computes what leaves hold and request, and the supply, when a session opens.
 
-From cycle to cycle of a living cluster both are brought up to date by what changed.
+On a live cluster both are updated from cycle to cycle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
 def uses_of_leaves(
     view: SessionView, tree: QueueTree
 ) -> tuple[Mapping[int, Vector], Mapping[int, Vector]]:
-    """Return what leaves hold, and hold or wait for, by position, of those with jobs. O(tasks)."""
+    """Return what leaves with jobs hold, and hold or wait for, by position. O(tasks)."""
     held: dict[int, Vector] = {}
     requests: dict[int, Vector] = {}
     zero = view.dimensions.zero
@@ -43,7 +43,7 @@ def _charged(job: JobState) -> Iterator[TaskState]:
 
 
 def _wanted(job: JobState, view: SessionView) -> Iterable[TaskState]:
-    """Return what a job waits for, as far as its maxima let it run."""
+    """Return the tasks that a job waits for, as far as its maxima allow."""
     wanted = [t for t in job.tasks if t.status in _WANTED and not t.is_backfill]
     if job.groups is None:
         return wanted
@@ -74,21 +74,21 @@ def _sum(tasks: Iterable[TaskState], zero: Vector) -> Vector:
 
 @define(eq=False)
 class _Use:
-    """What one job holds and waits for."""
+    """The use of one job: what it holds and waits for."""
 
     job: JobState
     leaf: int
     held: Vector
     wanted: Vector
     counts: bool
-    """Whether what it waits for counts: whether it was in the session when this was looked at."""
+    """Whether `wanted` is included: whether the job was in the session at the last update."""
 
 
 class UsesOfJobs:
-    """What each job of a living cluster uses, and so what each leaf does."""
+    """The use of each job of a live cluster, and of each leaf."""
 
     def __init__(self, view: SessionView, tree: QueueTree) -> None:
-        """Count everything. O(tasks)."""
+        """Compute the uses of all jobs. O(tasks)."""
         self._view = view
         self._tree = tree
         self._zero = view.dimensions.zero
@@ -100,7 +100,7 @@ class UsesOfJobs:
             self._enter(job)
 
     def catch_up(self, changes: Changes) -> None:
-        """Count again what changed. O(tasks of the jobs that did)."""
+        """Update the uses of changed jobs. O(their tasks)."""
         for job in changes.jobs_gone:
             self._leave(job.uid)
         for job in changes.jobs:
@@ -108,7 +108,7 @@ class UsesOfJobs:
             self._enter(job)
 
     def of_leaves(self) -> tuple[Mapping[int, Vector], Mapping[int, Vector]]:
-        """Return what leaves hold, and hold or wait for. O(leaves, and jobs that wait)."""
+        """Return what leaves hold, and hold or wait for. O(leaves + waiting jobs)."""
         for use in self._waiting.values():
             if use.counts is not use.job.in_session:
                 use.counts = use.job.in_session
@@ -140,15 +140,15 @@ class UsesOfJobs:
 
 
 class Supply:
-    """What there is for queues: what others hold is gone, and so is what is out of service."""
+    """The supply of queues: nodes in service, without what tasks of no queue hold there."""
 
     def __init__(self, view: SessionView) -> None:
-        """Count everything. O(nodes, tasks of no queue, tasks on nodes that are out of service)."""
+        """Compute the supply. O(nodes + tasks of no queue + tasks on nodes out of service)."""
         self._view = view
         self._zero = view.dimensions.zero
         self._out_of_service: dict[str, NodeState] = {}
         self._of_node: dict[str, Vector] = {}
-        """What nodes in service have for queues, by name."""
+        """The supply of each node in service, by name."""
         self._sum = self._zero
         self._without_queue = {job.uid: job for job in view.jobs.values() if job.queue is None}
         self._others = self._held_by_others()
@@ -156,7 +156,7 @@ class Supply:
             self._enter(node)
 
     def catch_up(self, changes: Changes) -> None:
-        """Count again what changed. O(nodes that did; if others did, all that they have)."""
+        """Update the supply. O(changed nodes), or O(nodes) if tasks of no queue changed."""
         touched = {node.name: node for node in changes.nodes}
         for node in changes.nodes_gone:
             self._leave(node.name)
@@ -182,7 +182,7 @@ class Supply:
         return found
 
     def total(self) -> Vector:
-        """Return what there is. O(nodes out of service, and tasks there)."""
+        """Return the supply. O(nodes out of service + tasks there)."""
         total = self._sum
         for node in self._out_of_service.values():
             for task in node.tasks.values():
@@ -191,7 +191,7 @@ class Supply:
         return total
 
     def _held_by_others(self) -> dict[str, Vector]:
-        """Return what tasks that belong to no queue hold of nodes, by name."""
+        """Return what tasks of no queue hold on nodes, by name."""
         held: dict[str, Vector] = {}
         of_jobs = (task for job in self._without_queue.values() for task in job.tasks)
         for task in (*self._view.other_tasks.values(), *of_jobs):

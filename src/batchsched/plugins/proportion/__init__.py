@@ -1,4 +1,4 @@
-"""proportion: a queue deserves a share of the cluster by its weight, and no more than it asks."""
+"""proportion: a queue deserves a share of the cluster by weight, limited by its requests."""
 
 from batchsched.plugins.proportion.plugin import ProportionPlugin
 from batchsched.plugins.proportion.water_filling import water_fill

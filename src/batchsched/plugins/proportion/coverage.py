@@ -1,10 +1,10 @@
-"""Coverage: which of the tasks of a queue its deserved share reaches.
+"""Coverage: determines which tasks of a queue are covered by its deserved share.
 
-What a queue holds is covered as far as its share reaches, the most valuable first. It
-comes in units: of each job the first `min_available` tasks together, without which the
-rest is of no use, and every further task by itself; of a job with groups what they need, its
-replicas, and every further task. What is covered is not reclaimed;
-so who has claimed within the share cannot be made to give it back at once.
+A queue's tasks are covered in order of value as long as the share is sufficient. They are
+covered in units: the first `min_available` tasks of a job together, and each further task by
+itself; for a job with groups, the minima of its groups together, its replicas, and each further
+task. Covered tasks are not reclaimed, so that resources claimed within a share cannot be
+reclaimed again at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Coverage"]
 
 
 class Coverage:
-    """The covered tasks of one queue, found anew when something may have changed them."""
+    """The covered tasks of one queue, recomputed when they may have changed."""
 
     __slots__ = (
         *("_changed", "_covered", "_deserved", "_in_task_order", "_is_stale", "_jobs"),
@@ -43,18 +43,18 @@ class Coverage:
         self._jobs: list[JobState] | None = None
         self._tasks_of: dict[str, list[TaskState]] = {}
         self._covered: dict[str, TaskState] | None = None
-        """The covered tasks by UID; None: never found yet."""
+        """The covered tasks by UID; None: not computed yet."""
         self._is_stale = False
         self._losses = 0
         self._single: set[str] = set()
-        """UIDs of the tasks beyond covered minima that are not covered themselves."""
+        """UIDs of tasks beyond a covered minimum that are not covered themselves."""
         self._uncovered: dict[str, Vector] = {}
-        """UIDs of jobs with a minimum that is not covered, to what of the share was used then."""
+        """For each job whose minimum is not covered, by UID, the used part of the share then."""
         self._changed: dict[str, JobState] = {}
-        """Those of them of which tasks came or went since."""
+        """Those of these jobs whose tasks were placed or evicted since."""
 
     def covers(self, task: TaskState) -> bool:
-        """Return whether the share reaches a task. O(1), or O(tasks of the queue) after changes."""
+        """Return whether a task is covered. O(1), or O(tasks of the queue) after changes."""
         if self._covered is None or self._is_stale or (self._changed and not self._is_still_true()):
             self._find()
             assert self._covered is not None
@@ -62,13 +62,13 @@ class Coverage:
 
     @property
     def may_have_changed(self) -> bool:
-        """Whether tasks came or went since the covered tasks were found, if they were."""
+        """Whether tasks were placed or evicted since the covered tasks were computed."""
         return self._is_stale or bool(self._changed)
 
     def take_losses(self) -> int:
-        """Return how often, since this was asked last, tasks turned out not to be covered any more.
+        """Return how often tasks have lost their coverage since the last call.
 
-        Those do not count that hold nothing any more.
+        Tasks that no longer hold resources do not count.
         """
         if self._covered is not None and (self._is_stale or not self._is_still_true()):
             self._find()
@@ -87,7 +87,7 @@ class Coverage:
             self._is_stale = True
 
     def went(self, task: TaskState) -> None:
-        """Record that a task is charged to the queue no more."""
+        """Record that a task is no longer charged to the queue."""
         if self._covered is None:
             return
         job = task.job
@@ -98,10 +98,10 @@ class Coverage:
             self._is_stale = True
 
     def _is_still_true(self) -> bool:
-        """Return whether all that came or went since makes no difference.
+        """Return whether the changes since the last computation make no difference.
 
-        What is not covered takes nothing from the share: if it goes, all else stays as it was.
-        But what is a minimum now could be covered where the former was not.
+        Uncovered tasks use nothing of the share, so that the eviction of one does not affect
+        others. But a job's new minimum may be covered where the old one was not.
         """
         for job in self._changed.values():
             held = self._held_by(job)
@@ -148,7 +148,7 @@ class Coverage:
     def _cover_groups(
         self, held: list[TaskState], used: Vector, covered: dict[str, TaskState]
     ) -> Vector:
-        """Cover what the share reaches of a job with groups; return what is used then."""
+        """Cover the units of a job with groups; return the used part of the share."""
         units: dict[EvictionUnit, list[TaskState]] = {}
         for task in held:
             units.setdefault(self._unit_of(task), []).append(task)
@@ -165,7 +165,7 @@ class Coverage:
         return used
 
     def _held_by(self, job: JobState) -> list[TaskState]:
-        """Return what a job holds, in task order."""
+        """Return the tasks of a job that hold resources, in task order."""
         if not job.ready_count:
             return []
         tasks = self._tasks_of.get(job.uid)

@@ -1,8 +1,7 @@
-"""proportion: each queue deserves a share of the cluster by its weight, and no more than it asks.
+"""proportion: a queue deserves a share of the cluster by weight, limited by its requests.
 
-What a queue deserves is found by water-filling: shares
-by weight are dealt out in rounds, and what a queue does not ask for is dealt
-again to the others.
+Deserved shares are computed by water-filling: shares are assigned by weight in
+rounds, and what a queue does not request is divided again among the others.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["ProportionPlugin"]
 
 @frozen
 class ProportionPlugin:
-    """Orders queues by share, keeps them to what they deserve, gives back what they lack."""
+    """Orders queues by share, limits them to what they deserve, and lets them reclaim it."""
 
     @classmethod
     def from_arguments(cls, _arguments: Arguments) -> ProportionPlugin:
@@ -51,16 +50,16 @@ class _Account:
     """How many tasks marked as backfill are charged to the queue's jobs."""
 
     def exceeds_any(self) -> bool:
-        """Return whether more is allocated than deserved of anything."""
+        """Return whether more is allocated than deserved in any dimension."""
         for allocated, deserved in zip(self.allocated, self.deserved, strict=True):
             if allocated - deserved > EPSILON:
                 return True
         return False
 
     def exceeds(self, dimensions: Sequence[int], candidate: TaskState, allocated: Vector) -> bool:
-        """Return whether more is allocated than deserved of what a candidate holds.
+        """Return whether more is allocated than deserved in a dimension that a candidate uses.
 
-        Of the dimensions given, those count of which it holds any.
+        Only the given dimensions count.
         """
         for dimension in dimensions:
             if (
@@ -72,10 +71,10 @@ class _Account:
 
 
 _Claim = tuple[bool, tuple[int, ...]]
-"""Whether all that a claimant needs stays within its queue's share; of which dimensions it is."""
+"""Whether a claimant's need is within its queue's share, and the dimensions of the need."""
 
 _BEYOND: _Claim = (False, ())
-"""Whoever needs more than the share gets nothing but backfill tasks, whatever it asks for."""
+"""The claim of a claimant beyond its queue's share: it may evict only backfill tasks."""
 
 
 class _Proportion:
@@ -86,13 +85,13 @@ class _Proportion:
         self._in_cluster = view.dimensions.in_cluster
         self._pending: dict[str, list[TaskState]] = {}
         self._coverages: dict[str, Coverage] = {}
-        """What the shares of queues cover, as far as it was asked for."""
+        """The coverage of queues, as far as it has been computed."""
         self._recovered: dict[str, Coverage] = {}
-        """By queue, what is to be looked at again before anybody is told who is covered."""
+        """By queue, the coverage that must be checked again before it is used."""
         self._losses = 0
-        """How often tasks turned out not to be covered any more."""
+        """How often tasks have lost their coverage."""
         self._uses: UsesOfJobs | None = None
-        """What each job uses; None until it is to be kept from cycle to cycle."""
+        """The use of each job; None until the state is kept from cycle to cycle."""
         uses: dict[str, Use] = {}
         for queue in view.queues.values():
             if queue.jobs:
@@ -133,7 +132,7 @@ class _Proportion:
             account = self._accounts.setdefault(name, _Account((), use.held))
             account.allocated, account.backfilling = use.held, use.backfilling
         if is_changed:
-            # What others deserve depends on what one queue requests.
+            # The request of one queue affects what the others deserve.
             deserved = water_fill(self._total, self._weights, self._requests)
             for name, amounts in deserved.items():
                 self._accounts[name].deserved = amounts
@@ -208,7 +207,7 @@ class _Proportion:
             return None
         return self._accounts[task.job.queue.name]
 
-    # Reclaiming: within one's own share, from what is beyond the share of others.
+    # Reclaiming: within the claimant's share, from queues beyond theirs.
 
     def hints(self) -> EvictionHints:
         return EvictionHints(
@@ -219,7 +218,7 @@ class _Proportion:
         )
 
     def claimant_key(self, claimant: TaskState, /) -> tuple[_Claim, int]:
-        # Who is covered is shielded, until somebody turns out not to be any more.
+        # Covered tasks are shielded until any task loses its coverage.
         claim = self._claim(claimant)
         if claim is _BEYOND:
             return claim, 0
@@ -241,19 +240,19 @@ class _Proportion:
         return True, tuple(asked)
 
     def _find_losses(self, claimant: TaskState) -> None:
-        """Look anew at coverage that may have changed, of queues that may give to a claimant."""
+        """Check coverage that may have changed, of queues from which a claimant may reclaim."""
         if not self._recovered:
             return
         assert claimant.job is not None
         assert claimant.job.queue is not None
         own = claimant.job.queue.name
         for name in [name for name in self._recovered if name != own]:
-            # A queue within its share gives nothing anyway; it is looked at once it exceeds it.
+            # Nothing is reclaimed from a queue within its share; check it once it exceeds it.
             if self._accounts[name].exceeds_any():
                 self._losses += self._recovered.pop(name).take_losses()
 
     def _need(self, claimant: TaskState) -> Vector:
-        """Return what a task and as many more as its job lacks to its minimum ask for together."""
+        """Return the request of a task and of the other tasks that its job's minimum lacks."""
         job = claimant.job
         assert job is not None
         if job.groups is not None:
@@ -264,7 +263,7 @@ class _Proportion:
             return need
         tasks = self._pending.get(job.uid)
         if tasks is None:
-            # Most of them are Pending, or will be once a statement is undone.
+            # Most of them are Pending, or will be after a rollback.
             wanted = [task for task in job.tasks if not task.is_best_effort]
             tasks = self._pending[job.uid] = self._view.in_task_order(wanted)
         for task in tasks:
@@ -276,7 +275,7 @@ class _Proportion:
         return need
 
     def _need_of_groups(self, claimant: TaskState, job: JobState, groups: JobGroups) -> Vector:
-        """Return what a task and all else that its job asks for next would hold together."""
+        """Return the request of a task and of all other tasks that its job needs next."""
         pending = [task for task in job.tasks if task.status is TaskStatus.PENDING]
         wanted = [task for task in pending if not task.is_best_effort]
         need = claimant.resreq
@@ -333,7 +332,7 @@ class _Proportion:
             account = self._account_of(candidate)
             assert account is not None
             is_beyond = account.exceeds(asked, candidate, account.allocated)
-            within = "within its queue's share of what is asked for"
+            within = "within its queue's share of the requested resources"
             reasons.append("covered by its queue's share" if is_beyond else within)
         return reasons
 
@@ -344,7 +343,7 @@ class _Proportion:
         is_within: bool,
         left: dict[str, Vector] | None,
     ) -> Verdict:
-        """Return the verdict on a candidate, and charge it to what is left of its queue's use."""
+        """Return the verdict on a candidate, and subtract a victim from its queue's use."""
         if candidate.is_backfill:
             return Verdict.VICTIM
         if not is_within:

@@ -1,4 +1,4 @@
-"""What jobs use of a cluster, and would, by job and by queue."""
+"""Computes what jobs and queues hold and want."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Use", "UsesOfJobs", "use_of"]
 
 @frozen
 class Use:
-    """What jobs use of the cluster, and would."""
+    """What jobs hold, and what they want in addition."""
 
     held: Vector
     wanted: Vector
@@ -27,7 +27,7 @@ class Use:
 
     @property
     def request(self) -> Vector:
-        """All that they ask for."""
+        """What they hold and want together."""
         return plus(self.held, self.wanted)
 
     def plus(self, other: Use) -> Use:
@@ -48,20 +48,20 @@ class Use:
 
 
 class UsesOfJobs:
-    """What each job uses, and so what each queue does, brought up to date job by job."""
+    """The use of each job and each queue, updated job by job."""
 
     def __init__(self, view: SessionView) -> None:
         self._zero = view.dimensions.zero
         self._of_job: dict[str, tuple[str, Use]] = {}
         self._jobs: Counter[str] = Counter()
-        """How many jobs each queue has."""
+        """The number of jobs of each queue."""
         self.of_queue: dict[str, Use] = {}
-        """By name, of the queues that have jobs."""
+        """The use of each queue that has jobs, by name."""
         for job in view.jobs.values():
             self._enter(job)
 
     def catch_up(self, changes: Changes) -> set[str]:
-        """Count again what changed; return the names of the queues that it is in."""
+        """Update changed jobs; return the names of their queues."""
         touched: set[str] = set()
         for job in changes.jobs_gone:
             self._leave(job.uid, touched)
@@ -96,7 +96,7 @@ class UsesOfJobs:
 
 
 def use_of(jobs: Iterable[JobState], zero: Vector) -> tuple[Vector, Vector]:
-    """Return what jobs hold, and what they want besides."""
+    """Return what jobs hold, and what they want in addition."""
     held: dict[Vector, int] = {}
     wanted: dict[Vector, int] = {}
     for job in jobs:

@@ -1,4 +1,4 @@
-"""Water-filling: what queues deserve by weight, as far as they ask for it."""
+"""Water-filling: what queues deserve by weight, limited by their requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from batchsched.state.vectors import is_empty
 __all__ = ["Amounts", "water_fill"]
 
 Amounts = tuple[float, ...]
-"""Amounts by dimension, of which parts may be taken."""
+"""Amounts by dimension, which may be fractional."""
 
 
 def water_fill(
@@ -23,9 +23,9 @@ def water_fill(
 ) -> dict[str, Amounts]:
     """Return what each queue deserves of `total`, by name.
 
-    Rounds deal out what remains by weight, in order of name; a queue that has what
-    it requests is met and keeps the smaller of both, per dimension. A queue may
-    deserve more than it requests in one dimension as long as it is short in another.
+    In each round the remainder is divided by weight, in order of name. A queue whose
+    request is met keeps the smaller of share and request in each dimension. A queue may
+    deserve more than it requests in one dimension while it is short in another.
     Weights are 0 or more; O(queues) rounds of O(queues x dimensions).
 
     >>> water_fill((100,), {"a": 1, "b": 1}, {"a": (10,), "b": (500,)})
@@ -34,8 +34,8 @@ def water_fill(
     remaining: Amounts = tuple(total)
     names = sorted(weights)
     deserved: dict[str, Amounts] = dict.fromkeys(names, (0,) * len(remaining))
-    # The one loop that matters where there are thousands of queues: a list for each dimension,
-    # with an amount for each queue that is still unmet.
+    # The critical loop with thousands of queues: a list for each dimension, with an amount for
+    # each queue that is still unmet.
     unmet: list[str] = names
     shares = [weights[name] for name in unmet]
     had: list[list[float]] = [[0] * len(unmet) for _ in remaining]
@@ -43,7 +43,7 @@ def water_fill(
     while unmet and not is_empty(remaining):
         all_weights = sum(shares)
         if not all_weights:
-            break  # those that are left get nothing
+            break  # the remaining queues have no weight
         ratios = [weight / all_weights for weight in shares]
         short = [False] * len(unmet)
         dealt: list[list[float]] = []
@@ -65,8 +65,8 @@ def water_fill(
             had[position] = kept
         deserved.update(zip(unmet, zip(*had, strict=True), strict=True))
         if all(short):
-            # All that remained has been dealt out. Of large amounts a rounding error could remain
-            # that is too small to change what anybody deserves, for ever.
+            # Everything has been divided. With large amounts, a rounding error too small to
+            # change any share could otherwise remain for ever.
             break
         remaining = tuple(now_left)
         unmet = list(compress(unmet, short))

@@ -21,7 +21,7 @@ __all__ = ["check_reasons"]
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED, WhyPending.ABOVE_FAIR_SHARE)
 _STUCK = (WhyPending.NO_NODE, WhyPending.HELD_BY_GANG, WhyPending.GANG_INCOMPLETE, *_BY_QUEUE)
 _OUT_OF_REACH = "needs can start"
-_NOT_ITS_TURN = "came before and waits"
+_NOT_ITS_TURN = "came earlier and is waiting"
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
 _HOLDING = (TaskStatus.ALLOCATED, *_PROMISED)
 
