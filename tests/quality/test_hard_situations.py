@@ -363,7 +363,10 @@ def test_every_reason_why_a_job_is_refused(reason: UnfitReason) -> None:
     def situation(_: Snapshot, __: SchedulerConfig, result: CycleResult) -> bool:
         return any(
             pending.why is NOT_OF_NODES[reason]
-            and (reason is not UnfitReason.NOT_ITS_TURN or "came earlier and is waiting" in pending.text)
+            and (
+                reason is not UnfitReason.NOT_ITS_TURN
+                or "came earlier and is waiting" in pending.text
+            )
             for pending in result.pending.values()
         )
 

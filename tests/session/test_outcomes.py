@@ -180,8 +180,8 @@ def test_the_condition_of_a_gang_whose_turn_was_undone_tells_how_far_it_came() -
     condition = result.jobs["default/j"].condition
     assert condition is not None
     assert condition.message == (
-        "0 of the 3 tasks that must start together are ready; 2 had a place, taken back since not "
-        f"enough others had one; no node had room for task 'j-3' beside them; {TOO_LARGE}"
+        "0 of the 3 tasks that must start together are ready; 2 were placed, but rolled back since not "
+        f"enough others were; no node had room for task 'j-3' beside them; {TOO_LARGE}"
     )
 
 
@@ -208,7 +208,7 @@ def test_queue_overused() -> None:
     result = schedule(snapshot, config=WITH_PROPORTION)
     assert why(result) == {"a-2": WhyPending.QUEUE_OVERUSED}
     assert result.pending["a-2"].text == (
-        "queue 'q' has all that it deserves: "
+        "queue 'q' has its deserved share: "
         "it deserves 1 cpu, 1 GiB memory and has 1 cpu, 1 GiB memory"
     )
     share = result.pending["a-2"].share

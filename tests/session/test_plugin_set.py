@@ -99,7 +99,7 @@ def test_after_a_permit_later_tiers_are_not_asked() -> None:
 @pytest.mark.parametrize("answer", [None, 1, 0, "permit"])
 def test_what_is_no_vote_is_an_error(answer: object) -> None:
     tiers, ledger = tiers_of([("odd", saying(job_ready=answer))])
-    with pytest.raises(PluginError, match="; answer a Vote or a bool") as caught:
+    with pytest.raises(PluginError, match="expected a Vote or a bool, got") as caught:
         tiers.job_ready(ledger.jobs["default/j"])
     assert (caught.value.plugin, caught.value.extension_point) == ("odd", "job_ready")
 
@@ -652,7 +652,9 @@ def test_shields_for_more_or_fewer_than_there_are_are_an_error(answer: list[bool
     odd.shielded = lambda _claimant, _candidates: answer  # type: ignore[attr-defined]
     tiers, ledger = tiers_of([("fine", shielding("preemptable")), ("odd", odd)])
     candidates = [ledger.tasks["j-2"], ledger.tasks["j-3"]]
-    message = f"^plugin 'odd', shielded: {len(answer)} answers on 2 candidates$"
+    message = (
+        f"^plugin 'odd', shielded: expected one answer for each of 2 candidates, got {len(answer)}$"
+    )
     with pytest.raises(PluginError, match=message):
         tiers.eviction.unshielded("preemptable", ledger.tasks["j-1"], candidates)
 

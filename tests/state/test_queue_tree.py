@@ -68,6 +68,6 @@ def test_a_job_of_a_queue_that_has_others_below_it_is_left_out() -> None:
     condition = result.left_out["default/j"]
     assert condition.reason is ConditionReason.QUEUE_NOT_LEAF
     assert condition.message == (
-        "queue 'a' has other queues below it, such as 'a1'; jobs name one of those"
+        "queue 'a' has other queues below it, such as 'a1'; a job must name a leaf"
     )
     assert result.pending["t"].why is WhyPending.QUEUE_NOT_LEAF

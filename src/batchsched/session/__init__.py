@@ -1,1 +1,1 @@
-"""One cycle of scheduling: the session, its statements, and what plugins together say."""
+"""One scheduling cycle: the session, its statements, and the combined answers of plugins."""

@@ -1,4 +1,4 @@
-"""Which jobs a session schedules, and why it leaves others out."""
+"""Determines which jobs a session schedules, and why it leaves others out."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def admit_jobs(
 
     Args:
         jobs: the jobs.
-        ledger: the books.
-        plugins: what may refuse a job as a whole.
-        admitted: the jobs of the session by UID; kept up to date.
-        left_out: why other jobs are not in it, by UID; kept up to date.
+        ledger: the state of the session.
+        plugins: the plugins that decide whether a job is valid.
+        admitted: the jobs of the session by UID; updated.
+        left_out: why other jobs are not in it, by UID; updated.
 
     """
     jobs = list(jobs)
     unmet = _unmet(jobs, ledger, left_out)
     for uid in unmet.keys() - {job.uid for job in jobs}:
-        # What it waits for may have changed, though the job has not.
+        # The jobs that it depends on may have changed, although the job itself has not.
         left_out[uid] = _not_eligible(unmet[uid])
     for job in jobs:
         refusal = None
@@ -60,7 +60,7 @@ def admit_jobs(
 def _unmet(
     jobs: Iterable[JobState], ledger: Ledger, left_out: Mapping[str, JobCondition]
 ) -> Mapping[str, Unmet]:
-    """Return those of some jobs, and of those left out, that are not eligible, by UID."""
+    """Return the ineligible jobs among some jobs and those left out, by UID."""
     known = ledger.jobs
     waiting = {job.uid: job for job in jobs if _may_wait(job)}
     for uid, condition in left_out.items():
@@ -86,7 +86,7 @@ def _without_queue(job: JobState, queues: Mapping[str, QueueState]) -> JobCondit
         message = f"queue {name!r} is not in the snapshot"
         return JobCondition(ConditionReason.QUEUE_UNKNOWN, message)
     message = f"queue {name!r} has other queues below it, such as {queue.children[0].name!r}"
-    return JobCondition(ConditionReason.QUEUE_NOT_LEAF, f"{message}; jobs name one of those")
+    return JobCondition(ConditionReason.QUEUE_NOT_LEAF, f"{message}; a job must name a leaf")
 
 
 def _may_wait(job: JobState) -> bool:

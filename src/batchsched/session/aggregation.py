@@ -1,4 +1,4 @@
-"""Asking plugins: what they answer together, and what is said when one of them fails."""
+"""Calls functions of plugins, combines their answers, and attributes errors to plugins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Named = tuple[str, FunctionT]
 def listed(
     name: str, point: str, function: Callable[[], Iterable[object]], kind: type[ItemT]
 ) -> list[ItemT]:
-    """Return what a plugin lists at a point, and see that all of it is of one kind."""
+    """Return what a plugin lists at an extension point; all items must be of one type."""
     try:
         given = list(function())
     except Exception as error:
@@ -63,7 +63,7 @@ def by_tier(
 def combine_votes(
     tiers: list[list[Named[Callable[[JobState], Vote | bool]]]], job: JobState, point: str
 ) -> bool:
-    """Return what the votes come to: per tier a rejection, else a permission, decides."""
+    """Return the combined vote: tier by tier, a rejection decides, or else a permission."""
     for tier in tiers:
         permitted = False
         for name, function in tier:
@@ -76,9 +76,7 @@ def combine_votes(
             elif vote is False or vote is Vote.REJECT:
                 return False
             elif vote is not Vote.ABSTAIN:
-                raise PluginError(
-                    name, point, (f"expected a Vote, got {vote!r}; answer a Vote or a bool")
-                )
+                raise PluginError(name, point, (f"expected a Vote or a bool, got {vote!r}"))
         if permitted:
             return True
     return True
@@ -87,14 +85,14 @@ def combine_votes(
 def voting(
     tiers: list[list[Named[Callable[[JobState], Vote | bool]]]], point: str
 ) -> Callable[[JobState], bool]:
-    """Return what answers as `combine_votes` does, and is quicker where one function votes."""
+    """Return a function like `combine_votes` that is faster if only one plugin votes."""
     voters = [voter for tier in tiers for voter in tier]
     if len(voters) != 1:
         return lambda job: combine_votes(tiers, job, point)
     ((name, function),) = voters
 
     def ask(job: JobState) -> bool:
-        # Asked several times a task: nearly all votes are answered here.
+        # Called several times for each task; nearly all votes take this path.
         try:
             vote = function(job)
         except Exception as error:
@@ -109,7 +107,7 @@ def voting(
 def asked_first(
     functions: list[Named[Callable[AskedT, AnswerT]]], point: str
 ) -> Callable[AskedT, AnswerT] | None:
-    """Return the first function, which says whose it is when it fails; None if there is none."""
+    """Return the first function, with errors attributed to its plugin; None if there is none."""
     if not functions:
         return None
     name, function = functions[0]
@@ -126,7 +124,7 @@ def asked_first(
 def guarded(
     name: str, point: str, function: Callable[[TaskState], None]
 ) -> Callable[[TaskState], None]:
-    """Return a function that says whose it is when it fails."""
+    """Return the function with errors attributed to its plugin."""
 
     def tell(task: TaskState) -> None:
         try:
@@ -138,10 +136,10 @@ def guarded(
 
 
 def takes_need(function: object) -> bool:
-    """Return whether a `queue_order_key` asks for the need besides the queue."""
+    """Return whether a `queue_order_key` takes a need in addition to the queue."""
     try:
         parameters = signature(cast("Callable[[], object]", function)).parameters.values()
-    except (TypeError, ValueError):  # of something built in nothing is known
+    except (TypeError, ValueError):  # built-in functions may have no signature
         return False
     positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     required = [p for p in parameters if p.kind in positional and p.default is Parameter.empty]
@@ -151,13 +149,11 @@ def takes_need(function: object) -> bool:
 def without_need(
     function: Callable[[QueueState], object],
 ) -> Callable[[QueueState, Need | None], object]:
-    """Return a `queue_order_key` that is given the need, and does not look at it."""
+    """Return a `queue_order_key` that takes a need and ignores it."""
     return lambda queue, _need: function(queue)
 
 
 def expect_unfit(name: str, refusal: object) -> None:
-    """Raise unless a refusal is what it should be."""
+    """Raise an error unless a refusal is an `Unfit`."""
     if not isinstance(refusal, Unfit):
-        raise PluginError(
-            name, "allocatable", (f"expected an Unfit, got {refusal!r}; answer one, or None")
-        )
+        raise PluginError(name, "allocatable", (f"expected an Unfit or None, got {refusal!r}"))

@@ -1,7 +1,7 @@
-"""What a session stands on: the books, what plugins know, and the placement engine.
+"""The state of a session: the ledger, the opened plugins, and the placement engine.
 
-A session from a snapshot makes all of it anew. On a living cluster it lives on: what changed
-since the last cycle is told to it, and what a cycle did is undone when it is over.
+A session on a snapshot creates all of it. On a live cluster it is kept from cycle to cycle:
+changes since the last cycle are applied, and the changes of a cycle are undone at its end.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from batchsched.state.vectors import Vector
 __all__ = ["Books", "PlacementFactory"]
 
 PlacementFactory = Callable[[Ledger, Evaluator], Placement]
-"""Makes the placement engine of a session."""
+"""Creates the placement engine of a session."""
 
 MOST_CHANGES = 10_000
 CHANGES_PER_NODE = 8
-"""How many changes of nodes are kept on record, before the engine is made anew without them."""
+"""How many changes of nodes are logged before a new engine is created with an empty log."""
 MOST_CLASSES = 2_000
-"""For so many classes of tasks an engine is used, before it is made anew without them."""
+"""The most equivalence classes of an engine before a new one is created."""
 
 _NODE_FUNCTIONS = frozenset({"predicates", "node_scores"})
 
 
 class Books:
-    """What one configuration knows of one cluster."""
+    """The state of one configuration on one cluster."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class Books:
         """Why jobs are not in the session, by UID."""
         self.node_room = NodeRoom(ledger)
         self.gang_needs: dict[JobState, GangNeed | None] = {}
-        """What jobs need that can never start as gangs, as far as it was asked for; None: nothing.
+        """The needs of gangs that can never start, as far as computed; None: the job can start.
 
-        That is, of jobs that are as they are when no cycle runs.
+        They apply to the state of jobs between cycles.
         """
         self.gang_room: dict[tuple[tuple[Vector, Vector], int], int] = {}
         """By what a task holds and needs to start, and a number: how many empty nodes hold of it.
@@ -77,11 +77,11 @@ class Books:
         At most that number; as long as no node changes.
         """
         self.waiting_jobs: dict[JobState, WaitingJob] = {}
-        """What reasons need of jobs that wait, of jobs as they are when no cycle runs."""
+        """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
         self.failed_turns: FailedTurns | None = None
-        """The turns that need not be repeated, if cycles follow one another."""
+        """The failed turns that need not be repeated, on a live cluster."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
-        """The jobs of which it is to be said whether they are in the session."""
+        """The jobs whose admission is to be decided."""
 
     def _make_engine(self) -> Placement:
         plugins = self.plugin_set
@@ -91,19 +91,19 @@ class Books:
         try:
             engine = self._placement(ledger, evaluator)
         except BatchschedError:
-            raise  # a plugin failed when it was asked
+            raise  # a plugin failed when the engine called it
         except Exception as error:
-            message = f"it raised {problem_of(error)} when it was to make a placement engine"
+            message = f"expected it to create a placement engine, but it raised {problem_of(error)}"
             raise ConfigError([Fault("placement", message)]) from error
         if not callable(getattr(engine, "best", None)):
-            message = f"expected it to make a placement engine, got {shown(engine)}"
+            message = f"expected it to return a placement engine, got {shown(engine)}"
             raise ConfigError([Fault("placement", message)])
         # Asking a protocol takes as long as a small cycle's other questions together.
         self._follows_nodes = isinstance(engine, FollowsNodes)
         return engine
 
     def _engine_follows(self) -> bool:
-        """Return whether the engine has caught up with what became of nodes."""
+        """Let the engine process changed nodes; return whether it could."""
         if not isinstance(self.ledger, LiveLedger):
             return True
         node_slots = self.ledger.node_slots
@@ -115,16 +115,16 @@ class Books:
         return self._follows_nodes and cast("FollowsNodes", self.placement).nodes_changed(slots)
 
     def diverging(self) -> Iterable[TaskState]:
-        """Return the tasks that are entered otherwise than they are described."""
+        """Return the tasks whose state in the ledger differs from their description."""
         return self.ledger.diverging() if isinstance(self.ledger, LiveLedger) else ()
 
     def live_on(self) -> None:
-        """Be ready to be changed between cycles."""
+        """Prepare for changes between cycles."""
         self.jobs = cast("MutableMapping[str, JobState]", SortedDict(self.jobs))
         self._forget_turns()
 
     def _forget_turns(self) -> None:
-        """Begin anew to remember which turns came to nothing, if what plugins say lets that be."""
+        """Drop all failed turns, and record new ones only if the plugins allow it."""
         ledger = self.ledger
         if isinstance(ledger, LiveLedger) and self.plugin_set.opened.vote_on_jobs_alone:
             self.failed_turns = FailedTurns(ledger)
@@ -133,7 +133,7 @@ class Books:
 
     @property
     def is_worn(self) -> bool:
-        """Whether so much has been recorded that to begin the records anew costs little by it."""
+        """Whether the logs are so large that creating a new engine costs little in comparison."""
         ledger = self.ledger
         return (
             len(ledger.log.nodes) > MOST_CHANGES + CHANGES_PER_NODE * len(ledger.nodes)
@@ -147,12 +147,12 @@ class Books:
         other_tasks_changed: bool = False,
         needs_new_view: bool = False,
     ) -> None:
-        """Let plugins and engine catch up with what changed in the ledger.
+        """Let plugins and engine process the changes in the ledger.
 
-        What cannot catch up is made anew, which costs what it costs in a cycle from scratch.
+        Those that cannot are opened or created again, at the cost of a cycle from scratch.
         """
         if isinstance(self.ledger, LiveLedger) and not self._follows_nodes:
-            # Before anything remembers slots.
+            # Do this before anything stores slots.
             self.ledger.node_slots.close_gaps()
         nodes_changed = bool(changes.nodes or changes.nodes_gone)
         for job in changes.jobs_gone:

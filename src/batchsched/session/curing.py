@@ -1,4 +1,4 @@
-"""Nodes that refuse a task only for what evicting can cure, and whether it does."""
+"""Finds nodes that reject a task only for reasons that evictions can remove."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["accepts_without", "curable_nodes"]
 
 
 def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
-    """Return the nodes, in node order, that refuse a task only for what evicting may cure.
+    """Return the nodes, in node order, that reject a task only for reasons evictions may remove.
 
-    They are large enough for it, and no reservation closes them. O(nodes x predicates).
+    They are large enough for the task, and not closed by a reservation. O(nodes x predicates).
 
     Raises:
-        PluginError: a predicate raised, or answered what it must not.
+        PluginError: a predicate raised an exception or returned an invalid value.
 
     """
     predicates = session.plugin_set.predicates
@@ -44,7 +44,7 @@ def curable_nodes(session: Session, task: TaskState) -> list[NodeState]:
 def _refuses_curably(
     predicates: Iterable[tuple[str, Predicate]], task: TaskState, node: NodeState
 ) -> bool:
-    """Return whether any of some predicates refuses a node, and each that does may be cured."""
+    """Return whether any predicate rejects a node, and each that does so is curable."""
     refuses = False
     for name, predicate in predicates:
         unfit = _refusal(name, predicate, task, node)
@@ -76,10 +76,10 @@ def _is_curable(name: str, predicate: Predicate, unfit: Unfit) -> bool:
 def accepts_without(
     session: Session, task: TaskState, node: NodeState, gone: Iterable[TaskState]
 ) -> bool:
-    """Return whether the predicates accept a node for a task once others have left the cluster.
+    """Return whether the predicates accept a node for a task after other tasks have left.
 
-    Besides those that are named, everything that is Releasing on the node has left then. The
-    session is as it was afterwards. O(tasks on the node, and that are named).
+    The tasks in `gone` and all Releasing tasks on the node count as gone. The session is
+    unchanged afterwards. O(tasks on the node + gone).
     """
     ledger = session.ledger
     leaving = [other for other in node.tasks.values() if other.status is TaskStatus.RELEASING]

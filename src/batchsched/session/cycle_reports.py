@@ -1,6 +1,6 @@
-"""What a cycle records for its reasons: what was tried, and what came of it.
+"""Records what actions tried in a cycle, and the outcome, for pending reasons.
 
-It is read when the cycle is over. No decision depends on it.
+The records are read at the end of the cycle. No decision depends on them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["CycleReports", "OverusedQueues"]
 
 
 class OverusedQueues:
-    """The queues that an action passed over because they were overused, and their shares then."""
+    """The queues that an action skipped because they were overused, with their shares then."""
 
     __slots__ = ("_share_of", "_shares")
 
@@ -26,7 +26,7 @@ class OverusedQueues:
         self._shares: dict[str, QueueShare | None] = {}
 
     def add(self, name: str, /) -> None:
-        """Record that a queue was passed over. Only the first time counts."""
+        """Record that a queue was skipped. Only the first time counts."""
         if name not in self._shares:
             self._shares[name] = self._share_of(name)
 
@@ -35,7 +35,7 @@ class OverusedQueues:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The queues by name, in the order in which they were passed over."""
+        """The names of the queues, in the order in which they were skipped."""
         return tuple(self._shares)
 
     def share(self, name: str, /) -> QueueShare | None:
@@ -44,7 +44,7 @@ class OverusedQueues:
 
 
 class CycleReports:
-    """What actions tried in one cycle, and what came of it."""
+    """What actions tried in one cycle, and the outcome."""
 
     __slots__ = (
         *("_asked_in_part", "_claim_refusals", "_refusals", "_rolled_back", "_unplaced"),
@@ -54,10 +54,10 @@ class CycleReports:
     )
 
     def __init__(self, share_of: Callable[[str], QueueShare | None]) -> None:
-        """Begin with nothing.
+        """Create an empty record.
 
         Args:
-            share_of: what a queue of this name deserves and has now, if a plugin knows.
+            share_of: returns what a queue, by name, deserves and has now, if a plugin knows.
 
         """
         self._unplaced: dict[str, TaskState] = {}
@@ -65,53 +65,53 @@ class CycleReports:
         """Tasks that an action tried to place and could not, by UID."""
         self._rolled_back: dict[str, TaskState] = {}
         self.rolled_back: Mapping[str, TaskState] = MappingProxyType(self._rolled_back)
-        """Tasks that had a place in a turn that was undone, by UID."""
+        """Tasks whose placement was rolled back, by UID."""
         self._asked_in_part: set[str] = set()
         self._refusals: dict[str, Unfit] = {}
         self.refusals: Mapping[str, Unfit] = MappingProxyType(self._refusals)
-        """Why queues could not take tasks, by UID, when last asked."""
+        """Why queues could last not accept tasks, by UID."""
         self._claim_refusals: dict[str, Unfit] = {}
         self.claim_refusals: Mapping[str, Unfit] = MappingProxyType(self._claim_refusals)
-        """Why queues could claim nothing for tasks, by UID."""
+        """Why queues could not reclaim resources for tasks, by UID."""
         self._lacking_company: dict[str, TaskState] = {}
         self.lacking_company: Mapping[str, TaskState] = MappingProxyType(self._lacking_company)
-        """Tasks by UID that are more than there is together, though there is enough for one."""
+        """Tasks, by UID, that do not fit together although there is enough for one of them."""
         self.queues_overused = OverusedQueues(share_of)
-        """Queues that an action passed over because they were overused, by name."""
+        """Queues that an action skipped because they were overused, by name."""
         self.eviction_searches: dict[tuple[str, str], EvictionSearch] = {}
-        """Searches for tasks to evict that came to nothing, by task and action."""
+        """Failed searches for tasks to evict, by task and action."""
 
     def record_failure(self, task: TaskState) -> None:
-        """Record that no place was found for a task."""
+        """Record that no node was found for a task."""
         self._unplaced[task.uid] = task
 
     def record_unasked(self, job: JobState) -> None:
-        """Record that the turns of a job ended before it asked for all of its tasks."""
+        """Record that the turns of a job ended before all of its tasks were tried."""
         self._asked_in_part.add(job.uid)
 
     def asked_in_part(self, job: JobState) -> bool:
-        """Return whether the turns of a job ended before it asked for all of its tasks."""
+        """Return whether the turns of a job ended before all of its tasks were tried."""
         return job.uid in self._asked_in_part
 
     def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
-        """Record why queues may not take a task."""
+        """Record why a queue may not accept a task."""
         self._refusals[task.uid] = refusal
 
     def record_lack_of_company(self, tasks: Iterable[TaskState]) -> None:
-        """Record tasks that are more than there is together, though there is enough for one."""
+        """Record tasks that do not fit together although there is enough for one of them."""
         for task in tasks:
             self._lacking_company[task.uid] = task
 
     def record_claim_refusal(self, tasks: Iterable[TaskState], refusal: Unfit) -> None:
-        """Record why the queue of tasks may claim nothing for them."""
+        """Record why the queue of tasks may not reclaim resources for them."""
         for task in tasks:
             self._claim_refusals[task.uid] = refusal
 
     def record_rollback(self, tasks: Iterable[TaskState]) -> None:
-        """Record tasks whose places are taken back; statements do so when they are discarded."""
+        """Record tasks whose placements are rolled back, as when a statement is discarded."""
         for task in tasks:
             self._rolled_back[task.uid] = task
 
     def record_search(self, search: EvictionSearch) -> None:
-        """Record a search for tasks to evict that came to nothing."""
+        """Record a failed search for tasks to evict."""
         self.eviction_searches[search.task.uid, search.action] = search

@@ -1,4 +1,4 @@
-"""Who may be evicted for whom: what all plugins with verdicts say, and their hints for speed."""
+"""Determines which tasks may be evicted, from all plugins' verdicts and performance hints."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _OfEach = list[Named[Callable[[TaskState, Sequence[TaskState]], Sequence[bool]]]
 _POINTS = ("preemptable", "reclaimable")
 _VERDICT_TEXTS = {
     Verdict.PROTECTED: "protected by {plugin}",
-    Verdict.PASS: "not for the reason of {plugin}",
-    Verdict.WITH_JOB: "only with its job, all of which may not go",
-    Verdict.VICTIM: "victims of an earlier tier go first",
+    Verdict.PASS: "not a victim of {plugin}",
+    Verdict.WITH_JOB: "only with its job, which may not be evicted as a whole",
+    Verdict.VICTIM: "victims of an earlier tier come first",
 }
 
 
@@ -34,11 +34,11 @@ class EvictionPoints:
     """The extension points of all plugins that concern evictions."""
 
     def __init__(self, opened: OpenedPlugins, unit_of: Callable[[TaskState], EvictionUnit]) -> None:
-        """Put plugins together.
+        """Combine plugins.
 
         Args:
             opened: the plugins.
-            unit_of: what a task on a node is evicted with.
+            unit_of: returns the eviction unit of a task on a node.
 
         """
         self._opened = opened
@@ -70,7 +70,7 @@ class EvictionPoints:
         return Judges(point, [tiers[tier] for tier in sorted(tiers)], self._unit_of)
 
     def _claimant_keys_on(self, point: str) -> _Functions[[TaskState], Hashable] | None:
-        """Return what tells claimants apart, of all plugins with verdicts; None if one lacks it."""
+        """Return the claimant keys of all plugins with verdicts; None if one has no key."""
         keys: _Functions[[TaskState], Hashable] = []
         for opened in self._opened.having(point):
             if opened.hints.claimant_key is None:
@@ -79,7 +79,7 @@ class EvictionPoints:
         return keys
 
     def _shields_on(self, point: str) -> _OfEach:
-        """Return what says who is protected in any case."""
+        """Return the functions that determine which tasks are always protected."""
         return [
             (opened.name, opened.hints.shielded)
             for opened in self._opened.having(point)
@@ -87,7 +87,7 @@ class EvictionPoints:
         ]
 
     def _only_with_job_on(self, point: str) -> _OfEach:
-        """Return what says who cannot be evicted alone."""
+        """Return the functions that determine which tasks cannot be evicted alone."""
         return [
             (opened.name, opened.hints.only_with_job)
             for opened in self._opened.having(point)
@@ -109,7 +109,7 @@ class EvictionPoints:
         whole_jobs: WholeJobs | None = None,
         recent: RecentStarts | None = None,
     ) -> Victims:
-        """Return which of the candidates may be evicted for a task of their own queue."""
+        """Return the candidates that may be evicted for a task of their own queue."""
         return self._preemptable.victims(claimant, candidates, whole_jobs, recent)
 
     def reclaimable(
@@ -119,11 +119,11 @@ class EvictionPoints:
         whole_jobs: WholeJobs | None = None,
         recent: RecentStarts | None = None,
     ) -> Victims:
-        """Return which of the candidates may be evicted for a task of another queue."""
+        """Return the candidates that may be evicted for a task of another queue."""
         return self._reclaimable.victims(claimant, candidates, whole_jobs, recent)
 
     def revocable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
-        """Return which backfill tasks may be evicted for one that was promised their room."""
+        """Return the backfill tasks that may be evicted for a task promised their resources."""
         if self._revocable is None:
             return Victims(candidates)
         return self._revocable.victims(claimant, candidates)
@@ -131,7 +131,7 @@ class EvictionPoints:
     def kept_by(
         self, claimant: TaskState, unit: EvictionUnit, recent: RecentStarts | None = None
     ) -> str | None:
-        """Return what keeps a unit of another queue from being evicted, a plugin or minRuntime."""
+        """Return what protects a unit of another queue: a plugin or minRuntime; None: nothing."""
         return self._reclaimable.kept_by(
             claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
         )
@@ -144,11 +144,11 @@ class EvictionPoints:
         in_victim_order: Callable[[Iterable[TaskState]], list[TaskState]],
         recent: RecentStarts | None = None,
     ) -> tuple[Counter[str], list[list[TaskState]]]:
-        """Return why how many candidates may not be evicted, in words; and who may.
+        """Return the number of protected candidates by reason, and the others.
 
-        `point` is ``preemptable`` or ``reclaimable``; candidates come node by node, in any
-        order, and those that may be evicted go node by node, in victim order. None of them is in
-        `recent`, but others of their jobs may be.
+        `point` is ``preemptable`` or ``reclaimable``. Candidates are given by node, in any order;
+        those that may be evicted are returned by node, in victim order. None of them is in
+        `recent`, but other tasks of their jobs may be.
         """
         judges = self._preemptable if point == "preemptable" else self._reclaimable
         kept, free = judges.kept_and_free(claimant, groups, in_victim_order, recent)
@@ -163,7 +163,7 @@ class EvictionPoints:
     def verdict_reasons(
         self, name: str, claimant: TaskState, candidates: Sequence[TaskState], verdict: Verdict
     ) -> Sequence[str]:
-        """Return why a plugin gave each candidate this verdict; empty where it does not say."""
+        """Return a plugin's explanation of this verdict on each candidate; may be empty."""
         if name not in self._words:
             return [""] * len(candidates)
         try:
@@ -171,12 +171,14 @@ class EvictionPoints:
         except Exception as error:
             raise plugin_error(name, "verdict_reasons", error) from error
         if len(own) != len(candidates):
-            problem = f"{len(own)} answers on {len(candidates)} candidates"
+            problem = (
+                f"expected one answer for each of {len(candidates)} candidates, got {len(own)}"
+            )
             raise PluginError(name, "verdict_reasons", problem)
         return own
 
     def shield_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...]:
-        """Return what of a claimant decides who is shielded.
+        """Return the properties of a claimant that determine which tasks are shielded.
 
         `point` is ``preemptable`` or ``reclaimable``.
         """
@@ -192,9 +194,9 @@ class EvictionPoints:
     def unshielded(
         self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
     ) -> list[TaskState]:
-        """Return the candidates that may be victims as far as is known without verdicts.
+        """Return the candidates without those that hints show to be protected.
 
-        It is the same for all claimants with one `shield_key`.
+        It is the same for all claimants with the same `shield_key`.
         """
         left = list(candidates)
         name = ""
@@ -202,7 +204,10 @@ class EvictionPoints:
             for name, shield in self._shields[point]:
                 shielded = shield(claimant, left)
                 if len(shielded) != len(left):
-                    problem = f"{len(shielded)} answers on {len(left)} candidates"
+                    problem = (
+                        f"expected one answer for each of {len(left)} candidates, "
+                        f"got {len(shielded)}"
+                    )
                     raise PluginError(name, "shielded", problem)
                 if any(shielded):
                     left = [c for c, is_so in zip(left, shielded, strict=True) if not is_so]
@@ -217,9 +222,9 @@ class EvictionPoints:
     def only_with_job(
         self, point: str, claimant: TaskState, candidates: Sequence[TaskState]
     ) -> list[bool]:
-        """Return, for each candidate, whether it is known that it cannot go on its own.
+        """Return, for each candidate, whether hints show that it cannot be evicted alone.
 
-        It is the same for all claimants with one `shield_key`.
+        It is the same for all claimants with the same `shield_key`.
         """
         known = [False] * len(candidates)
         name = ""
@@ -232,7 +237,7 @@ class EvictionPoints:
         return known
 
     def may_give(self, queue: QueueState) -> bool:
-        """Return False if no task of the queue can be reclaimed now, whoever claims it."""
+        """Return False if no task of the queue can be reclaimed now by any claimant."""
         for name, function in self._may_give:
             try:
                 if not function(queue):
@@ -242,7 +247,7 @@ class EvictionPoints:
         return True
 
     def claimant_key(self, point: str, claimant: TaskState) -> tuple[Hashable, ...] | None:
-        """Return what verdicts read of a claimant; None if a plugin does not say.
+        """Return what verdicts read of a claimant; None if a plugin gives no key.
 
         `point` is ``preemptable`` or ``reclaimable``.
         """

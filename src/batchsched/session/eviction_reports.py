@@ -1,4 +1,4 @@
-"""Why preempt and reclaim found nobody to evict, found out at the end of the cycle."""
+"""Reports why preempt and reclaim found no tasks to evict, at the end of the cycle."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from batchsched.state.vectors import Vector, plus
 __all__ = ["MOST_ASKED", "EvictionReports"]
 
 MOST_ASKED = 1_000
-"""About how many nodes and candidates the reports of one cycle ask; see `EvictionReports`."""
+"""About how many nodes and candidates the reports of a cycle evaluate; see `EvictionReports`."""
 
 _JUST_STARTED = "protected by minRuntime"
 
 
 class EvictionReports:
-    """Asks the plugins anew about the candidates on all nodes, for tasks that stay pending.
+    """Evaluates the candidates on all nodes again, for tasks that stay pending.
 
-    Cycles in which many tasks search in vain must not cost much more for it. So once about a
-    thousand nodes and candidates were asked about (`MOST_ASKED`), further tasks get no report:
-    those of the most important jobs have theirs. Tasks of a job that ask for the same count
-    once, and others count whether or not their report is known from elsewhere: who gets a report
-    does not depend on what an engine can tell apart.
+    Reports must not make cycles with many failed searches much slower. So after about a thousand
+    nodes and candidates (`MOST_ASKED`) further tasks get no report; the most important jobs come
+    first. Tasks of a job with the same request count once; all others count even if their report
+    is known from another task, so that the selection does not depend on the placement engine.
     """
 
     def __init__(self, session: Session) -> None:
@@ -68,7 +67,7 @@ class EvictionReports:
         return report
 
     def _same(self, search: EvictionSearch) -> Hashable:
-        """Return what searches share that have the same report."""
+        """Return a key shared by searches with the same report."""
         task, session = search.task, self._session
         job = task.job
         assert job is not None
@@ -78,7 +77,7 @@ class EvictionReports:
             return task.uid
         key = session.plugin_set.eviction.claimant_key(search.point, task)
         if key is None or search.claim is not None or job.count(TaskStatus.RUNNING):
-            # Its own tasks are candidates of others, or of nobody else.
+            # Its own running tasks are candidates too, but differently for itself and for others.
             return kind, job.uid
         return kind, job.queue.name, key
 
@@ -133,7 +132,7 @@ class EvictionReports:
     def _kept_and_free(
         self, search: EvictionSearch, groups: Sequence[Sequence[TaskState]]
     ) -> tuple[Counter[str], list[list[TaskState]]]:
-        """Return why how many candidates may not be evicted, and who may, node by node."""
+        """Return the number of protected candidates by reason, and the others by node."""
         session = self._session
         if search.claim is None:
             return session.plugin_set.eviction.kept_and_free(
@@ -151,7 +150,7 @@ class EvictionReports:
     def _rooms(
         self, search: EvictionSearch, node: NodeState, gone: Sequence[TaskState]
     ) -> list[Vector]:
-        """Return in what a task must fit on a node without these tasks: in each of them."""
+        """Return the amounts on a node without these tasks, in each of which a task must fit."""
         zero = self._session.ledger.dimensions.zero
         freed = for_good = zero
         for task in gone:

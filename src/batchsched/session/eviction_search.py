@@ -1,4 +1,4 @@
-"""What is recorded of a search for tasks to evict that found nobody, or not enough."""
+"""The record of a search for tasks to evict that found none, or too few."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["EvictionSearch"]
 
 @frozen
 class EvictionSearch:
-    """A search that found nobody, or not enough, to evict for a task."""
+    """A search for tasks to evict that found none, or too few."""
 
     task: TaskState
     action: str
     """The action that searched."""
     point: str
-    """Whose verdicts count: ``preemptable`` or ``reclaimable``."""
+    """The extension point of the verdicts: ``preemptable`` or ``reclaimable``."""
     among: str
-    """Whose running tasks it considered; searches that differ in this have other candidates."""
+    """Which running tasks it considered; searches that differ in this have other candidates."""
     may_use_idle: bool
     """Whether the task may take idle resources too."""
     candidates_on: Callable[[NodeState], Sequence[TaskState]]
-    """Which running tasks of a node the action may consider."""
+    """Returns the running tasks of a node that the action may consider."""
     recent: RecentStarts | None = None
-    """Which of them it may not evict, because they have just started."""
+    """The tasks that it may not evict because they started recently."""
     curable: bool = False
-    """Whether it searched nodes too that refuse the task for what evicting can cure."""
+    """Whether it also searched nodes that reject the task for reasons evictions can remove."""
     claim: Claim | None = None
-    """What said whom it could evict, in the place of verdicts."""
+    """The claim that determined the victims, in place of verdicts."""

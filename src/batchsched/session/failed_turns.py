@@ -1,12 +1,12 @@
-"""The turns of jobs that came to nothing, remembered until something may have let the job in.
+"""Records failed turns of jobs, which are not repeated until something relevant has changed.
 
-A turn of `allocate` tries a job's tasks in order on the nodes as they are. Whether it comes to
-nothing follows from the job, and from the nodes where its tasks fit. So it need not be repeated
-while the job is as it was, while the nodes that its tasks were on for the time being are as they
-were, and while no other node that has changed takes any task of its kinds. That holds where all
-that is read of a node is watched there, where plugins vote on jobs alone, and, for a turn that
-had given places before it failed, where all tasks are alike: then they fill every node that takes
-them, in whichever order. Everything else is forgotten, and tried again.
+A turn of `allocate` tries a job's tasks in order on the present nodes. Whether it fails depends
+on the job and on the nodes where its tasks fit. So it need not be repeated while the job has not
+changed, the nodes on which its tasks were placed temporarily have not changed, and no other
+changed node accepts a task of its kinds. This requires that everything read of a node is watched
+there, that plugins vote on jobs alone, and, for a turn that placed tasks before it failed, that
+all tasks are alike: then they fill every node that accepts them, in any order. All other turns
+are not recorded, and are tried again.
 """
 
 from __future__ import annotations
@@ -25,49 +25,49 @@ __all__ = ["FailedTurn", "FailedTurns"]
 
 @frozen
 class FailedTurn:
-    """What a turn that came to nothing left for the reasons."""
+    """A failed turn, with the data for pending reasons."""
 
     tasks: Sequence[TaskState]
     """All tasks of the job that were to be placed, in task order."""
     failed: Sequence[TaskState]
-    """Those that found no place, in the order in which they were tried."""
+    """Those for which no node was found, in the order in which they were tried."""
     undone: Sequence[TaskState]
-    """Those that had a place, which was taken back."""
+    """Those whose placement was rolled back."""
     kinds: Collection[int]
-    """The kinds of those that were tried."""
+    """The kinds of the tasks that were tried."""
     slots: Collection[int]
-    """The slots of the nodes where some had a place for the time being."""
+    """The slots of the nodes on which tasks were placed temporarily."""
     at: int
-    """How much was on the record of changed slots."""
+    """The length of the log of changed slots at that time."""
     need: Need | None
-    """What the job asked for."""
+    """The need of the job."""
 
 
 @define
 class _Openings:
-    """Whether nodes that changed take a kind of task."""
+    """Whether changed nodes accept a kind of task."""
 
     read: int
-    """Up to where the record of changed slots was looked at."""
+    """The position up to which the log of changed slots was checked."""
     last: int = -1
-    """How long the record was when a node was last found that takes the kind; -1: never."""
+    """The length of the log when a node that accepts the kind was last found; -1: never."""
 
 
 class FailedTurns:
-    """The turns that need not be repeated. It follows books that live on, from cycle to cycle."""
+    """The failed turns that need not be repeated, on a live cluster."""
 
     def __init__(self, ledger: LiveLedger) -> None:
         self._ledger = ledger
         self._turns: dict[JobState, FailedTurn] = {}
         self._changed: list[int] = []
-        """The slots of nodes that changed, but for what was undone at once."""
+        """The log of slots of changed nodes, without changes that were undone at once."""
         self._changed_last: dict[int, int] = {}
-        """For each of those, how long that record was after its last change."""
+        """For each slot, the length of this log after its last change."""
         self._openings: dict[int, _Openings] = {}
         self._position = ledger.log.position()
 
     def forget_all(self) -> None:
-        """Begin anew: kinds or slots may mean something else now, or plugins answer otherwise."""
+        """Drop all turns: kinds or slots may have changed their meaning, or plugins their state."""
         self._turns.clear()
         self._changed.clear()
         self._changed_last.clear()
@@ -75,18 +75,18 @@ class FailedTurns:
         self._position = self._ledger.log.position()
 
     def forget(self, jobs: Iterable[JobState]) -> None:
-        """Forget the turns of jobs that are gone, or not as they were."""
+        """Drop the turns of jobs that were removed or changed."""
         for job in jobs:
             self._turns.pop(job, None)
 
     def begin_cycle(self) -> None:
-        """Record what has changed since the last cycle."""
+        """Record the changes since the last cycle."""
         log = self._ledger.log
         self._note(log.nodes[self._position[0] :])
         self._position = log.position()
 
     def end_cycle(self) -> None:
-        """Record what the cycle has changed, before it is undone."""
+        """Record the changes of the cycle, before they are undone."""
         self._catch_up()
         for task, origin in self._ledger.moved().items():
             if task.job is not None and (task.status, task.node, task.is_backfill) != origin:
@@ -102,9 +102,9 @@ class FailedTurns:
         undone: Sequence[TaskState],
         slots: Collection[int],
     ) -> None:
-        """Remember that a job's turn came to nothing, if that would be so again.
+        """Record that a job's turn failed, if a repetition would fail too.
 
-        Its places must have been taken back already.
+        Its placements must have been rolled back already.
         """
         kinds: set[int] = set()
         for task in (*undone, *failed):
@@ -113,7 +113,7 @@ class FailedTurns:
                 return
             kinds.add(kind)
         if undone and len(kinds) > 1:
-            # What one kind takes of a node decides where the next goes.
+            # The placement of one kind affects where the next kind fits.
             return
         self._catch_up()
         at = len(self._changed)
@@ -123,7 +123,7 @@ class FailedTurns:
         self._turns[job] = FailedTurn(tasks, failed, undone, kinds, slots, at, need)
 
     def need_of(self, job: JobState) -> Need | None:
-        """Return what a job asks for whose last turn is remembered; None: none is. O(1)."""
+        """Return the need of a job with a recorded turn; None: there is none. O(1)."""
         if job not in self._turns:
             return None
         self._catch_up()
@@ -131,9 +131,9 @@ class FailedTurns:
         return None if turn is None else turn.need
 
     def find(self, job: JobState, placement: Placement) -> FailedTurn | None:
-        """Return the turn that a job would have again, or None if it is to be found out.
+        """Return the failed turn that a job would repeat; None: it must be tried.
 
-        O(nodes that changed since) for the first job of a kind, and O(nodes that it was on).
+        O(nodes that changed since) for the first job of a kind, plus O(nodes that it was on).
         """
         if job not in self._turns:
             return None
@@ -155,7 +155,7 @@ class FailedTurns:
         return any(self._opened(kind, turn, placement) > at for kind in turn.kinds)
 
     def _opened(self, kind: int, turn: FailedTurn, placement: Placement) -> int:
-        """Return how long the record was when a node was last found that takes a kind."""
+        """Return the length of the log when a node that accepts a kind was last found."""
         openings = self._openings[kind]
         end = len(self._changed)
         if openings.read < end:
@@ -185,7 +185,7 @@ class FailedTurns:
 
 
 def _takes(placement: Placement, task: TaskState, node: NodeState) -> bool:
-    """Return whether a task fits on a node in any way."""
+    """Return whether a task fits on a node now, later or conditionally."""
     request = task.init_resreq
     fits = (
         node.fits_now(request) or node.fits_later(request) or node.fits_conditionally(request)

@@ -1,4 +1,4 @@
-"""Gangs that no state of the cluster could ever hold at once."""
+"""Finds gangs that could not start in any state of the cluster."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _CANNOT_COUNT = (
     TaskStatus.UNKNOWN,
 )
 _Kind = tuple[Vector, Vector]
-"""What a task holds, and what it needs to start."""
+"""The request of a task, and its request to start."""
 MOST_ROOMS = 10_000
-"""For so many kinds and numbers of tasks it is kept how many of them nodes hold."""
+"""The most entries of the cache of how many tasks of a kind fit on empty nodes."""
 
 
 class GangNeeds:
-    """Finds the gangs that are too large for the cluster, whatever else were there.
+    """Finds gangs that are too large even for an empty cluster.
 
-    What is said is certain, but not all such gangs are found: each kind of tasks is looked at by
-    itself, and each dimension of all tasks together. Labels, taints and the like play no part.
+    Every gang found is too large, but not every such gang is found: each kind of task is checked
+    by itself, and each dimension of all tasks together. Labels and taints are ignored.
     """
 
     def __init__(self, session: Session) -> None:
@@ -43,12 +43,12 @@ class GangNeeds:
         self._largest: Vector | None = None
 
     def of(self, job: JobState) -> GangNeed | None:
-        """Return what a job needs if it can never start as a gang, else None.
+        """Return the need of a job if it can never start as a gang, else None.
 
-        O(tasks x dimensions), and O(nodes) for each kind of tasks that does not fit. Where
-        sessions follow one another, O(1) for a job that has not changed since it was found out.
+        O(tasks x dimensions), plus O(nodes) for each kind of task that does not fit. On a live
+        cluster, O(1) for a job that has not changed since the last time.
         """
-        # A job that this cycle has changed will be as it was when the next one begins.
+        # The changes of a job in this cycle are undone before the next one: do not keep them.
         known = self._known if job in self._changed else self._lasting
         if job not in known:
             known[job] = self._find(job)
@@ -61,7 +61,7 @@ class GangNeeds:
             return None
         tasks = [task for task in job.tasks if task.status not in _CANNOT_COUNT]
         if len(tasks) < needed:
-            return None  # it lacks tasks, not room
+            return None  # it lacks tasks, not resources
         kinds = Counter((task.resreq, task.init_resreq) for task in tasks)
         spare = len(tasks) - needed
         least = {kind: count - spare for kind, count in kinds.items() if count > spare}
@@ -116,9 +116,9 @@ class GangNeeds:
 
 
 def _room_on(node: NodeState, kind: _Kind) -> int:
-    """Return how many tasks of a kind an empty node holds.
+    """Return how many tasks of a kind fit on an empty node.
 
-    They start one after the other: the last one needs what it needs to start.
+    They start one by one, and the last one must meet its request to start.
     """
     held, to_start = kind
     room: int | None = node.info.max_tasks
@@ -128,18 +128,18 @@ def _room_on(node: NodeState, kind: _Kind) -> int:
         if holds >= EPSILON:
             count = floor((has - needs + EPSILON) / holds) + 1
             room = count if room is None else min(room, count)
-    # A task that holds nothing fits as often as one likes; no gang is larger than this.
+    # Any number of tasks without a request fit; no gang is larger than this.
     return 1 << 62 if room is None else room
 
 
 def _least_together(tasks: Iterable[TaskState], count: int) -> Vector:
-    """Return the least that `count` of the tasks hold together, in each dimension by itself."""
+    """Return the least that `count` tasks hold together, for each dimension independently."""
     columns = zip(*(task.resreq for task in tasks), strict=True)
     return tuple(sum(sorted(column)[:count]) for column in columns)
 
 
 def _only(resource: Resource, names: Iterable[str]) -> Resource:
-    """Return the resource with nothing but these dimensions."""
+    """Return the resource restricted to these dimensions."""
     kept = set(names)
     return Resource(
         milli_cpu=resource.milli_cpu if "cpu" in kept else 0,

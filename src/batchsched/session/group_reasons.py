@@ -1,4 +1,4 @@
-"""Why tasks of a job with groups, or with a maximum, were left pending."""
+"""Reasons why tasks of a job with groups or a maximum are pending."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from batchsched.state.records import TaskState
 __all__ = ["at_maximum", "not_asked_for"]
 
 _WAITS_FOR_PROMISES = PendingReason(
-    WhyPending.NOT_CONSIDERED, detail="its job asks for more once it has what it was promised"
+    WhyPending.NOT_CONSIDERED,
+    detail="its job tries more tasks once it has received what it was promised",
 )
 _WAITS_FOR_BACKFILL = PendingReason(
     WhyPending.GANG_INCOMPLETE,
-    detail="its job needs tasks that ask for nothing, too, which only backfill places",
+    detail="its job also needs tasks without requests, which only backfill places",
 )
 
 
 def at_maximum(groups: JobGroups, task: TaskState) -> PendingReason:
-    """Return that a job, or a group of it, has as many tasks as it may have."""
+    """Return the reason that a job, or a group of it, has its maximum number of tasks."""
     if groups.maximum is not None and groups.root.placed >= groups.maximum:
-        detail = f"its job has the {groups.maximum} tasks that it may have at most"
+        detail = f"its job has its maximum of {groups.maximum} tasks"
     else:
         full = groups.leaf_of(task).full()
         assert full is not None
         kind = "groups" if full.children else "tasks"
-        detail = f"group {full.name!r} has the {full.maximum} {kind} that it may have at most"
+        detail = f"group {full.name!r} has its maximum of {full.maximum} {kind}"
     return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
 
 
 def not_asked_for(
     groups: JobGroups, task: TaskState, pending: Sequence[TaskState], blocked: Sequence[TaskState]
 ) -> PendingReason:
-    """Return why a job with groups did not ask for a task when it had its turn.
+    """Return why a job with groups did not try a task when it had its turn.
 
     Args:
-        groups: those of the job.
+        groups: the groups of the job.
         task: the task.
         pending: all tasks of the job that are pending.
-        blocked: those of them that were tried in vain, and may still have a place.
+        blocked: the tasks that were tried without success and are still allowed by maxima.
 
     """
-    is_ready = groups.is_satisfied(Counting.READY)  # which gang may not be there to say
+    is_ready = groups.is_satisfied(Counting.READY)  # the plugin gang may not be configured
     missing = groups.out_of_reach(task)
     if missing is None and not is_ready:
         missing = groups.first_out_of_reach()

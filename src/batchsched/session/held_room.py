@@ -1,4 +1,4 @@
-"""Room that jobs hold, or were promised, without being ready."""
+"""Resources that jobs hold or were promised without being ready."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _HOLDING = (
 
 
 class HeldRoom:
-    """What jobs that are not ready keep from others at the end of a cycle."""
+    """The resources that jobs that are not ready block for others at the end of a cycle."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._on_node: dict[str, tuple[NodeState, dict[str, list[TaskState]]]] = {}
-        """By node and job, the tasks that hold something or were promised it."""
+        """By node and job, the tasks that hold or were promised resources."""
         self._jobs: set[str] = set()
         self._jobs_of: dict[QueueState, list[JobState]] = {}
         """These jobs by queue, in order of UID."""
@@ -47,15 +47,15 @@ class HeldRoom:
         self._most: Vector | None = None
 
     def is_held_by(self, job: JobState) -> bool:
-        """Return whether the job is one of those that hold something."""
+        """Return whether the job is one of those that hold resources."""
         return job.uid in self._jobs
 
     def holders(self, task: TaskState) -> tuple[str, ...]:
-        """Return the UIDs of jobs without whose claims some node would take the task now.
+        """Return the UIDs of jobs whose resources keep the task from starting on some node.
 
-        One job, if one alone is enough on any node; else all that hold something on the first
-        node where there would be room; none, if there is no such node. The task's own job does
-        not count. O(nodes where anything is held).
+        One job if it alone blocks a node; otherwise all jobs that hold resources on the first node
+        where there would be room; none if there is no such node. The task's own job does not
+        count. O(nodes where resources are held).
         """
         if not self._on_node or not fits(task.init_resreq, self._largest_room()):
             return ()
@@ -77,9 +77,9 @@ class HeldRoom:
     def share_holders(
         self, job: JobState, queue: QueueState, share: QueueShare | None
     ) -> tuple[str, ...]:
-        """Return the UIDs of jobs without whose tasks a queue would not have all it deserves.
+        """Return the UIDs of jobs without which a queue would not have its deserved share.
 
-        All other jobs of the queue that hold something, if it has its share only with that.
+        These are all other jobs of the queue that hold resources, or none.
         """
         jobs = [other for other in self._jobs_of.get(queue, ()) if other is not job]
         if share is None or not jobs:
@@ -96,7 +96,7 @@ class HeldRoom:
         return () if fits(vector(share.deserved), left) else tuple(other.uid for other in jobs)
 
     def _largest_room(self) -> Vector:
-        """Return the most of each dimension that any node would have without what is held."""
+        """Return the most that any node would have without these resources, by dimension."""
         if self._most is None:
             most = self._session.ledger.dimensions.zero
             for node, of_node in self._on_node.values():
@@ -108,7 +108,7 @@ class HeldRoom:
         return self._most
 
     def _would_fit(self, task: TaskState, node: NodeState, gone: list[TaskState]) -> bool:
-        """Return whether the task could start here if these made no claims."""
+        """Return whether the task could start on the node without these tasks."""
         if not task.is_best_effort and len(node.reserved_tasks) > sum(
             1 for other in gone if other.status is TaskStatus.RESERVED
         ):

@@ -1,4 +1,4 @@
-"""Tasks that a queue was found to be able to take together, and so one after the other."""
+"""Tasks that a queue can accept together, and so also one by one."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ __all__ = ["LetIn"]
 
 
 class LetIn:
-    """Which tasks need not be asked about again, for their queue can take all that their job lacks.
+    """The tasks that need no further check, as their queue can accept everything their job lacks.
 
-    That holds as long as nothing is charged but what was let in with them.
+    This is valid while nothing else is charged.
     """
 
     __slots__ = ("_charged", "_charges", "_last", "_tasks")
 
     def __init__(self, charged: Sequence[JobState]) -> None:
-        """Begin with nothing let in.
+        """Create an empty set.
 
         Args:
-            charged: the record of charges, to which each is appended.
+            charged: the log of charges, to which each is appended.
 
         """
         self._charged = charged
         self._tasks: dict[TaskState, None] = {}
         self._last: TaskState | None = None
         self._charges = 0
-        """How many there were when a task was let in last."""
+        """The length of the log when a task was last taken."""
 
     def replace(self, tasks: Iterable[TaskState]) -> None:
-        """Let tasks in, and no others."""
+        """Set the tasks."""
         self._tasks = dict.fromkeys(tasks)
         self._last = None
         self._charges = len(self._charged)
 
     def take(self, task: TaskState) -> bool:
-        """Return whether a task was let in, and it still holds; it is not any more afterwards."""
+        """Remove a task; return whether it was in the set and the set is still valid."""
         if task not in self._tasks or task.is_backfill:
             return False
         charges = len(self._charged)

@@ -1,4 +1,4 @@
-"""What actions remember within one cycle, so that they need not find it out again."""
+"""A cache for actions within one cycle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RememberedT = TypeVar("RememberedT")
 
 
 class Memo:
-    """Stores of one session, one for each class of what is remembered; gone with the session.
+    """The caches of one session, one for each class of values; they end with the session.
 
     >>> memo = Memo()
     >>> memo.store(str)["claimant"] = "found"
@@ -25,6 +25,6 @@ class Memo:
         self._stores: dict[type[object], object] = {}
 
     def store(self, kind: type[RememberedT], /) -> dict[Hashable, RememberedT]:
-        """Return what is remembered of this class by key, empty at first. O(1)."""
+        """Return the cache for values of this class, initially empty. O(1)."""
         empty: dict[Hashable, RememberedT] = {}
         return cast("dict[Hashable, RememberedT]", self._stores.setdefault(kind, empty))

@@ -1,4 +1,4 @@
-"""What nodes could hold if others left, remembered from cycle to cycle."""
+"""What nodes could hold if other tasks left, cached from cycle to cycle."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from batchsched.state.vectors import Vector, fits, minus
 __all__ = ["NodeRoom"]
 
 MOST_REQUESTS = 2_000
-"""For so many requests it is remembered where they fit."""
+"""The most requests that are cached."""
 
 
 class NodeRoom:
-    """What nodes of a ledger could hold if the tasks of jobs left."""
+    """What nodes could hold if all tasks of jobs left."""
 
     __slots__ = ("_besides_others", "_large_enough", "_ledger")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._large_enough: dict[Vector, frozenset[int]] = {}
-        """What tasks request to the slots of the nodes where it fits when nothing is there."""
+        """For each request, the slots of the nodes where it fits if they are empty."""
         self._besides_others: dict[str, Vector] | None = None
-        """What nodes have besides what tasks of no job hold there, where any do; None: unknown."""
+        """What nodes with tasks of no job have without these; None: not computed."""
 
     def for_jobs(self, node: NodeState) -> Vector:
-        """Return what a node has besides what tasks of no job hold there, such as daemons.
+        """Return what a node has without what tasks of no job hold there, such as daemons.
 
-        Nothing makes those leave, and they may stay for ever.
+        Those tasks are never evicted, and may stay for ever.
         """
         known = self._besides_others
         if known is None:
@@ -40,9 +40,9 @@ class NodeRoom:
         return known.get(node.name, node.allocatable)
 
     def large_enough(self, request: Vector) -> frozenset[int]:
-        """Return the slots of the nodes where `request` fits when nothing is there.
+        """Return the slots of the nodes where `request` fits if they are empty.
 
-        O(nodes) for a request that is new, else O(1).
+        O(nodes) for a new request, else O(1).
         """
         known = self._large_enough.get(request)
         if known is None:
@@ -52,15 +52,15 @@ class NodeRoom:
         return known
 
     def forget_others(self) -> None:
-        """Forget what depends on tasks of no job, because they or nodes have changed."""
+        """Drop what depends on tasks of no job, because they or nodes have changed."""
         self._besides_others = None
 
     def forget_nodes(self) -> None:
-        """Forget what depends on nodes, because they have changed."""
+        """Drop what depends on nodes, because they have changed."""
         self._besides_others = None
         self._large_enough.clear()
 
     def trim(self) -> None:
-        """Forget what was found for requests, if there were very many."""
+        """Clear the cache of requests if it is too large."""
         if len(self._large_enough) > MOST_REQUESTS:
             self._large_enough.clear()

@@ -1,4 +1,4 @@
-"""The plugins of one cycle as they were opened, and who has which extension point."""
+"""The opened plugins of one cycle, with their extension points."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _NO_HINTS = EvictionHints()
 
 @frozen
 class ConfiguredPlugin:
-    """A plugin as it stands in a configuration."""
+    """A plugin with its options in a configuration."""
 
     name: str
     tier: int
     plugin: Plugin
     disabled: frozenset[str] = frozenset()
-    """The extension points that are off, by method name; see `ENABLE_FLAGS`."""
+    """The disabled extension points, by method name; see `ENABLE_FLAGS`."""
 
 
 _VOTES = frozenset(
@@ -39,15 +39,15 @@ _VOTES = frozenset(
 
 @frozen
 class OpenedPlugin:
-    """What a plugin has opened for a cycle."""
+    """The object that a plugin opened for a cycle, with its extension points."""
 
     name: str
     tier: int
     object: object
     points: frozenset[str]
-    """The extension points that it has and that are on, by method name."""
+    """Its enabled extension points, by method name."""
     hints: EvictionHints
-    """What it says for speed."""
+    """Its performance hints."""
 
 
 def _open(configured: ConfiguredPlugin, view: SessionView) -> OpenedPlugin:
@@ -75,11 +75,11 @@ def _hints_of(name: str, opened: object) -> EvictionHints:
 class OpenedPlugins:
     """The plugins of a configuration, opened.
 
-    A plugin whose flag is off for a point does not have that point.
+    Extension points that are disabled by a flag do not count.
 
     Raises:
-        PluginError: a plugin raised when it was opened, or gave an object that
-            implements no extension point.
+        PluginError: a plugin raised an exception when it was opened, or its `open`
+            returned an object without extension points.
 
     """
 
@@ -89,7 +89,7 @@ class OpenedPlugins:
         """In configured order."""
 
     def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
-        """Let each plugin catch up, or open it anew; return the points of those opened anew."""
+        """Resume each plugin, or open it again; return the points of those opened again."""
         anew: set[str] = set()
         for position, configured in enumerate(self._configured):
             known = self.all[position]
@@ -107,32 +107,32 @@ class OpenedPlugins:
 
     @property
     def vote_on_jobs_alone(self) -> bool:
-        """Whether all votes follow from the job, whatever plugins are told; see `Resumes`."""
+        """Whether all votes depend on the job alone; see `Resumes`."""
         return all(
             getattr(opened.object, "votes_on_jobs_alone", False) is True
             for opened in self.all
             if not _VOTES.isdisjoint(opened.points)
         )
 
-    # The functions of an extension point are what `batchsched.plugin` says, or the first call
-    # tells: to ask protocols with `isinstance` would take half of the time of opening.
+    # Signatures are not checked; a wrong one fails at the first call. Checking protocols with
+    # `isinstance` would take half of the time of opening.
 
     def on(self, point: str, *others: str) -> list[Named[Any]]:
-        """Return the functions of an extension point that are on, with their plugins' names.
+        """Return the enabled functions of an extension point, with their plugins' names.
 
-        Only those of plugins that have the others on too.
+        Only of plugins for which the other points are enabled too.
         """
         return [
             (opened.name, getattr(opened.object, point)) for opened in self.having(point, *others)
         ]
 
     def by_tier(self, point: str) -> list[list[Named[Any]]]:
-        """Return the functions of an extension point that are on, tier by tier."""
+        """Return the enabled functions of an extension point, tier by tier."""
         return by_tier(
             (opened.name, opened.tier, getattr(opened.object, point))
             for opened in self.having(point)
         )
 
     def having(self, *points: str) -> list[OpenedPlugin]:
-        """Return the plugins that have all of these points on, in configured order."""
+        """Return the plugins for which all of these points are enabled, in configured order."""
         return [opened for opened in self.all if opened.points.issuperset(points)]

@@ -1,4 +1,4 @@
-"""Closing a session: from the state it ended in to outcomes and reasons."""
+"""Closes a session, and converts its final state to outcomes and reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Unchanged", "close", "unchanged_outcome"]
 
 
 class Unchanged(Protocol):
-    """Knows the outcomes of all that a cycle has left as it was."""
+    """Provides the outcomes of everything that a cycle did not change."""
 
     def tasks(
         self, changed: Mapping[str, TaskOutcome], left_out: Mapping[str, JobCondition], /
@@ -38,22 +38,22 @@ class Unchanged(Protocol):
 def close(
     session: Session, *, reasons: bool = True, unchanged: Unchanged | None = None
 ) -> CycleResult:
-    """Close the plugins, end reservations and promises that came to nothing, tell the outcome.
+    """Close the plugins, end useless reservations and promises, and return the result.
 
     Args:
-        session: what is to be closed.
-        reasons: whether it is to be found out why tasks are pending.
-        unchanged: what knows the outcomes of what the cycle did not change; None: nothing does,
-            and all jobs and tasks are looked at.
+        session: the session to close.
+        reasons: whether to determine why tasks are pending.
+        unchanged: provides the outcomes of what the cycle did not change; None: the outcomes of
+            all jobs and tasks are computed here.
 
     """
     if session.ledger.broken:
-        # Somebody caught the error; nothing that the books say may become a decision.
+        # An action caught the error, but an inconsistent state must not lead to decisions.
         raise InvariantError(session.ledger.broken)
     for job in session.jobs_having(TaskStatus.RESERVED):
         if not (session.job_ready(job) or session.job_condition_ready(job)):
             if any(task.uid in session.reports.unplaced for task in job.tasks):
-                # It was tried: what it lacks is company, not an action.
+                # It was tried, but its gang is incomplete.
                 session.reports.record_rollback(job.having(TaskStatus.RESERVED))
             session.reservations.drop_of(job)
     end_promises(session)
@@ -110,7 +110,7 @@ _OF_PHASE = {phase: JobOutcome(phase=phase, condition=None) for phase in JobPhas
 
 
 class _Outcomes:
-    """The outcomes of jobs and their tasks. Equal ones are one object: most are."""
+    """The outcomes of jobs and their tasks. Equal outcomes, the usual case, are one object."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobOutcome] = {}
@@ -146,7 +146,7 @@ class _Outcomes:
 
 
 def unchanged_outcome(info: JobInfo) -> JobOutcome:
-    """Return the outcome of a job that is as it was described, and lacks nothing."""
+    """Return the outcome of a job that has not changed and has no condition."""
     return JobOutcome(phase=_phase(counted_job(info), None), condition=None)
 
 
@@ -160,7 +160,7 @@ def _promised(session: Session, status: TaskStatus) -> tuple[Promise, ...]:
 
 
 def _names(session: Session, uids: Iterable[str]) -> dict[str, str]:
-    """Return what people call these tasks, where that is not their UID."""
+    """Return the display names of these tasks, where they differ from the UID."""
     names: dict[str, str] = {}
     for uid in uids:
         task = session.ledger.tasks.get(uid)
@@ -179,10 +179,9 @@ def _place_of(task: TaskState) -> Promise:
 
 
 def _dropped(tasks: Iterable[TaskState], status: TaskStatus) -> Iterator[Promise]:
-    """Yield the places that the snapshot has for tasks, and that were neither used nor kept.
+    """Yield the promises or reservations of the snapshot that were neither used nor kept.
 
-    Where tasks ended is what counts. In between a reservation may have been given up and made
-    again, or the task may have been given the very place that it had lost.
+    Only the final state counts: in between, a reservation may have been dropped and made again.
     """
     for task in tasks:
         before = task.info.node_name

@@ -1,4 +1,4 @@
-"""Why tasks were left pending, as things stand at the end of the cycle."""
+"""Determines why tasks are pending at the end of the cycle."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ _WHY_REFUSED = {
 
 
 class PendingReasons:
-    """Why tasks were left pending, as things stand at the end of the cycle."""
+    """Determines why tasks are pending at the end of the cycle."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._gangs = GangNeeds(session)
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
         self._tallies: dict[int | str, tuple[NodeTally, str]] = {}
-        """With their texts."""
+        """The tallies by kind, with their texts."""
         self._explained: dict[str, JobCondition] = {}
-        """Conditions by their messages: those of jobs that are alike are the same."""
+        """Conditions by message: jobs that are alike share one."""
         self._changed = set(session.ledger.log.jobs)
         reports = session.reports
         self._unplaced_of = _pending_by_job(reports.unplaced.values())
@@ -67,13 +67,13 @@ class PendingReasons:
         return HeldRoom(self._session)
 
     def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
-        """Add to a gang's condition why no node took a task, and why it can never start."""
+        """Add to a gang's condition why no node accepted a task, and why it can never start."""
         if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
             return condition
         parts = [condition.message]
         undone = len(self._undone_of.get(job, ()))
         if undone:
-            parts.append(f"{undone} had a place, taken back since not enough others had one")
+            parts.append(f"{undone} were placed, but rolled back since not enough others were")
         unplaced: Sequence[TaskState] = self._unplaced_of.get(job, ())
         if unplaced and job.groups is not None:
             unplaced = [task for task in unplaced if _may_have_a_place(job, task)]
@@ -93,7 +93,7 @@ class PendingReasons:
         return known
 
     def _text_of_failure(self, task: TaskState, when: str) -> str:
-        """Say why a task found no node when it was tried, as far as that can still be seen."""
+        """Return why no node was found for a task when it was tried, as far as still known."""
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return refusal.text
@@ -105,16 +105,16 @@ class PendingReasons:
         tally, text = known
         assert task.job is not None
         if refusal is not None and (tally.available or self._lacks_company(task.job, task)):
-            return f"there is not enough {refusal.detail} for all that it lacks at once"
+            return f"there is not enough {refusal.detail} for everything that it needs at once"
         if tally.available:
-            # There is room now that the others have given up theirs; there was none then.
+            # There is room now, after the rollback of others; there was none then.
             return f"no node had room for task {task.info.display_name!r} {when}"
         return text
 
     def _kind_of(self, task: TaskState) -> int | str:
-        """Return what tells tasks apart that may get different tallies."""
+        """Return a key that tasks share only if they get the same tally."""
         kind = self._session.placement.kind(task)
-        # What plans close to a task depends on how long it runs, too.
+        # With plans, the tally also depends on how long the task runs.
         is_alike = kind is not None and self._session.plans.guard is None
         return kind if is_alike and kind is not None else task.uid
 
@@ -133,7 +133,7 @@ class PendingReasons:
         return reasons
 
     def _add_evictions(self, reasons: dict[str, PendingReason]) -> None:
-        """Add why nobody was evicted for tasks that are still pending."""
+        """Add why no tasks were evicted for tasks that are still pending."""
         session = self._session
         by_job: dict[JobState, list[EvictionSearch]] = {}
         for search in session.reports.eviction_searches.values():
@@ -156,9 +156,9 @@ class PendingReasons:
         return PendingReason(why, detail=condition.message)
 
     def _of_plain_job(self, job: JobState, reasons: dict[str, PendingReason]) -> bool:
-        """Add what `_of_job` does, for jobs of which at most one task was tried; else return False.
+        """Do the same as `_of_job` for jobs with at most one tried task; otherwise return False.
 
-        O(tasks), without looking at any, for a job that is as it was in the last cycle.
+        For a job that has not changed since the last cycle, tasks are not examined.
         """
         session = self._session
         unplaced = self._unplaced_of.get(job, ())
@@ -214,7 +214,7 @@ class PendingReasons:
             behind = not_reached(blocked_by)
         elif queue.name in session.reports.queues_overused:
             behind = self._overused(job, queue, None)
-        # What a job with groups asks for first does not go by task order.
+        # A job with groups does not try its tasks in task order.
         is_reached = blocked_by is not None and job.groups is None
         planned = session.plans.reasons.get(job.uid)
         for task in pending:
@@ -227,7 +227,7 @@ class PendingReasons:
             elif task.uid in session.reports.unplaced:
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.reports.rolled_back and session.job_ready(job):
-                # Undone for lack of company that came with a later action.
+                # Rolled back with an incomplete gang that a later action completed.
                 reasons[task.uid] = self._unplaced(job, task)
             elif task.uid in session.reports.rolled_back:
                 reasons[task.uid] = self._incomplete(job, None)
@@ -274,9 +274,9 @@ class PendingReasons:
         return known
 
     def _lacks_company(self, job: JobState, task: TaskState) -> bool:
-        """Return whether there was not enough for its job at once, though it could run by itself.
+        """Return whether there was not enough for its job at once, although the task itself fits.
 
-        What has taken its place since would not have, had the others of its job found one, too.
+        Other tasks may use the resources now; they would not if its whole job had been placed.
         """
         session = self._session
         return (
@@ -302,7 +302,7 @@ class PendingReasons:
         if replica is not None:
             if replica.parent is None:  # without gang, which says that the job is not ready
                 return self._incomplete(job, tally)
-            detail = f"what group {replica.name!r} needs at least does not fit at once"
+            detail = f"the minimum of group {replica.name!r} does not fit at once"
             return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
         return PendingReason(
             WhyPending.NOT_CONSIDERED, tally, "there is room now; there was none when it was tried"
@@ -311,8 +311,8 @@ class PendingReasons:
     def _incomplete(self, job: JobState, tally: NodeTally | None) -> PendingReason:
         detail = f"fewer than the {job.min_available} tasks that must start together fit at once"
         if job.groups is not None and job.groups.groups:
-            detail = f"the groups that must start together, {job.min_available} tasks at least, "
-            detail += "do not fit at once"
+            detail = "the groups that must start together, with at least "
+            detail += f"{job.min_available} tasks, do not fit at once"
         return PendingReason(WhyPending.GANG_INCOMPLETE, tally, detail)
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
@@ -320,7 +320,7 @@ class PendingReasons:
         holders = self._held_room.share_holders(job, queue, share)
         if holders:
             return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)
-        detail = f"queue {queue.name!r} has all that it deserves"
+        detail = f"queue {queue.name!r} has its deserved share"
         return PendingReason(WhyPending.QUEUE_OVERUSED, tally, detail, share=share)
 
 
@@ -341,5 +341,5 @@ def _task_key(session: Session) -> Callable[[EvictionSearch], SortKey]:
 
 
 def _may_have_a_place(job: JobState, task: TaskState) -> bool:
-    """Return whether no maximum of a job keeps a task from having a place."""
+    """Return whether the maxima of a job allow a task to be placed."""
     return job.groups is None or job.groups.may_take(task)

@@ -1,4 +1,4 @@
-"""What was planned in a session, for its result and for the actions that come later."""
+"""The plans of a session, for its result and for later actions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Guard", "Plans"]
 
 
 class Guard(Protocol):
-    """Tells whether planned starts would still be possible."""
+    """Checks whether planned starts are still possible."""
 
     def allows(self, task: TaskState, node: NodeState, /) -> bool:
-        """Return whether all plans fit if a task is placed on a node now, until its end."""
+        """Return whether all plans still fit if a task runs on a node from now to its end."""
         ...
 
 
@@ -26,10 +26,10 @@ class Plans:
     """The plans of a session."""
 
     made: dict[str, Plan] = Factory(dict[str, Plan])
-    """By UID of the job."""
+    """The plans by UID of the job."""
     late: list[str] = Factory(list[str])
-    """UIDs of jobs whose planned start is too late for them."""
+    """UIDs of jobs whose planned start is too late."""
     reasons: dict[str, PendingReason] = Factory(dict[str, PendingReason])
-    """Why jobs wait that were planned, or cannot be, by UID."""
+    """Why jobs wait that are planned or cannot be planned, by UID."""
     guard: Guard | None = None
-    """What nodes are closed to tasks by plans; None: none is."""
+    """Keeps tasks from delaying planned starts; None: there is nothing to check."""

@@ -1,4 +1,4 @@
-"""What plugins say of jobs, queues and tasks, as actions ask for it."""
+"""The plugins' combined answers on jobs, queues and tasks, for actions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ QueueTurns = LiveQueue[QueueState] | QueueWalk
 
 
 def _unknown(_job: JobState) -> None:
-    """Know the need of no job."""
+    """Return None: the need is not known."""
 
 
 class PluginQuestions:
-    """Questions that all plugins together answer on the tasks, jobs and queues of a ledger."""
+    """The combined answers of all plugins on the tasks, jobs and queues of a ledger."""
 
     ledger: Ledger
     plugin_set: PluginSet
@@ -35,11 +35,11 @@ class PluginQuestions:
     # Readiness and queues
 
     def job_ready(self, job: JobState) -> bool:
-        """Return whether the job's tasks that have a place may be bound."""
+        """Return whether the job's allocated tasks may be bound."""
         return self.plugin_set.job_ready(job)
 
     def job_pipelined(self, job: JobState) -> bool:
-        """Return whether what was promised to the job is enough."""
+        """Return whether the promises to the job are enough for it to start."""
         return self.plugin_set.job_pipelined(job)
 
     def job_condition_ready(self, job: JobState) -> bool:
@@ -47,20 +47,20 @@ class PluginQuestions:
         return self.plugin_set.job_condition_ready(job)
 
     def job_valid(self, job: JobState) -> JobCondition | None:
-        """Return why plugins refuse the job as a whole, or None."""
+        """Return why the job is invalid, or None."""
         refusal = self.plugin_set.job_valid(job)
         return None if refusal is None else refusal[1]
 
     def overused(self, queue: QueueState) -> bool:
-        """Return whether the queue has all that it deserves."""
+        """Return whether the queue has its deserved share."""
         return self.plugin_set.overused(queue)
 
     def allocatable(self, queue: QueueState, need: Need) -> Unfit | None:
-        """Return why the queue may not take what is needed, or None."""
+        """Return why the queue may not allocate the need, or None."""
         return self.plugin_set.allocatable(queue, need)
 
     def queue_share(self, queue: QueueState) -> QueueShare | None:
-        """Return what a queue deserves and has, if a plugin that says who is overused knows."""
+        """Return what a queue deserves and has, if a plugin knows."""
         share = self.plugin_set.queue_share(queue)
         if share is None:
             return None
@@ -68,11 +68,11 @@ class PluginQuestions:
         return QueueShare(deserved=deserved, allocated=allocated)
 
     def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
-        """Return which of the candidates may be evicted for a task of their own queue."""
+        """Return the candidates that may be evicted for a task of their own queue."""
         return self.plugin_set.eviction.preemptable(claimant, candidates)
 
     def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
-        """Return which of the candidates may be evicted for a task of another queue."""
+        """Return the candidates that may be evicted for a task of another queue."""
         return self.plugin_set.eviction.reclaimable(claimant, candidates)
 
     def is_starving(self, job: JobState, threshold: float) -> bool:
@@ -86,15 +86,15 @@ class PluginQuestions:
     # Orders
 
     def job_order_key(self, job: JobState) -> SortKey:
-        """Return the key of a job under job_order; the least goes first."""
+        """Return the key of a job in job order; the smallest comes first."""
         return self.plugin_set.job_key(job)
 
     def queue_order_key(self, queue: QueueState) -> SortKey:
-        """Return the key of a queue under queue_order; the least goes first."""
+        """Return the key of a queue in queue order; the smallest comes first."""
         return self.plugin_set.queue_key(queue)
 
     def task_order_key(self, task: TaskState) -> SortKey:
-        """Return the key of a task under task_order; the least goes first."""
+        """Return the key of a task in task order; the smallest comes first."""
         return self.plugin_set.task_key(task)
 
     def live_jobs(self, jobs: Iterable[JobState]) -> LiveQueue[JobState]:
@@ -110,12 +110,12 @@ class PluginQuestions:
     ) -> LiveQueue[JobState]:
         """Return the jobs of one queue waiting for their turn.
 
-        In live job order; if a plugin ranks needs, first by what they ask for.
+        They are in live job order; if a plugin ranks needs, by need first.
 
         Args:
             jobs: jobs of one queue.
-            tasks_of: what a job that waits has left to place, in task order.
-            known_need: what it needs, if that is known without asking for these; None: it is not.
+            tasks_of: returns the tasks that a job has left to place, in task order.
+            known_need: returns the need of a job if it is known without these tasks, else None.
 
         """
         if not self.plugin_set.orders_jobs_by_need:
@@ -143,9 +143,9 @@ class PluginQuestions:
         If a plugin ranks queues by need, the next queue is found by walking down the tree.
 
         Args:
-            jobs: the jobs that wait in each queue.
-            tasks_of: what a job that waits has left to place, in task order.
-            known_need: what it needs, if that is known without asking for these; None: it is not.
+            jobs: the waiting jobs of each queue.
+            tasks_of: returns the tasks that a job has left to place, in task order.
+            known_need: returns the need of a job if it is known without these tasks, else None.
 
         """
         if not self.plugin_set.orders_by_need:
@@ -172,5 +172,5 @@ class PluginQuestions:
         return sorted(tasks, key=self.plugin_set.task_key, reverse=True)
 
     def whole_job(self, job: JobState) -> list[TaskState]:
-        """Return the tasks that are evicted when a job is as a whole, in victim order. O(tasks)."""
+        """Return the tasks that are evicted with a whole job, in victim order. O(tasks)."""
         return self.in_victim_order(job.having(TaskStatus.RUNNING))

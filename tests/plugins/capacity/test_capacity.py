@@ -121,9 +121,7 @@ class TestShares:
         assert counts == {"b": 3, "c": 3}
         reason = result.pending["of-b-03"]
         assert reason.why is WhyPending.QUEUE_LIMIT
-        assert reason.text == (
-            "with guarantees, queues would hold 11 of cpu, 1 more than there is"
-        )
+        assert reason.text == ("with guarantees, queues would hold 11 of cpu, 1 more than there is")
 
     def test_departments_share_before_their_teams(self) -> None:
         counts, _ = allocated(
@@ -317,7 +315,7 @@ class TestGangsForWhichThereIsNotEnough:
         assert condition is not None
         assert condition.message.startswith(
             "0 of the 2 tasks that must start together are ready; "
-            "there is not enough cpu for all that it lacks at once"
+            "there is not enough cpu for everything that it needs at once"
         )
 
     def test_where_not_one_task_has_room_that_is_why(self) -> None:

@@ -16,11 +16,11 @@ from batchsched.testing.reference.dependencies import waits_for
 
 __all__ = ["check_outcomes"]
 
-_UNDONE = re.compile(r"([0-9]+) had a place, taken back since not enough others had one(; |$)")
+_UNDONE = re.compile(r"([0-9]+) were placed, but rolled back since not enough others were(; |$)")
 _NO_ROOM = "no node had room for task "
 _NEVER = "its gang can never start: "
 """The text after this is checked by `check_reasons`."""
-_NOT_ENOUGH = re.compile("there is not enough [^ ]+ for all that it lacks at once")
+_NOT_ENOUGH = re.compile("there is not enough [^ ]+ for everything that it needs at once")
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED)
 _OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
 _OF_GROUP = "group "
