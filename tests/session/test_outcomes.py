@@ -180,8 +180,8 @@ def test_the_condition_of_a_gang_whose_turn_was_undone_tells_how_far_it_came() -
     condition = result.jobs["default/j"].condition
     assert condition is not None
     assert condition.message == (
-        "0 of the 3 tasks that must start together are ready; 2 were placed, but rolled back since not "
-        f"enough others were; no node had room for task 'j-3' beside them; {TOO_LARGE}"
+        "0 of the 3 tasks that must start together are ready; 2 placed, but rolled back "
+        f"since not enough others were; no node had room for task 'j-3' beside them; {TOO_LARGE}"
     )
 
 
@@ -220,7 +220,7 @@ def test_not_considered() -> None:
     snapshot = cluster([node("n1", "2C2G")], job("j", "1C1G", "", minimum=1))
     result = scheduler("backfill").schedule(snapshot)
     assert why(result) == {"j-1": WhyPending.NOT_CONSIDERED}
-    assert result.pending["j-1"].text == "no action of the cycle came to it"
+    assert result.pending["j-1"].text == "no action of the cycle considered it"
     result = scheduler("allocate").schedule(snapshot)
     assert why(result) == {"j-2": WhyPending.NOT_CONSIDERED}
 

@@ -207,8 +207,8 @@ def by_task(verdicts: Sequence[Verdict]) -> Saying:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ([], "0 verdicts on 1 candidates"),
-        ([V, V, V], "3 verdicts on 1 candidates"),
+        ([], "expected one verdict for each of 1 candidates, got 0"),
+        ([V, V, V], "expected one verdict for each of 1 candidates, got 3"),
         ([True], "expected a Verdict, got True"),
         (["victim"], "expected a Verdict, got 'victim'"),
     ],

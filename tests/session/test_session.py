@@ -137,7 +137,7 @@ def test_what_is_there_can_be_looked_up_by_name() -> None:
 
 def test_unknown_names_are_lookup_errors() -> None:
     of = session()
-    with pytest.raises(UnknownNameError, match="'x' is the UID of no task of this snapshot"):
+    with pytest.raises(UnknownNameError, match="there is no task 'x' in this snapshot"):
         of.task("x")
     with pytest.raises(UnknownNameError, match="there is no node 'x' in this snapshot"):
         of.node("x")
@@ -259,14 +259,14 @@ def test_acts_of_the_session_are_refused_while_a_statement_is_open(name: str) ->
 @pytest.mark.parametrize("uid", ["a-1", "c-1"])
 def test_only_pending_tasks_can_be_placed(name: str, uid: str) -> None:
     of = session()
-    with pytest.raises(StatementError, match="is not Pending"):
+    with pytest.raises(StatementError, match="expected a task that is Pending"):
         getattr(of, name)(of.task(uid), of.node("n1"))
 
 
 def test_only_running_tasks_can_be_evicted_and_only_places_taken_back() -> None:
     of = session()
     before = dump(of)
-    with pytest.raises(StatementError, match="is not Running"):
+    with pytest.raises(StatementError, match="expected a task that is Running"):
         of.evict(of.task("b-1"), claimant=of.task("b-2"))
     with pytest.raises(StatementError, match="is not Allocated or Pipelined or Conditional or Res"):
         of.unallocate(of.task("b-1"))
@@ -279,7 +279,7 @@ def test_tasks_of_no_job_of_the_session_cannot_be_touched(uid: str) -> None:
     snapshot = busy()
     other = TaskInfo(uid="x", name="x", status=S.RUNNING, node_name="n1")
     of = opened(evolve(snapshot, other_tasks=[other]), PLUGINS)
-    with pytest.raises(StatementError, match="belongs to no job of this session"):
+    with pytest.raises(StatementError, match="expected a task of a job in this session"):
         ACTS_ON[uid](of)
 
 

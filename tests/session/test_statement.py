@@ -195,7 +195,7 @@ def test_a_statement_that_ended_takes_no_more_operations(end: str) -> None:
         lambda: statement.rollback(0),
     ):
         with pytest.raises(
-            StatementError, match=r"^the statement was committed or discarded already$"
+            StatementError, match=r"^the statement was already committed or discarded$"
         ):
             operation()
     assert dump(of) == before
@@ -260,23 +260,23 @@ def test_undoing_that_goes_wrong_where_nothing_else_did_is_told() -> None:
 WRONG: dict[str, tuple[Callable[[Session, Statement], None], str]] = {
     "allocate a running task": (
         lambda of, st: st.allocate(of.task("a-1"), of.node("n1")),
-        "<task a-1 Running on n1> is not Pending or Reserved",
+        "expected a task that is Pending or Reserved, got <task a-1 Running on n1>",
     ),
     "pipeline a reserved task": (
         lambda of, st: st.pipeline(of.task("c-1"), of.node("n1")),
-        "<task c-1 Reserved on n2> is not Pending",
+        "expected a task that is Pending, got <task c-1 Reserved on n2>",
     ),
     "promise a running task": (
         lambda of, st: st.promise(of.task("a-1"), of.node("n1")),
-        "is not Pending",
+        "expected a task that is Pending",
     ),
     "reserve for a reserved task": (
         lambda of, st: st.reserve(of.task("c-1"), of.node("n1")),
-        "is not Pending",
+        "expected a task that is Pending",
     ),
     "evict a pending task": (
         lambda of, st: st.evict(of.task("b-1"), claimant=of.task("b-2")),
-        "<task b-1 Pending> is not Running",
+        "expected a task that is Running, got <task b-1 Pending>",
     ),
     "take back a running task": (
         lambda of, st: st.unallocate(of.task("a-1")),
@@ -284,7 +284,7 @@ WRONG: dict[str, tuple[Callable[[Session, Statement], None], str]] = {
     ),
     "allocate for a job that is left out": (
         lambda of, st: st.allocate(of.task("lost-1"), of.node("n1")),
-        "<task lost-1 Pending> belongs to no job of this session",
+        "expected a task of a job in this session, got <task lost-1 Pending>",
     ),
 }
 

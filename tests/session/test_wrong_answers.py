@@ -285,5 +285,8 @@ def test_an_engine_that_cannot_be_made_is_a_fault_of_the_configuration() -> None
     def failing(_ledger: object, _evaluator: object) -> Any:
         raise ValueError("boom")
 
-    with pytest.raises(ConfigError, match="placement: it raised ValueError: boom"):
+    with pytest.raises(
+        ConfigError,
+        match="placement: expected it to create a placement engine, but it raised ValueError: boom",
+    ):
         Scheduler(placement=failing).schedule(snapshot())

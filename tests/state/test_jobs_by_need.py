@@ -74,5 +74,5 @@ def test_the_next_job_is_what_a_plain_search_finds(steps: list[tuple[str, int, i
         assert queue.pop() is found
         there.remove(found)
     assert queue.first() is None
-    with pytest.raises(IndexError, match="no job waits"):
+    with pytest.raises(IndexError, match="no job is waiting"):
         queue.pop()

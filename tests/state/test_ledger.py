@@ -231,7 +231,7 @@ def test_only_an_allocated_task_can_be_bound(status: TaskStatus) -> None:
     ledger, task = books()
     place = ledger.nodes[0] if status in ON_NODE else None
     ledger.move(task, status, place, is_backfill=False)
-    with pytest.raises(InvariantError, match="is to be bound and is not Allocated"):
+    with pytest.raises(InvariantError, match="expected an Allocated task to bind"):
         ledger.bind(task)
 
 
@@ -319,7 +319,7 @@ def test_what_was_promised_cannot_be_taken() -> None:
     n1 = ledger.nodes[0]
     ledger.move(ledger.tasks["w-1"], S.PIPELINED, n1, is_backfill=False)  # future 0
     audit(ledger)
-    message = "<task w-3 Allocated on n1> takes more than there is on <node n1>: future_idle"
+    message = "<task w-3 Allocated on n1> overcommits <node n1>: future_idle"
     with pytest.raises(InvariantError, match=message):
         ledger.move(ledger.tasks["w-3"], S.ALLOCATED, n1, is_backfill=False)
 
@@ -330,7 +330,7 @@ def test_nobody_can_be_promised_what_will_never_be_there() -> None:
     ledger.move(ledger.tasks["w-1"], S.PIPELINED, n1, is_backfill=False)  # eventual 1
     ledger.move(ledger.tasks["w-3"], S.CONDITIONAL, n1, is_backfill=False)  # eventual 0
     audit(ledger)
-    message = "<task w-4 Conditional on n1> takes more than there is on <node n1>: eventual"
+    message = "<task w-4 Conditional on n1> overcommits <node n1>: eventual"
     with pytest.raises(InvariantError, match=message):
         ledger.move(ledger.tasks["w-4"], S.CONDITIONAL, n1, is_backfill=False)
 

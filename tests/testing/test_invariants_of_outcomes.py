@@ -127,7 +127,7 @@ class TestOutcomes:
     @pytest.mark.parametrize(
         ("before", "after", "said"),
         [
-            ("1 had", "3 had", "its condition says that 3 of 2 tasks had a place"),
+            ("1 placed", "3 placed", "its condition says that 3 of 2 tasks had a place"),
             ("'g-2'", "'g-9'", "is true for none of its tasks: no node had room"),
         ],
     )

@@ -72,9 +72,9 @@ class Books:
         They apply to the state of jobs between cycles.
         """
         self.gang_room: dict[tuple[tuple[Vector, Vector], int], int] = {}
-        """By what a task holds and needs to start, and a number: how many empty nodes hold of it.
+        """By the requests of a kind of task and a number: how many such tasks fit on empty nodes.
 
-        At most that number; as long as no node changes.
+        At most that number; valid while no node changes.
         """
         self.waiting_jobs: dict[JobState, WaitingJob] = {}
         """Data of waiting jobs for pending reasons, for the state of jobs between cycles."""
@@ -98,7 +98,7 @@ class Books:
         if not callable(getattr(engine, "best", None)):
             message = f"expected it to return a placement engine, got {shown(engine)}"
             raise ConfigError([Fault("placement", message)])
-        # Asking a protocol takes as long as a small cycle's other questions together.
+        # Checking a protocol costs as much as the other checks of a small cycle together.
         self._follows_nodes = isinstance(engine, FollowsNodes)
         return engine
 

@@ -73,7 +73,7 @@ class PendingReasons:
         parts = [condition.message]
         undone = len(self._undone_of.get(job, ()))
         if undone:
-            parts.append(f"{undone} were placed, but rolled back since not enough others were")
+            parts.append(f"{undone} placed, but rolled back since not enough others were")
         unplaced: Sequence[TaskState] = self._unplaced_of.get(job, ())
         if unplaced and job.groups is not None:
             unplaced = [task for task in unplaced if _may_have_a_place(job, task)]

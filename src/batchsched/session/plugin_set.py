@@ -1,6 +1,6 @@
-"""The extension points of all plugins, compiled for one cycle: what tiers mean, in one place.
+"""The extension points of all plugins, compiled for one cycle; defines the meaning of tiers.
 
-Each extension point is a list of functions by tier, made once when the session opens.
+Each extension point is a list of functions by tier, built once when the session opens.
 """
 
 from __future__ import annotations
@@ -48,24 +48,26 @@ class PluginSet:
     """The extension points of all plugins of one cycle.
 
     Raises:
-        PluginError: a plugin raised when it was opened, or gave an object that
-            implements no extension point.
+        PluginError: a plugin raised an exception when it was opened, or its `open`
+            returned an object without extension points.
 
     """
 
     def __init__(self, plugins: Sequence[ConfiguredPlugin], view: SessionView) -> None:
         self._unit_of = view.unit_of
         self._keyed: list[TaskState] = []
-        """The tasks whose keys under `task_order` were made, if they are to be made anew."""
+        """The tasks with cached keys in task order, if they must be computed again."""
         self.opened = OpenedPlugins(plugins, view)
         self._compile()
         view.open_orders(self.task_key)
         self._open_past(view)
 
     def resume(self, view: SessionView, changes: Changes) -> frozenset[str]:
-        """Let each plugin catch up, or open it anew; return what is answered by others now.
+        """Resume each plugin, or open it again.
 
-        That is, the extension points of the plugins that were opened anew.
+        Returns:
+            The extension points of the plugins that were opened again.
+
         """
         anew = self.opened.resume(view, changes)
         if "task_order_key" in anew:
@@ -76,8 +78,8 @@ class PluginSet:
         return anew
 
     def forget_keys(self, view: SessionView) -> None:
-        """Forget the keys of tasks, because others say what they are from now on."""
-        # Those of plugins that meant to keep their keys were not noted.
+        """Drop the cached keys of tasks, because other plugin objects compute them from now on."""
+        # The keys of plugins that support `resume` were not noted.
         for task in self._keyed if self._forgets_keys else view.tasks.values():
             task.order_key = None
         self._keyed.clear()
@@ -86,14 +88,14 @@ class PluginSet:
         self.job_orders: _Functions[[JobState], object] = self.opened.on("job_order_key")
         self.queue_orders: _Functions[[QueueState, Need | None], object] = []
         self.orders_by_need = False
-        """Whether any plugin ranks siblings in a tree of queues by what they need."""
+        """Whether any plugin ranks sibling queues by need."""
         for name, function in self.opened.on("queue_order_key"):
             by_need = takes_need(function)
             self.orders_by_need |= by_need
             self.queue_orders.append((name, function if by_need else without_need(function)))
         self._need_orders: _Functions[[Need], object] = self.opened.on("need_order_key")
         self.orders_jobs_by_need = self.orders_by_need and bool(self._need_orders)
-        """Whether jobs of a queue are ranked first by what they ask for."""
+        """Whether jobs of a queue are ranked by need first."""
         self._claims: _Functions[[Need, ClaimTerms], Claim | Unfit] = self.opened.on("claim")
         self._allocatable: _Functions[[QueueState, Need], Unfit | None] = self.opened.on(
             "allocatable"
@@ -103,7 +105,7 @@ class PluginSet:
             not hasattr(opened.object, "resume") for opened in self.opened.having("task_order_key")
         )
         self.limits_queues = bool(self._allocatable)
-        """Whether any plugin says what queues may take."""
+        """Whether any plugin limits what queues may allocate."""
         self._overused: _Functions[[QueueState], bool] = self.opened.on("overused")
         self._queue_shares: _Functions[
             [QueueState], tuple[Sequence[float], Sequence[float]] | None
@@ -128,35 +130,35 @@ class PluginSet:
             "node_order_on_resource"
         )
         self.job_ready = self._voting("job_ready")
-        """Returns whether a job's tasks that have a place may be bound."""
+        """Returns whether a job's allocated tasks may be bound."""
         self.job_pipelined = self._voting("job_pipelined")
-        """Returns whether what was promised to a job is enough."""
+        """Returns whether the promises to a job are enough for it to start."""
         self.job_condition_ready = self._voting("job_condition_ready")
         """Returns whether a job is ready or conditionally ready."""
         self.eviction = EvictionPoints(self.opened, self._unit_of)
-        """Who may be evicted for whom."""
+        """The extension points that concern evictions."""
         self.predicates: list[tuple[str, Predicate]] = [
             (name, predicate)
             for name, function in self.opened.on("predicates")
             for predicate in listed(name, "predicates", function, Predicate)
         ]
-        """All predicates, in the order in which they are asked, with their plugins' names."""
+        """All predicates, in the order of evaluation, with their plugins' names."""
         self.node_scores: list[tuple[str, NodeScore]] = [
             (name, score)
             for name, function in self.opened.on("node_scores")
             for score in listed(name, "node_scores", function, NodeScore)
             if _sound_weight(name, score)
         ]
-        """All scores that count, with their plugins' names."""
+        """All scores with a weight other than 0, with their plugins' names."""
 
     # Orders
 
     def names_on(self, point: str) -> list[str]:
-        """Return the plugins that have an extension point that is on, in the order of asking."""
+        """Return the plugins for which an extension point is enabled, in the order of calls."""
         return [name for name, _ in self.opened.on(point)]
 
     def job_key(self, job: JobState) -> SortKey:
-        """Return the key of a job under job_order; the least goes first."""
+        """Return the key of a job in job order; the smallest comes first."""
         key: list[object] = []
         name = ""
         try:
@@ -169,7 +171,7 @@ class PluginSet:
         return tuple(key)
 
     def need_key(self, need: Need | None) -> SortKey:
-        """Return the key of a need, by which jobs of a queue go before job_order; None is least."""
+        """Return the key of a need, which ranks jobs before job order; None is the smallest."""
         if need is None:
             return ()
         key: list[object] = []
@@ -182,9 +184,9 @@ class PluginSet:
         return tuple(key)
 
     def queue_key(self, queue: QueueState, need: Need | None = None) -> SortKey:
-        """Return the key of a queue under queue_order; the least goes first.
+        """Return the key of a queue in queue order; the smallest comes first.
 
-        `need` is that of the next job below it, for plugins that rank queues by it.
+        `need` is that of the next job below it, for plugins that rank queues by need.
         """
         key: list[object] = []
         name = ""
@@ -198,7 +200,7 @@ class PluginSet:
         return tuple(key)
 
     def task_key(self, task: TaskState) -> SortKey:
-        """Return the key of a task under task_order; the least goes first. Made once a task."""
+        """Return the key of a task in task order; the smallest comes first. It is cached."""
         if task.order_key is None:
             key: list[object] = []
             name = ""
@@ -233,7 +235,7 @@ class PluginSet:
         return None
 
     def overused(self, queue: QueueState) -> bool:
-        """Return whether any plugin says that the queue has all that it deserves."""
+        """Return whether any plugin says that the queue has its deserved share."""
         for name, function in self._overused:
             try:
                 if function(queue):
@@ -243,7 +245,7 @@ class PluginSet:
         return False
 
     def allocatable(self, queue: QueueState, need: Need) -> Unfit | None:
-        """Return why the queue may not take what is needed; the first refusal counts."""
+        """Return the first plugin's reason why the queue may not allocate the need, or None."""
         for name, function in self._allocatable:
             try:
                 refusal = function(queue, need)
@@ -255,17 +257,17 @@ class PluginSet:
         return None
 
     def _open_past(self, view: SessionView) -> None:
-        """Let plugins that share by the past ask those that know it."""
+        """Give the view the functions for past use."""
         weights = asked_first(self.opened.on("surplus_weights"), "surplus_weights")
         view.open_past(weights, asked_first(self.opened.on("past_use_key"), "past_use_key"))
 
     @property
     def has_claims(self) -> bool:
-        """Whether a plugin says what queues may take back from others."""
+        """Whether a plugin determines what queues may reclaim."""
         return bool(self._claims)
 
     def claim(self, need: Need, recent: RecentStarts | None = None) -> Claim | Unfit:
-        """Return what may be taken back for a need, never from `recent`, or why nothing may."""
+        """Return what may be reclaimed for a need, without `recent`, or why nothing may."""
         claimant = need.tasks[0]
 
         def kept_by(unit: EvictionUnit) -> str | None:
@@ -281,7 +283,7 @@ class PluginSet:
             raise plugin_error(name, "claim", error) from error
 
     def queue_outcomes(self) -> Mapping[str, QueueOutcome]:
-        """Return how queues stand, by name; of nobody, if no plugin knows."""
+        """Return the outcomes of queues by name; empty if no plugin reports them."""
         for name, function in self._queue_outcomes:
             try:
                 outcomes: Mapping[str, QueueOutcome] = function(self.task_key)
@@ -291,7 +293,7 @@ class PluginSet:
         return {}
 
     def jobs_admitted(self) -> None:
-        """Tell plugins that it is known which jobs the session schedules."""
+        """Notify plugins that the jobs of the session are known."""
         for name, function in self._jobs_admitted:
             try:
                 function()
@@ -312,7 +314,7 @@ class PluginSet:
     # Nodes
 
     def node_order_on_resource(self, task: TaskState, node: NodeState) -> float:
-        """Return how much room the node has for the task, as all plugins together see it."""
+        """Return the sum of all plugins' scores for the room of a node for a task."""
         total: float = 0
         for name, function in self._on_resource:
             try:
@@ -347,7 +349,7 @@ def _expect_condition(name: str, point: str, condition: object) -> None:
 
 
 def _sound_weight(name: str, score: NodeScore) -> float:
-    """Return the weight of a score, if it is a finite number."""
+    """Return the weight of a score, which must be a finite number."""
     weight = score.weight
     if type(weight) not in (int, float) or not isfinite(weight):
         problem = f"expected a finite number as the weight of a score, got {shown(weight)}"

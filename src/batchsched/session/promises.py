@@ -1,10 +1,9 @@
-"""Promises that outlive a cycle: the room that evicted tasks leave is their claimant's.
+"""Promises that outlive a cycle: resources of evicted tasks are kept for their claimants.
 
-What is evicted takes time to leave. If the task that it makes room for were merely Pending in
-the next cycle, others could take the room, or the evicted task itself could come back to it and
-be evicted again, for ever. So a snapshot may have tasks that are Pipelined; they keep their
-places while the session opens, start before the first action if they can, and give up at close
-what nobody will release any more.
+Evicted tasks take time to leave. If the claimant were only Pending in the next cycle, other tasks
+could use the resources, or the evicted task could return and be evicted again, for ever. So a
+snapshot may have Pipelined tasks. Their promises are restored when the session opens, they start
+before the first action if they can, and promises that can no longer be fulfilled end at close.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ __all__ = ["end_promises", "keep_promises", "places_of_claimants", "start_promis
 
 
 def keep_promises(session: Session) -> None:
-    """Promise to tasks what the last cycle has promised them, job by job in live job order.
+    """Restore the promises of the last cycle, job by job in live job order.
 
-    A promise holds if its node is there and in service, and if it still fits what will be idle.
-    If those that hold are not enough for a job, all of its promises end.
+    A promise is restored if its node exists and is in service, and the task still fits the future
+    idle amount. If these are not enough for a job, all of its promises end.
     """
     promised: dict[JobState, dict[TaskState, NodeState]] = {}
     for task, node_name in session.ledger.initial_promises:
@@ -47,7 +46,7 @@ def keep_promises(session: Session) -> None:
 
 
 def start_promised_jobs(session: Session) -> None:
-    """Start the jobs whose promises have come true, in live job order; the others go on waiting."""
+    """Start the jobs whose promised resources are free, in live job order; others keep waiting."""
     waiting = session.live_jobs({task.job: None for task in _kept(session) if task.job is not None})
     while waiting:
         job = waiting.pop()
@@ -65,10 +64,10 @@ def start_promised_jobs(session: Session) -> None:
 
 
 def end_promises(session: Session) -> None:
-    """End the promises of the last cycle that cannot come true any more.
+    """End the promises of the last cycle that can no longer be fulfilled.
 
-    Such a promise is on a node where nothing is being released any more and where the task can
-    still not start. If what is left is not enough for its job, all of its promises end.
+    These are promises on nodes without Releasing tasks, where the task still cannot start. If
+    the other promises are not enough for a job, all of its promises end.
     """
     kept = _kept(session)
     over = [task for task in kept if _is_over(session, task)]
@@ -82,10 +81,10 @@ def end_promises(session: Session) -> None:
 
 
 def places_of_claimants(session: Session) -> Iterator[TaskState]:
-    """Yield the tasks that are to be Pipelined where they are in the next cycle.
+    """Yield the tasks that will be Pipelined on their present nodes in the next cycle.
 
-    These are the Pipelined and the Allocated tasks of jobs for which tasks were evicted, in this
-    cycle or in an earlier one, if what they have been promised is enough for them.
+    These are the Pipelined and Allocated tasks of jobs for which tasks were evicted, in this
+    cycle or an earlier one, if the job's promises are enough for it.
     """
     claimants = {eviction.for_task_uid for eviction in session.evictions}
     tasks = [*(session.ledger.tasks[uid] for uid in sorted(claimants)), *_kept(session)]
@@ -96,7 +95,7 @@ def places_of_claimants(session: Session) -> Iterator[TaskState]:
 
 
 def _kept(session: Session) -> list[TaskState]:
-    """Return the tasks that have what the last cycle has promised them."""
+    """Return the tasks whose promises of the last cycle still hold."""
     return [
         task
         for task, node_name in session.ledger.initial_promises
@@ -118,7 +117,7 @@ def _is_over(session: Session, task: TaskState) -> bool:
 def _fits_without_its_promise(
     session: Session, statement: Statement, task: TaskState, node: NodeState
 ) -> bool:
-    """Take a promise off, and return whether the task can start in its place."""
+    """Remove a promise, and return whether the task can start on its node."""
     statement.unallocate(task)
     accepts = session.placement.refusal(task, node) is None
     return accepts and node.fits_now(task.init_resreq)

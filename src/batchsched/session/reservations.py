@@ -1,4 +1,4 @@
-"""Reservations that a cycle begins with, and which of them are of no use any more."""
+"""The reservations at the beginning of a cycle, and which of them are obsolete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reservations:
         self._placement = placement
         self._node_room = node_room
         self.initial: list[TaskState] = [task for task, _ in ledger.lost_reservations]
-        """The tasks that the snapshot has as Reserved, those on nodes that are gone included."""
+        """The Reserved tasks of the snapshot, including those on nodes that no longer exist."""
         for job in self._jobs_reserving():
             self.initial += job.having(TaskStatus.RESERVED)
 
@@ -40,7 +40,7 @@ class Reservations:
                 for task in sorted(node.reserved_tasks.values(), key=_uid):
                     self._drop(task)
             elif node.reserved_tasks:
-                # Nobody knows for how long. Meanwhile other nodes could be reserved.
+                # It is not known for how long; other nodes can be reserved in the meantime.
                 for task in sorted(node.reserved_tasks.values(), key=_uid):
                     if self.is_out_of_service(task, node):
                         self._drop(task)
@@ -57,7 +57,7 @@ class Reservations:
         self._ledger.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
 
     def is_out_of_service(self, task: TaskState, node: NodeState) -> bool:
-        """Return whether a node takes no tasks at all for now, this one included."""
+        """Return whether a node accepts no tasks at all for now, including this one."""
         if out_of_service(node.info) is None:
             return False
         return self._placement.refusal(task, node) is not None

@@ -1,7 +1,7 @@
-"""The session: one cycle of scheduling, as actions see it.
+"""The session: the interface of actions to one scheduling cycle.
 
-A session joins the books, the tiers of plugins and the placement engine; actions act on the
-cluster through it alone.
+A session combines the ledger, the plugins and the placement engine; actions read and change the
+cluster only through it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ __all__ = ["PlacementFactory", "Session"]
 
 
 class Session(PluginQuestions):
-    """One cycle: what actions read of the cluster, and do to it.
+    """One cycle: actions use it to read and change the state of the cluster.
 
-    Operations outside a statement are decided at once. A statement's operations
+    Operations outside a statement take effect at once. The operations of a statement
     become decisions when it is committed. Statements do not nest.
     """
 
     statement_type: ClassVar[type[Statement]] = Statement
-    """What `statement` begins."""
+    """The type of statements."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class Session(PluginQuestions):
 
         Args:
             snapshot: the cluster.
-            plugins: what decides.
-            placement: makes the engine that finds nodes.
-            promises_repel: whether required anti-affinity counts tasks that a node is promised
-                to like those that run there.
+            plugins: the configured plugins.
+            placement: creates the engine that finds nodes.
+            promises_repel: whether required anti-affinity counts tasks that are promised to a
+                node like running ones.
 
         """
         books = Books(Ledger(snapshot), plugins, placement, promises_repel=promises_repel)
@@ -73,7 +73,7 @@ class Session(PluginQuestions):
 
     @classmethod
     def on(cls, books: Books) -> Session:
-        """Open a session on books that live on; see `Books.resume`. O(what is to be looked at)."""
+        """Open a session on books that are kept between cycles; see `Books.resume`."""
         session = cls.__new__(cls)
         session._begin(books)
         return session
@@ -99,24 +99,24 @@ class Session(PluginQuestions):
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.left_out = books.left_out
-        self._tried_in_vain: set[str] = set()
+        self._failed: set[str] = set()
         self.reports = CycleReports(self._share_by_name)
-        """For the reasons: what actions tried, and what came of it."""
+        """For pending reasons: what actions tried, and the outcome."""
         self._let_in = LetIn(self.ledger.log.charged_jobs)
         self.jobs = books.jobs
         """The jobs of the session by UID, in order of UID."""
         self.plans = Plans()
-        """What the action plan has planned."""
+        """The plans of the action plan."""
         self.waiting_jobs = books.waiting_jobs
-        """For the reasons: tasks that wait, of jobs as the cycle began."""
+        """For pending reasons: the waiting tasks of jobs, at the beginning of the cycle."""
         self.gang_needs = books.gang_needs
-        """For the reasons: what gangs need that can never start, of jobs as the cycle began."""
+        """For pending reasons: gangs that can never start, at the beginning of the cycle."""
         self.memo = Memo()
-        """What actions remember for the rest of this cycle."""
+        """The cache of actions for this cycle."""
         self.node_room = books.node_room
-        """What nodes could hold if others left."""
+        """What nodes could hold if other tasks left."""
         self.failed_turns = books.failed_turns
-        """Turns that need not be repeated; None: none are remembered."""
+        """Failed turns that need not be repeated; None: they are not recorded."""
         self._books = books
         self._statement: Statement | None = None
         self.ledger.on_charge = self.plugin_set.allocate_listeners
@@ -126,7 +126,7 @@ class Session(PluginQuestions):
         self.overused_at_open = {
             queue.name for queue in self._waiting_queues() if self.plugin_set.overused(queue)
         }
-        """Queues with jobs that wait that were overused when the session was opened, by name."""
+        """The names of queues with waiting jobs that were overused when the session opened."""
         self.reservations = Reservations(self.ledger, self.placement, self.node_room)
         """The tasks that are Reserved on a node."""
         self.reservations.drop_stale(self.job_ready)
@@ -139,7 +139,7 @@ class Session(PluginQuestions):
         )
 
     def _repr_html_(self) -> str:
-        """Return a table of the nodes and what is idle there now, for notebooks."""
+        """Return a table of the nodes and their idle amounts, for notebooks."""
         names = self.ledger.dimensions.names
         rows = (
             (
@@ -171,7 +171,7 @@ class Session(PluginQuestions):
         return self.queue_share(self.queues[name])
 
     def jobs_having(self, *statuses: TaskStatus) -> list[JobState]:
-        """Return the jobs of the session that have tasks with a status, in order of UID.
+        """Return the jobs of the session with a task in one of some statuses, in order of UID.
 
         O(n log n) for n such jobs, however many jobs there are.
         """
@@ -181,9 +181,9 @@ class Session(PluginQuestions):
         return [job for _, job in sorted(found.items()) if job.in_session]
 
     def jobs_changed(self) -> dict[str, JobState]:
-        """Return the jobs of the session that it has changed by UID, in order of UID.
+        """Return the jobs that the session has changed, by UID and in order of UID.
 
-        O(n log n) for n such jobs. For sessions on books that live on.
+        O(n log n) for n such jobs. For sessions on a live cluster.
         """
         jobs = {job.uid: job for job in self.ledger.log.jobs if job.in_session}
         for task in self._books.diverging():
@@ -193,10 +193,10 @@ class Session(PluginQuestions):
 
     @property
     def gang_room(self) -> dict[tuple[tuple[Vector, Vector], int], int]:
-        """For the reasons: how many tasks of a kind empty nodes hold; see `Books.gang_room`."""
+        """For pending reasons: how many like tasks fit on empty nodes; see `Books.gang_room`."""
         return self._books.gang_room
 
-    # What there is
+    # The cluster
 
     @property
     def now(self) -> float:
@@ -223,7 +223,7 @@ class Session(PluginQuestions):
         try:
             return self.ledger.tasks[uid]
         except KeyError:
-            raise UnknownNameError(f"{uid!r} is the UID of no task of this snapshot") from None
+            raise UnknownNameError(f"there is no task {uid!r} in this snapshot") from None
 
     def node(self, name: str) -> NodeState:
         """Return a node by name.
@@ -238,15 +238,15 @@ class Session(PluginQuestions):
             raise UnknownNameError(f"there is no node {name!r} in this snapshot") from None
 
     def check(self) -> None:
-        """Assert that all accounts are right, by counting everything anew. O(nodes + tasks).
+        """Verify all amounts and counts by computing them again. O(nodes + tasks).
 
         Raises:
-            InvariantError: an account is wrong or negative; the message lists all that are.
+            InvariantError: an amount is wrong or negative; the message lists all of them.
 
         """
         audit(self.ledger)
 
-    # What queues may take, and what is recorded for the reasons
+    # The limits of queues, and records for pending reasons
 
     def may_take(
         self,
@@ -256,16 +256,16 @@ class Session(PluginQuestions):
         need: Need | None = None,
         counting: Counting = Counting.HOPED,
     ) -> bool:
-        """Return whether the queue of a job that is not ready may take all that it lacks.
+        """Return whether the queue of a job that is not ready may allocate everything it lacks.
 
-        If not, it is recorded for the reasons. So a gang does not hold what its queue will not
-        let it complete.
+        If not, this is recorded for pending reasons. So a gang does not hold resources that its
+        queue's limit makes useless.
 
         Args:
             job: the job.
             tasks: its tasks to place, in task order.
-            need: what it asks for of these; None: that is not known yet.
-            counting: which tasks of its groups are there already.
+            need: the part of these that it needs next; None: not known yet.
+            counting: which tasks of its groups count as placed.
 
         """
         if not self.plugin_set.limits_queues or self.job_ready(job):
@@ -288,14 +288,14 @@ class Session(PluginQuestions):
         return False
 
     def record_limit(self, need: Need, refusal: Unfit | None) -> bool:
-        """Record for the reasons why a queue may not take a need; return whether it never may.
+        """Record why a queue may not allocate a need; return whether waiting would not help.
 
-        What others hold is not held for ever, so that this is no limit: only if the queue is
-        closed, or would hold more than it may, are plans and reservations of no use.
+        Plans and reservations are useless only if the queue is closed or would exceed its limit:
+        resources that other jobs hold become free some time.
 
         Args:
-            need: what a job needs.
-            refusal: what `allocatable` says of it.
+            need: the need of a job.
+            refusal: the answer of `allocatable`.
 
         """
         if refusal is None or refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
@@ -305,9 +305,9 @@ class Session(PluginQuestions):
         return True
 
     def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
-        """Return whether the queue of a task may take it, and its job one more.
+        """Return whether a task may be placed by the limits of its queue and of its job.
 
-        If the queue may not, it is recorded for the reasons.
+        A refusal of the queue is recorded for pending reasons.
 
         Args:
             task: the task, Pending.
@@ -329,7 +329,7 @@ class Session(PluginQuestions):
         return False
 
     def tally(self, task: TaskState) -> NodeTally:
-        """Return how many nodes could take a task now, and what stands in the way on others."""
+        """Return how many nodes could accept a task now, and why the others could not."""
         tally = self.placement.tally(task)
         guard = self.plans.guard
         if guard is None or not tally.available:
@@ -344,14 +344,14 @@ class Session(PluginQuestions):
         return NodeTally(tally.total, tally.available - closed, unfit)
 
     def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
-        """Record, for the reasons, why queues may not take a task; an action goes on without it."""
+        """Record why a queue may not accept a task, which an action therefore skips."""
         self.reports.record_refusal(task, refusal)
         self.record_failure(task)
 
     def running_on(self, node: NodeState) -> RunningTasks:
         """Return the Running tasks of jobs in the session on a node.
 
-        O(1) unless the node changed since it was last asked.
+        O(1) unless the node has changed since the last call.
         """
         known = node.running
         return self.ledger.list_running(node) if known is None else known
@@ -362,15 +362,15 @@ class Session(PluginQuestions):
         """Begin a statement.
 
         Args:
-            is_trial: whether it only asks what would be possible and is discarded whatever
-                comes of it. Reasons do not mention the places that a trial gave.
+            is_trial: whether it only tests what would be possible; pending reasons then do not
+                mention its placements if it is discarded.
 
         Raises:
-            StatementError: another statement has not ended yet.
+            StatementError: another statement is still open.
 
         """
         if self._statement is not None:
-            raise StatementError("a statement is open already; statements do not nest")
+            raise StatementError("a statement is already open; statements do not nest")
         self._statement = self.statement_type(self, is_trial=is_trial)
         return self._statement
 
@@ -386,20 +386,20 @@ class Session(PluginQuestions):
         curable: bool = False,
         claim: Claim | None = None,
     ) -> None:
-        """Record that an action looked for tasks to evict for a task, and found too few.
+        """Record that an action searched for tasks to evict for a task and found too few.
 
-        The reason of the task then says why the others could not be evicted, as things stand
-        at the end of the cycle.
+        The reason of the task then says why others could not be evicted, in the state at the end
+        of the cycle.
 
         Args:
             task: the claimant.
-            point: whose verdicts counted, ``preemptable`` or ``reclaimable``.
-            among: whose running tasks were considered, as a name.
-            may_use_idle: whether the task could have taken idle resources too.
-            candidates_on: which running tasks of a node were considered.
-            recent: which of them could not be evicted because they have just started.
-            curable: whether nodes were searched too that evicting can make accept the task.
-            claim: what said whom it could evict, if that were not verdicts.
+            point: the extension point of the verdicts, ``preemptable`` or ``reclaimable``.
+            among: a name for the set of running tasks that were considered.
+            may_use_idle: whether the task could have used idle resources too.
+            candidates_on: returns the running tasks of a node that were considered.
+            recent: the tasks that could not be evicted because they started recently.
+            curable: whether nodes that evictions can make accept the task were searched too.
+            claim: the claim that determined the victims, in place of verdicts.
 
         """
         action = self.action_name or point
@@ -410,17 +410,17 @@ class Session(PluginQuestions):
         )
 
     def record_failure(self, task: TaskState) -> None:
-        """Record that an action tried to place a task and found no place for it.
+        """Record that an action tried to place a task and found no node.
 
-        The reason of the task then says why each node refuses it, and `reserve` does not wait
-        for its job in this cycle.
+        The pending reason of the task then says why each node rejects it, and `reserve` does not
+        wait for another action to place its job in this cycle.
         """
         self.reports.record_failure(task)
-        self._tried_in_vain.add(task.uid)
+        self._failed.add(task.uid)
 
     def was_tried_in_vain(self, task: TaskState) -> bool:
-        """Return whether an action of this cycle tried to place the task and found no place."""
-        return task.uid in self._tried_in_vain
+        """Return whether an action of this cycle tried to place the task and found no node."""
+        return task.uid in self._failed
 
     @property
     def has_open_statement(self) -> bool:
@@ -428,7 +428,7 @@ class Session(PluginQuestions):
         return self._statement is not None
 
     def statement_ended(self) -> None:
-        """Let another statement begin; a statement calls this when it is committed or discarded."""
+        """Allow another statement; called by a statement when it is committed or discarded."""
         self._statement = None
 
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
@@ -444,39 +444,39 @@ class Session(PluginQuestions):
         self.bind_if_ready(job)
 
     def pipeline(self, task: TaskState, node: NodeState) -> None:
-        """Promise a Pending task resources of a node that are being released."""
+        """Promise to a Pending task resources of a node that are being released."""
         self._outside_statement()
         self.expect(task, TaskStatus.PENDING)
         self.ledger.move(task, TaskStatus.PIPELINED, node, is_backfill=task.is_backfill)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
-        """Promise a Pending task resources of a node that backfill tasks hold (Conditional)."""
+        """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
         self._outside_statement()
         self.expect(task, TaskStatus.PENDING)
         self.ledger.move(task, TaskStatus.CONDITIONAL, node, is_backfill=task.is_backfill)
 
     def reserve(self, task: TaskState, node: NodeState) -> None:
-        """Close a node for a Pending task."""
+        """Reserve a node for a Pending task."""
         self._outside_statement()
         self.expect(task, TaskStatus.PENDING)
         self.ledger.move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
 
     def unallocate(self, task: TaskState) -> None:
-        """Make a task Pending again that has a place or a promise and is not bound."""
+        """Make a task Pending again that is placed, promised or reserved, and not bound."""
         self._outside_statement()
         with self.statement() as statement:
             statement.unallocate(task)
             statement.commit()
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
-        """Take a Running task off its node, to make room for `claimant`."""
+        """Evict a Running task to make room for `claimant`."""
         self._outside_statement()
         with self.statement() as statement:
             statement.evict(task, claimant=claimant)
             statement.commit()
 
     def expect(self, task: TaskState, *statuses: TaskStatus) -> None:
-        """Raise unless the task has one of these statuses and its job is in the session.
+        """Raise an error unless the task has one of these statuses and its job is in the session.
 
         Raises:
             StatementError: the operation does not apply to the task.
@@ -484,9 +484,9 @@ class Session(PluginQuestions):
         """
         if task.status not in statuses:
             wanted = " or ".join(status.value for status in statuses)
-            raise StatementError(f"{task!r} is not {wanted}")
+            raise StatementError(f"expected a task that is {wanted}, got {task!r}")
         if task.job is None or not task.job.in_session:
-            raise StatementError(f"{task!r} belongs to no job of this session")
+            raise StatementError(f"expected a task of a job in this session, got {task!r}")
 
     def _outside_statement(self) -> None:
         if self._statement is not None:
@@ -498,7 +498,7 @@ class Session(PluginQuestions):
             return
         tasks = list(job.allocated.values())
         if job.groups is not None:
-            # What is of no use in part waits for the rest.
+            # Tasks of an incomplete group wait for the rest of the group.
             tasks = [task for task in tasks if job.groups.may_start(task)]
             if not tasks:
                 return

@@ -1,4 +1,4 @@
-"""A statement: operations that are applied at once and can be undone as a whole.
+"""A statement: operations that are applied at once and can be rolled back as a whole.
 
 Follows the `Statement` of the "Kube-batch scheduler
 framework" document.
@@ -21,11 +21,11 @@ __all__ = ["Decides", "Statement"]
 
 
 class Decides(Protocol):
-    """What a statement needs of the session that it belongs to."""
+    """The part of a session that a statement needs."""
 
     @property
     def ledger(self) -> Ledger:
-        """The books."""
+        """The state of the session."""
         ...
 
     def expect(self, task: TaskState, /, *statuses: TaskStatus) -> None:
@@ -42,22 +42,22 @@ class Decides(Protocol):
 
     @property
     def reports(self) -> CycleReports:
-        """For the reasons: what actions tried, and what came of it."""
+        """For pending reasons: what actions tried, and the outcome."""
         ...
 
     def statement_ended(self) -> None:
-        """Let another statement begin, because this one was committed or discarded."""
+        """Allow another statement, because this one was committed or discarded."""
         ...
 
 
 _Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
-"""A task, and the status, node and mark that it had before."""
+"""A task, with its previous status, node and backfill mark."""
 
 
 class Statement:
-    """A journal over the books of a session: `commit` decides it, `discard` undoes it.
+    """A journal of operations in a session: `commit` makes them decisions, `discard` undoes them.
 
-    As a context manager it discards, at the end, what was not committed.
+    As a context manager it discards, at the end, a statement that was not committed.
     """
 
     __slots__ = (
@@ -90,22 +90,22 @@ class Statement:
         self._move(task, TaskStatus.ALLOCATED, node, is_backfill=is_backfill or task.is_backfill)
 
     def pipeline(self, task: TaskState, node: NodeState) -> None:
-        """Promise a Pending task resources of a node that are being released."""
+        """Promise to a Pending task resources of a node that are being released."""
         self._session.expect(task, TaskStatus.PENDING)
         self._move(task, TaskStatus.PIPELINED, node, is_backfill=task.is_backfill)
 
     def promise(self, task: TaskState, node: NodeState) -> None:
-        """Promise a Pending task resources of a node that backfill tasks hold (Conditional)."""
+        """Promise to a Pending task resources of a node that backfill tasks hold (Conditional)."""
         self._session.expect(task, TaskStatus.PENDING)
         self._move(task, TaskStatus.CONDITIONAL, node, is_backfill=task.is_backfill)
 
     def reserve(self, task: TaskState, node: NodeState) -> None:
-        """Close a node for a Pending task."""
+        """Reserve a node for a Pending task."""
         self._session.expect(task, TaskStatus.PENDING)
         self._move(task, TaskStatus.RESERVED, node, is_backfill=task.is_backfill)
 
     def evict(self, task: TaskState, *, claimant: TaskState) -> None:
-        """Take a Running task off its node, to make room for `claimant`."""
+        """Evict a Running task to make room for `claimant`."""
         self._session.expect(task, TaskStatus.RUNNING)
         node = task.node
         assert node is not None
@@ -113,7 +113,7 @@ class Statement:
         self._move(task, TaskStatus.RELEASING, node, is_backfill=task.is_backfill)
 
     def unallocate(self, task: TaskState) -> None:
-        """Make a task Pending again that has a place or a promise and is not bound."""
+        """Make a task Pending again that is placed, promised or reserved, and not bound."""
         self._session.expect(
             task,
             TaskStatus.ALLOCATED,
@@ -121,16 +121,16 @@ class Statement:
             TaskStatus.CONDITIONAL,
             TaskStatus.RESERVED,
         )
-        # A mark of this session's own making goes with the place that it was made for.
+        # A backfill mark that this session made ends with the placement.
         self._move(task, TaskStatus.PENDING, None, is_backfill=task.info.is_backfill)
 
     @property
     def evictions(self) -> int:
-        """How many tasks it evicts. O(1)."""
+        """The number of tasks that it evicts. O(1)."""
         return len(self._claims)
 
     def placed(self) -> list[TaskState]:
-        """Return the tasks that have a place or a promise by this statement."""
+        """Return the tasks that this statement has placed, promised or reserved."""
         return [
             task
             for task, status, _, _ in self._journal
@@ -138,10 +138,10 @@ class Statement:
         ]
 
     def commit(self) -> None:
-        """Make the operations decisions; bind the tasks of jobs that are ready now.
+        """Make the operations decisions, and bind the tasks of jobs that are ready now.
 
         Raises:
-            StatementError: it was committed or discarded before.
+            StatementError: the statement was already committed or discarded.
 
         """
         self._end()
@@ -155,12 +155,12 @@ class Statement:
             self._session.bind_if_ready(job)
 
     def discard(self) -> None:
-        """Undo the operations in reverse; the session is exactly as it was before.
+        """Undo the operations in reverse order; the session is exactly as it was before.
 
-        What had a place by them is recorded for the reasons, unless the statement is a trial.
+        The tasks that were placed are recorded for pending reasons, unless it is a trial.
 
         Raises:
-            StatementError: it was committed or discarded before.
+            StatementError: the statement was already committed or discarded.
 
         """
         self._end()
@@ -172,9 +172,9 @@ class Statement:
         ledger.log.record_rollback(self._begin)
 
     def rollback(self, length: int) -> None:
-        """Undo the operations beyond the first `length`, and stay open."""
+        """Undo the operations after the first `length`; the statement stays open."""
         if not self._is_open:
-            raise StatementError("the statement was committed or discarded already")
+            raise StatementError("the statement was already committed or discarded")
         if length >= len(self._journal):
             return
         begin = self._positions[length]
@@ -190,17 +190,17 @@ class Statement:
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
     ) -> None:
         if not self._is_open:
-            raise StatementError("the statement was committed or discarded already")
-        # Noted before it is done: if a listener fails, what was done can still be undone.
+            raise StatementError("the statement was already committed or discarded")
+        # Recorded before the move: if a listener raises, the move can still be undone.
         ledger = self._session.ledger
-        # Nothing happens beside an open statement, so that it begins where its first move does.
+        # Only an open statement moves tasks, so it begins where its first move does.
         self._positions.append(ledger.log.position() if self._journal else self._begin)
         self._journal.append((task, task.status, task.node, task.is_backfill))
         ledger.move(task, status, node, is_backfill=is_backfill)
 
     def _end(self) -> None:
         if not self._is_open:
-            raise StatementError("the statement was committed or discarded already")
+            raise StatementError("the statement was already committed or discarded")
         self._is_open = False
         self._session.statement_ended()
 
@@ -218,7 +218,7 @@ class Statement:
         if error is None:
             self.discard()
             return
-        # The error that is on its way says what went wrong; what undoing would add to it
-        # (the same listener failing again, say) would only hide that.
+        # Keep the original error: an error in the rollback, such as one of the same listener,
+        # would only hide it.
         with suppress(Exception):
             self.discard()

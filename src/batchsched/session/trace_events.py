@@ -1,4 +1,4 @@
-"""What a trace tells of a cycle: one frozen class for each kind of question and answer."""
+"""The events of a trace: one frozen class for each kind."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = [
 ]
 
 Key = Mapping[str, object]
-"""What each plugin answered, by its name; what decides first stands first."""
+"""The part of a key from each plugin, by name, the most significant first."""
 
 
 @frozen(kw_only=True)
 class QueueTaken:
-    """An action took the next queue: the least under queue_order."""
+    """An action took the next queue in queue order."""
 
     action: str
     queue: str
     key: Key
     """Its key by plugin; ties go to ``creation_time`` and ``name``."""
     rivals: Mapping[str, Key] = field(default=EMPTY)
-    """The keys of the queues that were not taken; only where they were asked for."""
+    """The keys of the other queues, if requested."""
 
 
 @frozen(kw_only=True)
 class QueuePassedOver:
-    """An action asked whether a queue is overused, and it is."""
+    """An action skipped a queue because it is overused."""
 
     action: str
     queue: str
@@ -46,7 +46,7 @@ class QueuePassedOver:
 
 @frozen(kw_only=True)
 class JobTaken:
-    """An action took the next job: the least under job_order."""
+    """An action took the next job in job order."""
 
     action: str
     job: str
@@ -54,36 +54,36 @@ class JobTaken:
     key: Key
     """Its key by plugin; ties go to ``creation_time`` and ``uid``."""
     rivals: Mapping[str, Key] = field(default=EMPTY)
-    """The keys of the jobs that were not taken; only where they were asked for."""
+    """The keys of the other jobs, if requested."""
 
 
 @frozen(kw_only=True)
 class NodeSought:
-    """An action asked for the best node for a task."""
+    """An action searched for the best node for a task."""
 
     action: str
     task: str
     fit: str
-    """How it should fit: ``now``, ``later`` or ``conditionally``."""
+    """The required fit: ``now``, ``later`` or ``conditionally``."""
     node: str | None
-    """The best; None: there is none."""
+    """The best node; None: there is none."""
     scores: Mapping[str, float] = field(default=EMPTY)
-    """What each plugin's scores add up to on that node."""
+    """The sum of each plugin's scores on that node."""
     rivals: Mapping[str, Mapping[str, float]] = field(default=EMPTY)
-    """The scores of the other nodes compared; only where they were asked for."""
+    """The scores of the other nodes compared, if requested."""
 
 
 @frozen(kw_only=True)
 class VerdictsGiven:
-    """A plugin judged whom a task may evict."""
+    """A plugin gave verdicts on the candidates for eviction."""
 
     action: str
     plugin: str
     point: str
     """``preemptable`` or ``reclaimable``."""
     alone: bool = False
-    """Whether each candidate was judged as if it stood alone, before those that are left are
-    judged together."""
+    """Whether each verdict is on the candidate as the only one, as in the first step; the
+    remaining candidates then get verdicts together."""
     claimant: str
     verdicts: Mapping[str, str]
     """The verdict on each candidate by its UID, in victim order."""
@@ -91,41 +91,41 @@ class VerdictsGiven:
 
 @frozen(kw_only=True)
 class Placed:
-    """What a statement did with one task."""
+    """The effect of a statement on one task."""
 
     task: str
     node: str
     status: str
-    """Its status then, such as ``Allocated``, ``Pipelined`` or ``Releasing``."""
+    """Its new status, such as ``Allocated``, ``Pipelined`` or ``Releasing``."""
 
 
 @frozen(kw_only=True)
 class StatementEnded:
-    """A statement was committed, or discarded, and how its job stood then."""
+    """A statement was committed or discarded, with the state of its job then."""
 
     action: str
     committed: bool
     is_trial: bool
-    """Whether it only asked what would be possible."""
+    """Whether it only tested what would be possible."""
     job: str | None
     """The job that it was for; None if nothing was done."""
     steps: tuple[Placed, ...]
     """The tasks that it placed or evicted, in order."""
     min_available: int = 0
     ready: int = 0
-    """How many of the job's tasks were *ready* before it ended."""
+    """The number of ready tasks of the job before the end."""
     waiting: int = 0
-    """How many were promised resources that are being released."""
+    """The number of tasks that were promised resources being released."""
     job_ready: bool = False
-    """What the plugins said together."""
+    """The combined vote of the plugins."""
     job_pipelined: bool = False
-    """What the plugins said together."""
+    """The combined vote of the plugins."""
 
     @property
     def why(self) -> str:
-        """Why it was committed or discarded, in words."""
+        """Why it was committed or discarded, as text."""
         if self.is_trial:
-            return "it only asked what would be possible"
+            return "it only tested what would be possible"
         if self.job is None:
             return "it did nothing"
         counts = (
@@ -140,4 +140,4 @@ class StatementEnded:
 
 
 TraceEvent = QueueTaken | QueuePassedOver | JobTaken | NodeSought | VerdictsGiven | StatementEnded
-"""Anything that a trace tells."""
+"""Any event of a trace."""

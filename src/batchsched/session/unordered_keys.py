@@ -1,4 +1,4 @@
-"""Which plugin is to blame when what waits cannot be put in order."""
+"""Finds the plugin at fault when keys of jobs, queues or tasks cannot be compared."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ItemT = TypeVar("ItemT")
 
 
 def unordered_keys(session: Session, /) -> PluginError | None:
-    """Return the error of the first plugin whose keys under an order do not compare; or None.
+    """Return an error for the first plugin whose keys cannot be compared, or None.
 
-    It is asked when something has failed already, and compares every two keys of each plugin:
-    O(n squared) for n jobs, queues or tasks.
+    Called only after a failure. It compares all pairs of keys of each plugin: O(n squared) for n
+    jobs, queues or tasks.
     """
     plugins = session.plugin_set
     jobs = {f"job {uid!r}": job for uid, job in session.jobs.items()}
@@ -54,7 +54,7 @@ def _first_fault(
             return plugin_error(name, point, error)
         for (one, left), (other, right) in combinations(keys, 2):
             try:
-                if left != right:  # equal keys are never asked which is less
+                if left != right:  # equal keys are never ordered
                     bool(left < right or right < left)  # type: ignore[operator]
             except Exception as error:
                 said = f"the keys of {one} and {other}, {shown(left)} and {shown(right)}"

@@ -1,4 +1,4 @@
-"""Who may be evicted: what the verdicts of all plugins come to."""
+"""Determines which tasks may be evicted, by combining the verdicts of all plugins."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Judge", "Judges", "Kept", "RecentStarts", "VerdictFunction", "Victim
 VerdictFunction = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 
 WholeJobs = dict[tuple[JobState | EvictionUnit, int], bool]
-"""Jobs, or replicas, and numbers of tiers to whether one may be evicted as a whole."""
+"""Whether a job or replica, with the number of a tier, may be evicted as a whole."""
 
 Kept = dict[tuple[str, Verdict], list[TaskState]]
-"""Who may not be evicted, by the plugin that keeps them from it, and its verdict."""
+"""The tasks that may not be evicted, by the plugin and its verdict."""
 
 AnyT = TypeVar("AnyT")
 
@@ -30,23 +30,23 @@ _Answers = list[list[Sequence[Verdict]]]
 
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
 _SEVERITY = {_PROTECTED: 0, _PASS: 1, _WITH_JOB: 2, Verdict.VICTIM: 3}
-"""What says most of why a candidate is out comes first."""
+"""The order in which verdicts explain why a candidate is not a victim."""
 
 
 @frozen
 class Victims:
-    """Which of some candidates may be evicted."""
+    """The candidates that may be evicted."""
 
     alone: Sequence[TaskState] = ()
-    """Who may be evicted on their own, in victim order."""
+    """The tasks that may be evicted alone, in victim order."""
     whole_jobs: Sequence[JobState] = ()
-    """Jobs that may be evicted only as a whole: all their tasks that occupy a node, wherever.
+    """Jobs that may be evicted only as a whole: all tasks that occupy any node.
 
-    In the victim order of their first candidates. Such a job may have candidates that can
-    go on their own as well.
+    They are in the victim order of their first candidates. Such a job may also have candidates
+    that may be evicted alone.
     """
     replicas: Sequence[EvictionUnit] = ()
-    """Groups that their jobs can do without and that may be evicted only as a whole.
+    """Groups that their jobs do not need and that may be evicted only as a whole.
 
     The least valuable first.
     """
@@ -56,7 +56,7 @@ class Victims:
 
     @property
     def is_all_alone(self) -> bool:
-        """Whether each of them may be evicted on its own."""
+        """Whether each of them may be evicted alone."""
         return not (self.whole_jobs or self.replicas)
 
 
@@ -65,12 +65,12 @@ _NOBODY = Victims()
 
 @frozen
 class RecentStarts:
-    """The tasks that have just started, whom an action does not evict."""
+    """The tasks that started recently, which an action does not evict."""
 
     now: float
     """The time of the cycle, in seconds."""
     min_runtime: float
-    """How many seconds ago a task must have started to be no more of them."""
+    """The number of seconds for which a task counts as recently started."""
 
     def __contains__(self, task: TaskState) -> bool:
         start = task.info.start_time
@@ -82,21 +82,22 @@ class Judge:
     """A plugin with verdicts."""
 
     name: str
-    """Of the plugin."""
+    """The name of the plugin."""
     together: VerdictFunction
     """Its verdicts on candidates in victim order."""
     alone: VerdictFunction | None
-    """Its verdicts on candidates each of which stands alone; None: ask one by one."""
+    """Its verdicts on candidates, each as the only one; None: call `together` for each."""
 
 
 class Judges:
     """The plugins with verdicts at one extension point, tier by tier.
 
-    First each candidate is asked about alone, so that nobody who cannot be evicted anyway
-    uses up what another plugin would grant. Then all that are left are asked about together.
-    Whom any plugin of any tier protects is out; of the others, those of whom no plugin of a
-    tier says pass, of the first tier where there are any. Of these, whoever any plugin lets go
-    only with the job goes as a part of the whole job, if all of that may go, or not at all.
+    First the verdict on each candidate alone is requested, so that candidates which cannot be
+    evicted anyway do not count against others. Then the remaining candidates get verdicts
+    together. A candidate that any plugin of any tier protects is excluded. Of the others, the
+    victims are those on which no plugin of a tier passes, for the first tier with any. A victim
+    that some plugin allows only with its job is evicted with the whole job, if all of the job
+    may be evicted, or not at all.
     """
 
     __slots__ = ("_point", "_tiers", "_unit_of")
@@ -107,12 +108,12 @@ class Judges:
         tiers: Sequence[Sequence[Judge]],
         unit_of: Callable[[TaskState], EvictionUnit],
     ) -> None:
-        """Put plugins together.
+        """Combine plugins.
 
         Args:
             point: the extension point.
-            tiers: the plugins that have it, tier by tier.
-            unit_of: what a task on a node is evicted with.
+            tiers: the plugins with this extension point, tier by tier.
+            unit_of: returns the eviction unit of a task on a node.
 
         """
         self._point = point
@@ -126,14 +127,14 @@ class Judges:
         whole_jobs: WholeJobs | None = None,
         recent: RecentStarts | None = None,
     ) -> Victims:
-        """Return which of the candidates may be evicted.
+        """Return the candidates that may be evicted.
 
         Args:
-            claimant: for whom.
+            claimant: the task for which they would be evicted.
             candidates: Running tasks of jobs in the session, in victim order.
-            whole_jobs: what is known of whole jobs as long as neither the claimant nor the
-                cluster changes; added to.
-            recent: who may not be evicted, whatever plugins say.
+            whole_jobs: a cache for whole jobs, valid while neither the claimant nor the cluster
+                changes; updated.
+            recent: tasks that may not be evicted, whatever the verdicts.
 
         """
         if recent is not None:
@@ -158,7 +159,7 @@ class Judges:
         whole_jobs: WholeJobs | None,
         recent: RecentStarts | None,
     ) -> Victims:
-        """Return who may be evicted of those whom nobody protects alone."""
+        """Return the victims among the candidates that are not protected alone."""
         protected = [_PROTECTED in verdicts for verdicts in _by_candidate(answers)]
         for number, tier in enumerate(answers):
             chosen = [
@@ -178,15 +179,15 @@ class Judges:
         is_whole_job: bool,
         recent: RecentStarts | None = None,
     ) -> str | None:
-        """Return what keeps tasks that go together from being evicted: a plugin, or minRuntime.
+        """Return what protects tasks that would be evicted together: a plugin or minRuntime.
 
         None: nothing does.
 
         Args:
-            claimant: for whom.
+            claimant: the task for which they would be evicted.
             tasks: Running tasks of one job.
-            is_whole_job: whether they are all that the job has.
-            recent: who may not be evicted, whatever plugins say.
+            is_whole_job: whether they are all tasks of the job.
+            recent: tasks that may not be evicted, whatever the verdicts.
 
         """
         if recent is not None and any(task in recent for task in tasks):
@@ -205,12 +206,11 @@ class Judges:
         in_victim_order: Callable[[Iterable[TaskState]], list[TaskState]],
         recent: RecentStarts | None = None,
     ) -> tuple[Kept, list[list[TaskState]]]:
-        """Return who may not be evicted, and which plugin keeps them from it; and who may.
+        """Return the candidates that may not be evicted, by plugin and verdict, and the others.
 
-        Those that may, on their own or with their jobs, are grouped by node as the candidates
-        are, and in victim order. Alone, candidates of all nodes are asked about at once, and
-        in any order; together, node by node. None of them is in `recent`, but others of their
-        jobs may be.
+        The others are grouped by node, like the candidates, in victim order. Verdicts on single
+        candidates are requested for all nodes at once, in any order; verdicts on candidates
+        together, node by node. No candidate is in `recent`, but other tasks of their jobs may be.
         """
         kept: Kept = {}
         free: list[list[TaskState]] = [[] for _ in groups]
@@ -245,7 +245,7 @@ class Judges:
         kept: Kept,
         recent: RecentStarts | None,
     ) -> list[TaskState]:
-        """Return who may go of a node's candidates whom nobody protects alone; add others."""
+        """Return the victims among a node's candidates; add the others to `kept`."""
         answers = self._ask_together(claimant, company)
         victims = self._of_answers(claimant, company, answers, None, recent)
         chosen = {task.uid for task in victims.alone}
@@ -329,7 +329,7 @@ class Judges:
         tier: int,
         recent: RecentStarts | None,
     ) -> bool:
-        """Return whether all of a job, or of a replica, may be evicted. O(tasks of the job)."""
+        """Return whether a job or replica may be evicted as a whole. O(tasks of the job)."""
         if isinstance(whole, EvictionUnit):
             if not whole.is_whole:
                 return False
@@ -369,7 +369,8 @@ class Judges:
         except Exception as error:
             raise plugin_error(judge.name, self._point, error) from error
         if len(verdicts) != len(candidates):
-            problem = f"{len(verdicts)} verdicts on {len(candidates)} candidates"
+            count = len(candidates)
+            problem = f"expected one verdict for each of {count} candidates, got {len(verdicts)}"
             raise PluginError(judge.name, self._point, problem)
         for verdict in verdicts:
             if type(verdict) is not Verdict:

@@ -1,4 +1,4 @@
-"""What reasons need of a job that waits, kept while the job stays as it is."""
+"""Data of waiting jobs for pending reasons, cached while a job does not change."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from batchsched.state.records import TaskState
 __all__ = ["NOT_CONSIDERED", "WaitingJob", "not_reached"]
 
 NOT_CONSIDERED = PendingReason(
-    WhyPending.NOT_CONSIDERED, detail="no action of the cycle came to it"
+    WhyPending.NOT_CONSIDERED, detail="no action of the cycle considered it"
 )
 
 
 class WaitingJob:
-    """The Pending tasks of a job in task order, and the reasons of those behind one that failed."""
+    """The Pending tasks of a job in task order, and their reasons if one could not be placed."""
 
     __slots__ = ("_behind", "_blocked_by", "asks_for_all", "uids")
 
@@ -23,14 +23,14 @@ class WaitingJob:
         self.uids = [task.uid for task in pending]
         """Their UIDs, in task order."""
         self.asks_for_all = not any(task.is_best_effort for task in pending)
-        """Whether every one of them asks for something."""
+        """Whether all of them request resources."""
         self._blocked_by: TaskState | None = None
         self._behind: Mapping[str, PendingReason] = {}
 
     def around(self, blocked_by: TaskState) -> Mapping[str, PendingReason]:
-        """Return reasons of all, given which one found no place; its own is left to be said.
+        """Return the reasons of all tasks, given the one that failed; its own is a placeholder.
 
-        O(1) if it was the same one the last time.
+        O(1) if it is the same task as in the last call.
         """
         if blocked_by is not self._blocked_by:
             self._blocked_by = blocked_by
@@ -43,7 +43,7 @@ class WaitingJob:
 
 
 def not_reached(blocked_by: TaskState) -> PendingReason:
-    """Return that tasks come after one that found no place."""
+    """Return the reason that an earlier task could not be placed."""
     name = blocked_by.info.display_name
     detail = f"task {name!r} of its job could not be placed before it"
     return PendingReason(WhyPending.NOT_REACHED, detail=detail)

@@ -1,1 +1,1 @@
-"""The books of a cycle: records of nodes, jobs, queues and tasks; one place changes them."""
+"""The state of a cycle: records of nodes, jobs, queues and tasks, changed only by the ledger."""

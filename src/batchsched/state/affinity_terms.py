@@ -1,4 +1,4 @@
-"""Which terms of inter-pod affinity mean a task, found without trying every term."""
+"""Finds the terms of inter-pod affinity that select a task without trying every term."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Meaning", "Need", "Term", "TermsByNeed", "meaning_of", "needs_met"]
 
 @frozen
 class Meaning:
-    """The tasks that a term means: by namespace and label."""
+    """The tasks that a term selects, by namespace and label."""
 
     namespaces: frozenset[str]
     selector: LabelSelector | None
 
     def means(self, task: TaskInfo) -> bool:
-        """Return whether a task is one of them."""
+        """Return whether a task is selected."""
         return (
             self.selector is not None
             and task.namespace in self.namespaces
@@ -29,7 +29,7 @@ class Meaning:
         )
 
     def needs(self) -> Iterator[list[Need]]:
-        """Yield lists of which a task that is meant has one, and one only."""
+        """Yield lists of needs; each selected task meets exactly one need of each list."""
         selector = self.selector
         if selector is None:
             yield []
@@ -47,11 +47,11 @@ class Meaning:
 
 
 Need = tuple[str, tuple[str, ...]]
-"""A namespace, and a label, or its key, or nothing more."""
+"""A namespace, with a label, the key of a label, or nothing."""
 
 
 def needs_met(info: TaskInfo) -> Iterator[Need]:
-    """Yield what a task has of what terms may ask for."""
+    """Yield the needs that a task meets."""
     yield info.namespace, ()
     for label in info.labels.items():
         yield info.namespace, label
@@ -59,28 +59,28 @@ def needs_met(info: TaskInfo) -> Iterator[Need]:
 
 
 def meaning_of(term: PodAffinityTerm, own_namespace: str) -> Meaning:
-    """Return the tasks that a term means, which stands on a task in `own_namespace`."""
+    """Return the selection of a term on a task in `own_namespace`."""
     return Meaning(frozenset(term.namespaces or (own_namespace,)), term.selector)
 
 
 @frozen
 class Term:
-    """A term, or several of one task, and what is counted for it."""
+    """A term, or several terms of one task, with its count."""
 
     together: frozenset[Meaning]
-    """Whom it means: the tasks that all of these mean."""
+    """The selected tasks are those that all of these select."""
     carried: str
-    """How it is carried, if those who carry it are counted; empty: those whom it means are."""
+    """The kind of term, if the tasks that carry it are counted; empty: selected tasks are."""
     count: DomainCount
     is_repelled: bool = False
-    """Whether those whom it means count who are only promised a node, too."""
+    """Whether selected tasks that are only promised a node count too."""
 
 
 class TermsByNeed:
-    """Terms by something that a task must have for them to mean it.
+    """Terms by a need that every selected task meets.
 
-    Mostly each job has a label of its own and terms about that. To try every term on every
-    task would then cost jobs x jobs, and nearly all in vain.
+    Usually each job has its own label and terms about that label. Trying every term on every task
+    would then cost jobs x jobs, nearly all without a match.
     """
 
     def __init__(self, met: Mapping[Need, int]) -> None:
@@ -88,7 +88,7 @@ class TermsByNeed:
         self._terms: dict[Need, list[Term]] = {}
 
     def add(self, term: Term) -> None:
-        """Keep a term by that need which the fewest tasks meet."""
+        """Add a term under the needs that the fewest tasks meet."""
         needs = min(
             (needs for meaning in term.together for needs in meaning.needs()),
             key=lambda needs: (sum(self._met.get(need, 0) for need in needs), needs),
@@ -97,7 +97,7 @@ class TermsByNeed:
             self._terms.setdefault(need, []).append(term)
 
     def that_mean(self, info: TaskInfo) -> Iterator[Term]:
-        """Yield the terms that mean a task."""
+        """Yield the terms that select a task."""
         for need in needs_met(info):
             for term in self._terms.get(need, ()):
                 if all(meaning.means(info) for meaning in term.together):

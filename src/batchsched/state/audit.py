@@ -1,4 +1,4 @@
-"""The audit of the books: every invariant of a ledger, by counting everything anew."""
+"""Audits a ledger: verifies every invariant by computing all amounts and counts again."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["audit"]
 
 
 def audit(ledger: Ledger) -> None:
-    """Assert every invariant of the books by counting everything anew. O(nodes + tasks).
+    """Verify every invariant by computing all amounts and counts again. O(nodes + tasks).
 
     Raises:
-        InvariantError: an account is wrong or negative; the message lists all that are.
+        InvariantError: an amount or count is wrong or negative; the message lists all of them.
 
     """
     wrong = [*_node_faults(ledger), *_job_faults(ledger)]
@@ -49,7 +49,7 @@ def _node_faults(ledger: Ledger) -> Iterator[str]:
             booked, real = getattr(node, name), getattr(counted, name)
             if booked != real:
                 yield f"{node!r}.{name} is booked as {booked}, and is {real}"
-        # Tasks that ask for next to nothing of something come even where there is none.
+        # Tasks with tiny requests may be placed even where nothing is left.
         nothing_asked = [
             sum(amount for amount in held if amount < EPSILON)
             for held in zip(*[task.resreq for task in node.tasks.values()], strict=True)
@@ -73,7 +73,7 @@ def _node_faults(ledger: Ledger) -> Iterator[str]:
 
 
 def _as_described(ledger: Ledger, node: NodeState) -> NodeState:
-    """Return a node as it was when the cycle began, with what tasks held there. O(tasks)."""
+    """Return a node with the tasks that held resources when the cycle began. O(tasks)."""
     described = NodeState(node.info, node.index, node.allocatable, ledger.dimensions.zero)
     put_on = Ledger.accountant()
     for task in ledger.tasks.values():

@@ -1,4 +1,4 @@
-"""The log of what changed in the books: nodes and jobs, in the order of the changes."""
+"""The log of changed nodes and jobs, in the order of the changes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from batchsched.state.records import JobState
 __all__ = ["ChangeLog", "NodeCursor", "Position"]
 
 Position = tuple[int, int, int]
-"""A position in the records of changes: of nodes, of jobs, of jobs that were charged."""
+"""A position in the logs of changed nodes, changed jobs, and charged jobs."""
 
 
 class NodeCursor:
-    """How far a reader has read the record of changed nodes."""
+    """The position of a reader in the log of changed nodes."""
 
     __slots__ = ("_changes", "position")
 
     def __init__(self, changes: Sequence[int]) -> None:
-        """Begin at the end: what has changed until now is known."""
+        """Begin at the end: earlier changes are known to the reader."""
         self._changes = changes
         self.position = len(changes)
-        """How many changes were read."""
+        """The number of changes that were read."""
 
     def unread(self) -> Sequence[int]:
-        """Return the slots of the nodes that changed since the last call; a node may come twice.
+        """Return the slots of nodes changed since the last call; a slot may occur twice.
 
         O(changes since).
         """
@@ -38,7 +38,7 @@ class NodeCursor:
 
 
 class ChangeLog:
-    """What changed, in order, and which stretches of it were undone again."""
+    """The changes in order, with the ranges that were undone."""
 
     __slots__ = ("_undone", "charged_jobs", "jobs", "nodes")
 
@@ -46,17 +46,17 @@ class ChangeLog:
         self.nodes: list[int] = []
         """The slots of the nodes that changed."""
         self.jobs: list[JobState] = []
-        """The jobs whose accounts changed."""
+        """The jobs that changed."""
         self.charged_jobs: list[JobState] = []
-        """The jobs that were charged more."""
+        """The jobs to which more was charged."""
         self._undone: list[tuple[Position, Position]] = []
 
     def position(self) -> Position:
-        """Return where the records of changes end now."""
+        """Return the present end of the logs."""
         return len(self.nodes), len(self.jobs), len(self.charged_jobs)
 
     def record_rollback(self, since: Position) -> None:
-        """Record that all that changed since a position has been undone again."""
+        """Record that all changes since a position have been undone."""
         undone = self._undone
         while undone and undone[-1][0] >= since:
             undone.pop()
@@ -65,9 +65,9 @@ class ChangeLog:
             undone.append((since, now))
 
     def changed_since(self, position: Position) -> tuple[set[int], set[JobState], set[JobState]]:
-        """Return what may differ from what it was at a position: nodes, jobs, jobs charged more.
+        """Return what may differ from the state at a position: nodes, jobs, and charged jobs.
 
-        What changed and was undone since leaves no trace. O(changes since).
+        Changes that were undone since then are not included. O(changes since).
         """
         nodes: set[int] = set()
         jobs: set[JobState] = set()
@@ -81,9 +81,9 @@ class ChangeLog:
         return nodes, jobs, charged
 
     def begin_cycle(self) -> None:
-        """Forget which jobs changed and what was undone; no position is of use any more.
+        """Clear the logs of jobs and of undone ranges, which makes all positions invalid.
 
-        Which nodes changed is kept: the placement engine may not have caught up with it.
+        The log of nodes is kept: the placement engine may not have read it to the end.
         """
         self.jobs.clear()
         self.charged_jobs.clear()

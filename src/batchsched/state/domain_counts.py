@@ -1,4 +1,4 @@
-"""Counts by topology domain, with a record of which domains changed when."""
+"""Counts by topology domain, with a log of changed domains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["CountsTogether", "DomainChanges", "DomainCount"]
 
 
 class DomainCount:
-    """A count for each domain of one topology key, with a record of what changed when."""
+    """A count for each domain of one topology key, with a log of changes."""
 
     __slots__ = ("appearances", "changes", "counts", "key", "together_with")
 
@@ -16,16 +16,16 @@ class DomainCount:
         self.key = key
         """The node label whose value names the domain."""
         self.counts: dict[str, int] = {}
-        """Domain to count; domains that count 0 are left out."""
+        """The count of each domain, without domains of count 0."""
         self.changes = DomainChanges(nodes_in)
         """The domains whose count changed."""
         self.appearances = DomainChanges(nodes_in)
         """The domains whose count became 0 or ceased to be 0."""
         self.together_with: list[CountsTogether] = []
-        """Where it is told whether the count of a domain is 0."""
+        """The sums that are notified when the count of a domain becomes or ceases to be 0."""
 
     def add(self, labels: Mapping[str, str], amount: int) -> None:
-        """Add to the domain of a node with these labels, if it is in any."""
+        """Add an amount to the domain of a node with these labels, if it has one."""
         domain = labels.get(self.key)
         if domain is None:
             return
@@ -46,15 +46,15 @@ class DomainCount:
         self.changes.note(domain)
 
     def of(self, labels: Mapping[str, str]) -> int:
-        """Return the count in the domain of a node with these labels; 0 if it is in none."""
+        """Return the count of the domain of a node with these labels; 0 without a domain."""
         domain = labels.get(self.key)
         return 0 if domain is None else self.counts.get(domain, 0)
 
 
 class CountsTogether:
-    """How many of several counts of the same domains are not 0, by domain.
+    """For each domain, how many of several counts are not 0.
 
-    Where everybody repels everybody else, each task is concerned by the terms of all.
+    With much anti-affinity, the terms of all tasks may apply to each task; this sums them up.
     """
 
     __slots__ = ("appearances", "key", "not_zero")
@@ -63,7 +63,7 @@ class CountsTogether:
         self.key = key
         """The node label whose value names the domain."""
         self.not_zero: dict[str, int] = {}
-        """Domain to how many counts; domains where all are 0 are left out."""
+        """The number of counts that are not 0 by domain, without domains where all are 0."""
         self.appearances = DomainChanges(nodes_in)
         """The domains where all counts became 0 or ceased to be 0."""
 
@@ -79,7 +79,7 @@ class CountsTogether:
 
 
 class DomainChanges:
-    """Domains that changed, in order; None stands for all of them."""
+    """The log of changed domains, in order; None stands for all domains."""
 
     __slots__ = ("_nodes_in", "_noted")
 
@@ -92,7 +92,7 @@ class DomainChanges:
         self._noted.append(domain)
 
     def changed_since(self, position: int, /) -> tuple[int, Collection[int] | None]:
-        """Return where the record ends now, and the nodes of the domains noted since."""
+        """Return the present end of the log, and the nodes of the domains noted since."""
         noted = self._noted
         end = len(noted)
         if position == end:

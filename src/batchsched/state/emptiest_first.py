@@ -1,4 +1,4 @@
-"""Which group of a ready job comes next: the one that has the least for its minimum."""
+"""The order of groups of a ready job: the group that is emptiest for its minimum comes first."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["EmptiestFirst", "emptiness"]
 
 
 def emptiness(leaf: GroupState, counting: Counting, /) -> tuple[float, int]:
-    """Return the place in the order of a group of tasks; the least comes first."""
+    """Return the sort key of a group of tasks; the smallest comes first."""
     return (leaf.counts[counting] + 1) / max(1, leaf.minimum), leaf.place
 
 
 class EmptiestFirst:
-    """The groups of tasks that have any left to place, in order, as the job fills.
+    """The groups with tasks left to place, in order, updated as tasks are placed.
 
-    Those that were passed over come back once something has changed that could let them in, so
-    that a job with many groups does not go through all of them at each turn.
+    Groups that were skipped return only after a relevant change, so that a job with many groups
+    does not visit all of them at each turn.
     """
 
     __slots__ = (
@@ -27,23 +27,23 @@ class EmptiestFirst:
     )
 
     def __init__(self, groups: JobGroups, leaves: Callable[[], Iterable[GroupState]]) -> None:
-        """Begin; `leaves` returns the groups of tasks that have any left."""
+        """Create the order; `leaves` returns the groups with tasks left."""
         self._groups = groups
         self._leaves = leaves
         self._heap: list[tuple[float, int]] = []
-        """Places in the order, also such as groups no longer have."""
+        """The sort keys, including outdated ones."""
         self._at: dict[int, GroupState] = {}
         """The groups by their position in the list."""
         self._keys: dict[GroupState, tuple[float, int]] = {}
-        """By group that was not passed over: its place in the order."""
+        """The sort key of each group that was not skipped."""
         self._epoch = -1
         self._seen = 0
-        """How many of the changes were looked at."""
+        """The number of changes that were processed."""
         self._most_placed = 0
-        """How many tasks had places when a group was last asked for."""
+        """The number of placed tasks at the last update."""
 
     def __iter__(self) -> Iterator[GroupState]:
-        """Yield the groups in order; to go on is to pass over the one before.
+        """Yield the groups in order; requesting the next one skips the one before.
 
         O(log groups) for each, and for each that has changed.
         """
@@ -70,7 +70,7 @@ class EmptiestFirst:
             self._at.update((leaf.place, leaf) for leaf in self._keys)
             heapify(self._heap)
         else:
-            # What a group is part of that is of no use in part is asked for as one.
+            # An incomplete group is placed as a whole, so all of its leaves are affected.
             whole = {
                 change if change.children else change.entered(Counting.HOPED) or change
                 for change in changes[self._seen :]

@@ -1,7 +1,7 @@
-"""What a job with groups, or with a maximum, asks for next: its need.
+"""Determines the next need of a job with groups or a maximum.
 
-A job that cannot start yet pursues, of the groups that it needs, those that miss the fewest
-tasks. One that can asks for one task more, or for all that makes a further group of use.
+A job that cannot start yet pursues, among the groups that it needs, those that lack the fewest
+tasks. A ready job needs one more task, or all tasks that complete another group.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ __all__ = ["TasksLeft", "needed_tasks"]
 
 
 class TasksLeft(Collection["TaskState"]):
-    """The tasks that a job with groups has left to place, in task order, and by group."""
+    """The tasks that a job with groups has left to place, in task order and by group."""
 
     __slots__ = ("_gone", "_in_order", "_of", "_position", "emptiest_first", "groups")
 
     def __init__(self, groups: JobGroups, tasks: Iterable[TaskState]) -> None:
-        """Begin with tasks in task order, all Pending. O(tasks)."""
+        """Create it from tasks in task order, all Pending. O(tasks)."""
         self.groups = groups
         self._in_order = list(tasks)
         self._gone: set[str] = set()
-        """The UIDs of tasks that were taken out, and that still stand in the lists."""
+        """The UIDs of tasks that were removed, but are still in the lists."""
         self._of: dict[GroupState, deque[TaskState]] = {}
         for task in self._in_order:
             self._of.setdefault(groups.leaf_of(task), deque()).append(task)
         self._position = {task.uid: place for place, task in enumerate(self._in_order)}
         self.emptiest_first = EmptiestFirst(groups, self.leaves)
-        """The groups that have any left, by what they have for their minimum, as the job fills."""
+        """The groups with tasks left, the emptiest first."""
 
     def __iter__(self) -> Iterator[TaskState]:
         return (task for task in self._in_order if task.uid not in self._gone)
@@ -49,11 +49,11 @@ class TasksLeft(Collection["TaskState"]):
         return tuple(sorted(tasks, key=lambda task: self._position[task.uid]))
 
     def leaves(self) -> Iterable[GroupState]:
-        """Yield the groups of tasks that have any left. O(groups)."""
+        """Yield the groups with tasks left. O(groups)."""
         return (leaf for leaf in list(self._of) if self.first_of(leaf) is not None)
 
     def first_of(self, leaf: GroupState) -> TaskState | None:
-        """Return the first task of a group; None: it has none left. O(1), amortised."""
+        """Return the first task left of a group, or None. O(1), amortised."""
         queue = self._of.get(leaf)
         while queue:
             if queue[0].uid not in self._gone:
@@ -64,15 +64,15 @@ class TasksLeft(Collection["TaskState"]):
 
     def of(self, leaf: GroupState) -> Iterator[TaskState]:
         """Yield the tasks of a group in task order."""
-        self.first_of(leaf)  # what has gone at the front is looked at no more
+        self.first_of(leaf)  # drops removed tasks at the front
         return (task for task in self._of.get(leaf, ()) if task.uid not in self._gone)
 
     def has(self, leaf: GroupState, count: int) -> bool:
-        """Return whether a group has so many tasks left. O(count)."""
+        """Return whether a group has at least `count` tasks left. O(count)."""
         return not count or next(islice(self.of(leaf), count - 1, None), None) is not None
 
     def take_out(self, tasks: Iterable[TaskState]) -> None:
-        """Take some tasks out. O(tasks), amortised."""
+        """Remove tasks. O(tasks), amortised."""
         self._gone.update(task.uid for task in tasks)
         if 2 * len(self._gone) > len(self._in_order):
             self._in_order = list(self)
@@ -87,21 +87,20 @@ def needed_tasks(
     counting: Counting = Counting.HOPED,
     /,
 ) -> tuple[TaskState, ...]:
-    """Return the tasks that a job asks for next, of those that it has left to place.
+    """Return the tasks that a job needs next, among those that it has left to place.
 
-    A job that is not satisfied pursues, of the groups that it needs, those that miss the
-    fewest tasks. A ready one asks for a task of the group that has the least for its minimum,
-    or for all that a group misses that is of no use in part. Empty: there is nothing that it
-    could use, or not enough.
+    A job that is not satisfied pursues, among the groups that it needs, those that lack the
+    fewest tasks. A ready job needs one task of the group that is emptiest for its minimum, or
+    all tasks that an incomplete group lacks. Empty: no task could be used, or too few are left.
 
-    O(log groups) for one task of a ready job, and for k tasks that it needs together O(k log k)
-    besides; else O(tasks + groups log groups). It is so for a ready job only if `tasks` has been
-    asked before, and no group of groups has a maximum.
+    O(log groups) for one task of a ready job, plus O(k log k) for k tasks that it needs together;
+    otherwise O(tasks + groups log groups). The former holds only if `tasks` has been used before,
+    and no group of groups has a maximum.
 
     Args:
-        groups: those of the job.
-        tasks: in task order, all Pending.
-        counting: which tasks are there already.
+        groups: the groups of the job.
+        tasks: tasks in task order, all Pending.
+        counting: which tasks count as placed.
 
     """
     left = tasks if isinstance(tasks, TasksLeft) else TasksLeft(groups, tasks)
@@ -114,7 +113,7 @@ def needed_tasks(
 
 
 class _Room:
-    """What may still be placed of a job, by group."""
+    """The choice of the next tasks of a job, by group."""
 
     def __init__(self, groups: JobGroups, tasks: TasksLeft, counting: Counting) -> None:
         self._groups = groups
@@ -166,7 +165,7 @@ class _Room:
         return sorted(self._tasks.leaves(), key=lambda leaf: emptiness(leaf, self._counting))
 
     def _pursued(self, group: GroupState) -> dict[GroupState, int] | None:
-        """Return how many tasks to place of which leaves for a group, the fewest; None: too few."""
+        """Return the fewest tasks per leaf that satisfy a group; None: it cannot be satisfied."""
         lacking = group.minimum - group.counts[self._counting]
         if lacking <= 0:
             return {}
@@ -204,7 +203,7 @@ class _Room:
     def _others(
         self, chosen: Sequence[TaskState], pursued: set[GroupState], more: int
     ) -> list[TaskState]:
-        """Return further tasks to make up the number: first of what is begun, then of the rest."""
+        """Return further tasks to reach the job's minimum, from groups already begun first."""
         groups = self._groups
         begun = {above for leaf in pursued for above in leaf.path()}
         placed = {leaf: leaf.placed for leaf in self._tasks.leaves()}

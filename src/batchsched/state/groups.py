@@ -1,7 +1,7 @@
-"""Groups of a job's tasks during a session: how many tasks count, and which the job needs next.
+"""Groups of a job's tasks during a session, with counters.
 
-Each group has a counter for each way of counting, and what holds of a group is told to the one
-above it; so a change of one task costs O(depth).
+Each group has a counter for each way of counting, and passes changes of its state on to its
+parent, so that a change of one task costs O(depth).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Counting", "GroupMember", "GroupState", "JobGroups"]
 
 
 class GroupMember(Protocol):
-    """What is asked of a task about the group that it is in."""
+    """The properties of a task that its group reads."""
 
     @property
     def info(self) -> TaskInfo:
@@ -35,25 +35,25 @@ MemberT = TypeVar("MemberT", bound=GroupMember)
 
 
 class Counting(IntEnum):
-    """Which tasks count; each counts all that the one before it does, and more."""
+    """Which tasks count; each value includes the tasks of the one before."""
 
     READY = 0
     """Those that hold resources or have succeeded."""
     PROMISED = 1
-    """And those that were promised what is being released."""
+    """Also those that were promised resources being released."""
     HOPED = 2
-    """And those that were promised what backfill tasks hold."""
+    """Also those that were promised resources of backfill tasks."""
     RESERVED = 3
-    """And those that have a node reserved."""
+    """Also those with a reserved node."""
     VALID = 4
-    """And those that are Pending."""
+    """Also those that are Pending."""
 
 
 _NEVER = len(Counting)
 
 
 def _first_counting(status: TaskStatus) -> int:
-    """Return the first way of counting by which tasks with a status count."""
+    """Return the first `Counting` that includes tasks with a status."""
     if status.ready:
         return Counting.READY
     match status:
@@ -76,7 +76,7 @@ _IS_PLACED = tuple(
 
 
 class GroupState:
-    """A group of a job's tasks, or of other groups; the whole job is one too."""
+    """A group of tasks or of other groups; the whole job is the root group."""
 
     __slots__ = (
         *("children", "costly", "counts", "maximum", "minimum", "name", "occupying", "parent"),
@@ -89,39 +89,39 @@ class GroupState:
         self.name = name
         self.parent = parent
         self.children: list[GroupState] = []
-        """The groups in it, in the order listed; none in a group of tasks."""
+        """Its subgroups, in the order listed; empty for a group of tasks."""
         self.minimum = minimum
         self.maximum = maximum
         self.place = place
         """Its position in the list of groups."""
         self.counts = [0] * len(Counting)
-        """By `Counting`: how many of its tasks count, or how many groups in it are satisfied."""
+        """By `Counting`: the number of its tasks that count, or of its satisfied subgroups."""
         self.placed = 0
-        """How many of its tasks have a place, a promise or a reservation."""
+        """The number of its tasks that are placed, promised or reserved."""
         self.succeeded = 0
-        """How many of its tasks have succeeded."""
+        """The number of its tasks that have succeeded."""
         self.occupying = 0
-        """How many of its tasks hold resources."""
+        """The number of its tasks that hold resources."""
         self.spare = 0
-        """How many groups in it have tasks on nodes that they could do without."""
+        """The number of subgroups with tasks on nodes that they do not need."""
         self.costly = 0
-        """How many groups in it are ready, and need all that they have on nodes."""
+        """The number of ready subgroups that need all of their tasks on nodes."""
         self.seen_as = (False, False)
-        """Whether the group that it is in counts it as spare, and as costly."""
+        """Whether its parent counts it in `spare`, and in `costly`."""
 
     def is_satisfied(self, counting: Counting, /) -> bool:
-        """Return whether it has what must start together. O(1)."""
+        """Return whether its minimum is met. O(1)."""
         return self.counts[counting] >= self.minimum
 
     def path(self) -> Iterator[GroupState]:
-        """Yield the group and all that it is in, up to the job."""
+        """Yield the group and its ancestors, up to the job."""
         group: GroupState | None = self
         while group is not None:
             yield group
             group = group.parent
 
     def entered(self, counting: Counting, /) -> GroupState | None:
-        """Return the highest group, from here upward, that is not satisfied; None: all are."""
+        """Return the topmost group on the path that is not satisfied; None: all are."""
         found: GroupState | None = None
         for group in self.path():
             if not group.is_satisfied(counting):
@@ -129,18 +129,18 @@ class GroupState:
         return found
 
     def leaves(self) -> Iterator[GroupState]:
-        """Yield the groups of tasks in it, or itself if it is one."""
+        """Yield the leaves below it, or itself if it is a leaf."""
         if not self.children:
             yield self
         for child in self.children:
             yield from child.leaves()
 
     def has_room(self) -> bool:
-        """Return whether one more task in it would exceed no maximum, here or above. O(groups)."""
+        """Return whether one more task would stay within all maxima on the path. O(groups)."""
         return self.full() is None
 
     def full(self) -> GroupState | None:
-        """Return the first group, from here upward, that may not have one more task in here."""
+        """Return the first group on the path whose maximum forbids one more task, if any."""
         below: GroupState | None = None
         for group in self.path():
             if group.maximum is not None:
@@ -155,18 +155,18 @@ class GroupState:
         return None
 
     def has_more_than_needed(self) -> bool:
-        """Return whether a group that is ready has tasks on nodes that it could do without. O(1).
+        """Return whether a ready group has tasks on nodes that it does not need. O(1).
 
-        Which of its tasks these are is said by `units_of`.
+        `units_of` determines these tasks.
         """
         if not self.children:
             return self.counts[Counting.READY] > max(self.minimum, self.succeeded)
-        # What has nothing on nodes costs nothing to keep, and so it is kept first.
+        # Subgroups without tasks on nodes cost nothing to keep, so they count first.
         free = self.counts[Counting.READY] - self.costly
         return self.spare > 0 or self.costly > max(0, self.minimum - free)
 
     def tell_above(self) -> None:
-        """Let the groups that it is in know what it can do without. O(depth)."""
+        """Update `spare` and `costly` of its ancestors. O(depth)."""
         group, above = self, self.parent
         while above is not None:
             is_ready = group.is_satisfied(Counting.READY)
@@ -179,7 +179,7 @@ class GroupState:
             group, above = above, above.parent
 
     def text_of_reach(self) -> str:
-        """Return what it has, at best, of what it needs, for people to read."""
+        """Return how much of its minimum it can reach, as text."""
         kind = "groups" if self.children else "tasks"
         count = self.counts[Counting.VALID]
         return f"{count} of the {self.minimum} {kind} that group {self.name!r} needs can start"
@@ -189,7 +189,7 @@ class GroupState:
 
 
 class JobGroups:
-    """The groups of a job, with what counts in each. A job without groups is one group itself."""
+    """The groups of a job, with counters. A job without groups is a single group."""
 
     __slots__ = (
         "_leaf_named",
@@ -210,20 +210,20 @@ class JobGroups:
         """In the order listed."""
         self._leaf_named: dict[str | None, GroupState] = {}
         self.minimum = info.min_available
-        """How many tasks must be able to start together at least."""
+        """The minimum number of tasks that must be able to start together."""
         self.maximum = info.max_available
-        """How many are placed at most."""
+        """The most tasks that are placed."""
         self.total = [0] * len(Counting)
-        """By `Counting`: how many tasks count."""
+        """By `Counting`: the number of tasks that count."""
         self.asks_for_more = False
-        """Whether the job asks for more tasks together than its groups do."""
+        """Whether the job's minimum exceeds that of its groups."""
         self.version = 0
-        """Changes when a task does."""
+        """Incremented with each change of a task."""
         self.changes: list[GroupState] = []
-        """The groups of tasks that have changed, and those of groups that became satisfied or no
-        longer are, in this epoch."""
+        """The log of changed leaves, and of groups that became or ceased to be satisfied, in this
+        epoch."""
         self.epoch = 0
-        """Changes when the list of changes is begun anew, lest it become too long."""
+        """Incremented when the log of changes is cleared because it is too long."""
         self.has_inner_maximum = False
         """Whether a group of groups has a maximum."""
         if not info.groups:
@@ -250,7 +250,7 @@ class JobGroups:
         least_by_groups = least_tasks(info.groups, info.min_groups)
         self.asks_for_more = self.minimum > least_by_groups
         self.minimum = max(self.minimum, least_by_groups)
-        # What needs nothing is satisfied from the beginning.
+        # Groups with a minimum of 0 are satisfied from the beginning.
         for entered in reversed(self._downward()):
             if entered.parent is not None and entered.is_satisfied(Counting.READY):
                 for counting in Counting:
@@ -274,12 +274,12 @@ class JobGroups:
     # Counting
 
     def enter(self, task: GroupMember, /) -> None:
-        """Count a task that has come. O(depth)."""
+        """Count a new task. O(depth)."""
         self._count(self.leaf_of(task), _NEVER, _FIRST[task.status.index])
         self._count_places(self.leaf_of(task), None, task.status)
 
     def move(self, task: GroupMember, old: TaskStatus, new: TaskStatus, /) -> None:
-        """Count a task under another status. O(depth)."""
+        """Count a task whose status has changed. O(depth)."""
         leaf = self.leaf_of(task)
         self._count(leaf, _FIRST[old.index], _FIRST[new.index])
         self._count_places(leaf, old, new)
@@ -322,9 +322,9 @@ class JobGroups:
         return self.root.is_satisfied(counting) and self.total[counting] >= self.minimum
 
     def first_out_of_reach(self) -> GroupState | None:
-        """Return the first group, by name, that can never be satisfied and keeps the job from it.
+        """Return the first group, by name, that can never be satisfied and that the job lacks.
 
-        None: what is missing is no group.
+        None: no group is the cause.
         """
         missing = [
             group
@@ -334,7 +334,7 @@ class JobGroups:
         return min(missing, key=_name, default=None)
 
     def first_not_ready(self) -> GroupState | None:
-        """Return the first group, by name, of tasks that is not ready and keeps the job from it."""
+        """Return the first leaf, by name, that is not ready and that the job lacks."""
         missing = [
             group
             for group in self.groups
@@ -344,7 +344,7 @@ class JobGroups:
         return min(missing, key=_name, default=None)
 
     def may_take(self, task: GroupMember, /) -> bool:
-        """Return whether a place for a task would exceed no maximum. O(groups)."""
+        """Return whether placing a task would stay within all maxima. O(groups)."""
         if _IS_PLACED[task.status.index]:
             return True
         if self.maximum is not None and self.root.placed >= self.maximum:
@@ -352,18 +352,18 @@ class JobGroups:
         return self.leaf_of(task).has_room()
 
     def incomplete_with(self, task: GroupMember, /) -> GroupState | None:
-        """Return the highest group of a task that is not ready, and is of no use in part."""
+        """Return the topmost group of a task that is not ready, if any."""
         return self.leaf_of(task).entered(Counting.READY)
 
     def out_of_reach(self, task: GroupMember, /) -> GroupState | None:
-        """Return the lowest group of a task that can never be satisfied, if there is one."""
+        """Return the lowest group of a task that can never be satisfied, if any."""
         for group in self.leaf_of(task).path():
             if group.parent is not None and not group.is_satisfied(Counting.VALID):
                 return group
         return None
 
     def may_start(self, task: GroupMember, /) -> bool:
-        """Return whether a task of a ready job may start: all that it is in can, as a whole."""
+        """Return whether a task of a ready job may start: all of its groups are ready."""
         if self.incomplete_with(task) is None:
             return True
         useful = sum(
@@ -371,10 +371,10 @@ class JobGroups:
             for leaf in self.root.leaves()
             if leaf.entered(Counting.READY) is None
         )
-        return useful < self.minimum  # then it is needed to make up the number
+        return useful < self.minimum  # otherwise needed for the job's minimum
 
     def within_maxima(self, tasks: Iterable[MemberT], /) -> list[MemberT]:
-        """Return those of some tasks without places that may have one together, the first first."""
+        """Return the first of some unplaced tasks that may be placed together within maxima."""
         free: dict[GroupState, int | None] = {}
         left = None if self.maximum is None else max(0, self.maximum - self.root.placed)
         allowed: list[MemberT] = []

@@ -1,4 +1,4 @@
-"""The jobs of a queue waiting for their turn, ranked first by what they ask for."""
+"""The jobs of a queue waiting for their turn, ranked by need first."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["JobsByNeed"]
 
 
 class JobsByNeed(LiveQueue[JobState]):
-    """Jobs of one queue waiting for their turn: the least need first, of equal ones the least job.
+    """Jobs of one queue waiting for their turn, ordered by need, and then by job order.
 
-    The rank of a need may change with anything that happens, such as a placement in another
-    queue, so it is asked for whenever the next job is. Jobs that ask for as much have the same,
-    so it is asked for once for all of them.
+    The rank of a need may change at any time, such as by a placement in another queue, so it is
+    computed whenever the next job is requested. Jobs with equal requests have the same rank, so
+    it is computed once for all of them.
 
     Cost: `push` O(log n) amortised; `first` and `pop` O(different requests + log n) amortised;
     `touch` O(1).
@@ -33,13 +33,13 @@ class JobsByNeed(LiveQueue[JobState]):
         need_of: Callable[[JobState], Need | None],
         jobs: Iterable[JobState] = (),
     ) -> None:
-        """Let jobs wait.
+        """Create the queue.
 
         Args:
             key: ranks a job; unique.
             need_key: ranks a need, by its job's queue and its request alone.
-            need_of: what a job that waits needs next.
-            jobs: those that wait from the beginning.
+            need_of: returns what a waiting job needs next.
+            jobs: the jobs that wait initially.
 
         """
         super().__init__(key)
@@ -47,17 +47,17 @@ class JobsByNeed(LiveQueue[JobState]):
         self._need_of = need_of
         self._needs: dict[JobState, Need | None] = {}
         self._heaps: dict[Vector | None, list[tuple[SortKey, JobState]]] = {}
-        """Jobs by what they ask for; what is not a job's present key is out of date."""
+        """Heaps of jobs by request; entries that are not a job's present key are outdated."""
         for job in jobs:
             self.push(job)
 
     def push(self, item: JobState, /) -> None:
-        """Let a job wait. It must not wait here already."""
+        """Add a job, which must not be waiting here already."""
         item.waits_in = self
         self._enter(item, self._key(item), self._need_of(item))
 
     def first(self) -> JobState | None:
-        """Return the job that is next as things are now, which goes on waiting; or None."""
+        """Return the job that is next now, without removing it, or None."""
         if self._touched:
             self._settle()
         best: tuple[SortKey, SortKey] | None = None
@@ -75,15 +75,15 @@ class JobsByNeed(LiveQueue[JobState]):
         return found
 
     def pop(self) -> JobState:
-        """Take out the job that is next as things are now.
+        """Remove and return the job that is next now.
 
         Raises:
-            IndexError: nothing waits.
+            IndexError: no job is waiting.
 
         """
         job = self.first()
         if job is None:
-            raise IndexError("no job waits")
+            raise IndexError("no job is waiting")
         del self._keys[job], self._needs[job]
         self._touched.pop(job, None)
         return job

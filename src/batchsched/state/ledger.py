@@ -1,8 +1,7 @@
-"""The books of a session: the one place where the state of a cluster changes.
+"""The ledger: the only place where the state of a session changes.
 
-The ledger keeps where each task stands and the
-accounts of nodes and jobs; it tells its listeners what was charged and given
-back. It decides nothing.
+The ledger keeps the status and node of each task, and the amounts and counts of
+nodes and jobs. It notifies listeners of charges and refunds. It makes no decisions.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from batchsched.state.vectors import Dimensions, Vector, plus
 __all__ = ["Ledger", "TaskListener", "count_task", "counted_job"]
 
 TaskListener = Callable[[TaskState], None]
-"""Called after a task was charged, or given back what it was charged."""
+"""Called after a task was charged or refunded."""
 
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
@@ -33,15 +32,15 @@ _RESERVED = TaskStatus.RESERVED
 
 
 class Ledger:
-    """The books of one session, opened on a snapshot. O(size of the snapshot) to open.
+    """The state of one session, created from a snapshot. O(size of the snapshot) to create.
 
-    A task that the snapshot has as Reserved on a node that is not there is entered as
-    Pending; `lost_reservations` lists them. So is every task that the snapshot has as Pipelined;
-    `initial_promises` lists them.
+    A task that is Reserved in the snapshot on a node that does not exist is entered as Pending and
+    listed in `lost_reservations`. Every task that is Pipelined in the snapshot is entered as
+    Pending and listed in `initial_promises`.
     """
 
     on_promise: Callable[[TaskState, NodeState, int], None] | None = None
-    """Told of every task that a node begins (1) or ends (-1) to be promised to (Pipelined)."""
+    """Called when a task becomes (1) or ceases to be (-1) Pipelined on a node."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -62,41 +61,41 @@ class Ledger:
         self.queues = _tree_of_queues(snapshot.queues)
         self.jobs: dict[str, JobState] = {}
         self.tasks: dict[str, TaskState] = {}
-        """All tasks by UID, those of no job included."""
+        """All tasks by UID, including those without a job."""
         self.now = snapshot.now
         """The time of the cycle, in seconds."""
         self.other_tasks: dict[str, TaskState] = {}
-        """The tasks of no job, by UID."""
+        """The tasks without a job, by UID."""
         self.jobs_having: tuple[dict[str, JobState], ...] = tuple({} for _ in TaskStatus)
-        """For each `TaskStatus.index`, the jobs that have tasks with it, by UID, in no order."""
+        """For each `TaskStatus.index`, the jobs with a task in this status, by UID, unordered."""
         self.jobs_short: dict[str, JobState] = {}
-        """The jobs with fewer ready tasks than must start together, by UID, in no order."""
+        """The jobs with fewer ready tasks than their minimum, by UID, unordered."""
         self.reserved_nodes: dict[str, NodeState] = {}
-        """The nodes that are reserved for a task, by name, in no order."""
+        """The nodes with reservations, by name, unordered."""
         self.classes_end = 0
-        """The number after the last that placement engines have given to a class of tasks."""
+        """The first number that no placement engine has given to an equivalence class."""
         self.origins: dict[TaskState, Origin] | None = None
-        """Where tasks stood before they were first moved, if that is to be noted."""
+        """The state of moved tasks before their first move; None: it is not recorded."""
         self.lost_reservations: list[tuple[TaskState, str]] = []
-        """Tasks that were Reserved on a node that is gone, with the node's name."""
+        """Tasks that were Reserved on a node that does not exist, with the node's name."""
         self.initial_promises: list[tuple[TaskState, str]] = []
-        """Tasks that the snapshot has as Pipelined, with the names of their nodes."""
+        """Tasks that are Pipelined in the snapshot, with the names of their nodes."""
         self.log = ChangeLog()
         self._node_changed = self.log.nodes.append
         self._job_changed = self.log.jobs.append
         self._job_charged = self.log.charged_jobs.append
         self.broken = ""
-        """What broke the books, if anything did: they refuse everything from then on."""
+        """The violated invariant, if any; all operations then raise an error."""
         self.on_charge: tuple[TaskListener, ...] = ()
-        """Told of every task that is charged: placed, or no longer evicted."""
+        """Called when a task is charged: placed, or its eviction undone."""
         self.on_refund: tuple[TaskListener, ...] = ()
-        """Told of every task that is not charged any more: evicted, or no longer placed."""
+        """Called when a task is refunded: evicted, or its placement undone."""
         self.on_occupy: Callable[[TaskState, NodeState, int], None] | None = None
-        """Told of every task that begins (1) or ends (-1) to occupy a node."""
+        """Called when a task begins (1) or ceases (-1) to occupy a node."""
 
         self._enter_all(snapshot)
         self.cluster: Vector = reduce(plus, (node.allocatable for node in self.nodes), zero)
-        """The sum of what all nodes have."""
+        """The sum of the allocatable amounts of all nodes."""
 
     def _enter_all(self, snapshot: Snapshot) -> None:
         for info in snapshot.jobs:
@@ -112,7 +111,7 @@ class Ledger:
             self.other_tasks[task_info.uid] = self._enter(task_info, None)
 
     def _register(self, job: JobState) -> None:
-        """Let a job be found by the statuses of its tasks."""
+        """Add a job to the indices by status."""
         uid = job.uid
         for count, having in zip(job.counts, self.jobs_having, strict=True):
             if count:
@@ -125,11 +124,11 @@ class Ledger:
         resreq = vector(info.resreq)
         init_resreq = resreq
         if info.init_resreq is not None:
-            # It may be less than `resreq` by what makes no difference; what it holds counts too.
+            # It may be slightly less than `resreq`, within `EPSILON`.
             init_resreq = tuple(map(max, vector(info.init_resreq), resreq))
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
         if info.status is TaskStatus.PIPELINED:
-            # Whether the promise still holds is for the session to decide.
+            # The session decides whether the promise still holds.
             self.initial_promises.append((task, info.node_name or ""))
             task.status = TaskStatus.PENDING
         elif info.node_name is not None:
@@ -155,13 +154,13 @@ class Ledger:
         is_backfill: bool,
         is_undo: bool = False,
     ) -> None:
-        """Move a task to a status, node and mark, and tell the listeners.
+        """Move a task to a status, node and backfill mark, and notify the listeners.
 
-        `is_undo`: whether this only goes back to what was before, which needs no room.
+        `is_undo`: whether this restores an earlier state, for which capacity is not checked.
 
         Raises:
-            InvariantError: an account would become negative, or one that was more so. The
-                books are then of no use.
+            InvariantError: an amount would become negative, or more negative. The ledger is then
+                unusable.
 
         """
         if self.broken:
@@ -198,7 +197,7 @@ class Ledger:
                     job.allocated[task.uid] = task
                 elif old is _ALLOCATED:
                     del job.allocated[task.uid]
-        # Listeners are told with the mark that the task was charged with.
+        # Listeners must see the mark with which the task was charged.
         if old.charged and not status.charged:
             task.status = status
             for tell in self.on_refund:
@@ -235,7 +234,7 @@ class Ledger:
     def _recount(
         self, job: JobState, task: TaskState, before: TaskStatus, after: TaskStatus
     ) -> None:
-        """Count a task of a job under another status."""
+        """Update the counts of a job for a task whose status changes."""
         if job.groups is not None:
             job.groups.move(task, before, after)
         old, new = before.index, after.index
@@ -261,7 +260,7 @@ class Ledger:
         return running
 
     def admit(self, job: JobState, *, is_admitted: bool) -> None:
-        """Say whether the session schedules a job. O(tasks of the job) if that is new."""
+        """Set whether the session schedules a job. O(tasks of the job) if that changes."""
         if job.in_session is not is_admitted:
             job.in_session = is_admitted
             for task in job.tasks:
@@ -269,9 +268,9 @@ class Ledger:
                     task.node.running = None
 
     def bind(self, task: TaskState) -> None:
-        """Move an Allocated task to Binding; no account and no charge changes."""
+        """Move an Allocated task to Binding, which changes no amount and no charge."""
         if task.status is not _ALLOCATED:
-            raise InvariantError(f"{task!r} is to be bound and is not Allocated")
+            raise InvariantError(f"expected an Allocated task to bind, got {task!r}")
         task.status = _BINDING
         job = task.job
         assert job is not None
@@ -282,7 +281,7 @@ class Ledger:
         node = task.node
         assert node is not None
         if self.log.nodes[-1] != node.slot:
-            # Plugins may read how far the tasks on a node are.
+            # Plugins may read the statuses of tasks on a node.
             self._node_changed(node.slot)
 
     def _put_on(self, task: TaskState, node: NodeState) -> None:
@@ -313,7 +312,7 @@ class Ledger:
 
     @classmethod
     def accountant(cls) -> Callable[[TaskState, NodeState], None]:
-        """Return what enters a task in the accounts of a node, in no books."""
+        """Return a function that adds a task to a node's amounts, independent of any ledger."""
         fresh = cls.__new__(cls)
         fresh._node_changed = _no_change
         fresh.reserved_nodes = {}
@@ -398,7 +397,7 @@ def _requests(snapshot: Snapshot) -> Iterator[Resource]:
 
 
 def count_task(job: JobState, task: TaskState) -> None:
-    """Count a task under its status in the accounts of its job."""
+    """Add a task to the counts of its job."""
     status = task.status
     job.counts[status.index] += 1
     job.ready_count += status.ready
@@ -430,7 +429,7 @@ def _no_change(_slot: int, /) -> None:
 
 
 def counted_job(info: JobInfo) -> JobState:
-    """Return a job by itself, in no books: its tasks have their statuses, and are counted."""
+    """Return a job with its tasks counted, independent of any ledger."""
     job = JobState(info, None)
     for task_info in info.tasks:
         task = TaskState(task_info, job, (0, 0), (0, 0))

@@ -1,7 +1,7 @@
-"""Books that outlive a cycle: what came, went or changed is entered, O(what changed).
+"""A ledger that outlives a cycle and is updated incrementally, O(changes).
 
-Between cycles the books say what the cluster's content says. What a cycle does to them is noted,
-and undone at its end.
+Between cycles the ledger equals the cluster's content. The changes of a cycle are recorded, and
+undone at its end.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class LiveLedger(Ledger):
         self.jobs = cast("dict[str, JobState]", SortedDict(self.jobs))
         self.origins = {}
         self._diverging: dict[str, TaskState] = {}
-        """Tasks that are entered otherwise than they are described, by UID.
+        """Tasks whose state differs from their description, by UID.
 
-        That is, as Pending and on no node: their places are to be given to them by sessions.
+        They are Pending and on no node: each session decides on their promises or reservations.
         """
         self._scalars = Counter(
             name
@@ -47,14 +47,14 @@ class LiveLedger(Ledger):
             for name, amount in node.allocatable.scalars.items()
             if amount
         )
-        """How many nodes have some of each scalar."""
+        """The number of nodes that have each scalar."""
         for task in self.tasks.values():
             self._note_divergence(task)
 
     # A cycle
 
     def begin_cycle(self) -> None:
-        """Forget what earlier cycles changed and undid; list what awaits the session."""
+        """Clear the logs of earlier cycles; list the promises and reservations to decide on."""
         self.log.begin_cycle()
         assert not self.origins
         self.lost_reservations.clear()
@@ -65,23 +65,22 @@ class LiveLedger(Ledger):
             awaits.append((task, task.info.node_name or ""))
 
     def moved(self) -> dict[TaskState, Origin]:
-        """Return the tasks that were moved in this cycle, with where they stood before."""
+        """Return the tasks that were moved in this cycle, with their state before."""
         assert self.origins is not None
         return self.origins
 
     def diverging(self) -> Iterable[TaskState]:
-        """Return the tasks that are entered otherwise than they are described."""
+        """Return the tasks whose state differs from their description."""
         return self._diverging.values()
 
     def undo_cycle(self, now: Mapping[str, TaskInfo]) -> list[JobState]:
-        """Let everything be as it was before the cycle; return the jobs that it changed.
+        """Restore the state before the cycle, without notifying listeners; return changed jobs.
 
-        Only tasks that were bound and are now described as being where they were bound to stay
-        there: they are to be settled, or to leave with their jobs. Nobody is told. O(what the cycle
-        moved).
+        Bound tasks stay where they are if their present description agrees: `settle` then moves
+        them, or they leave with their jobs. O(moved tasks).
 
         Args:
-            now: the tasks by UID, as they are described now.
+            now: the present descriptions of tasks, by UID.
 
         """
         assert self.origins is not None
@@ -95,7 +94,7 @@ class LiveLedger(Ledger):
             if task.status is not TaskStatus.BINDING or not _has_come_true(task, now.get(task.uid))
         }
         for task, (status, node, is_backfill) in origins.items():
-            # What has come first goes, so that there is room for what comes back.
+            # Remove placed tasks first, so that there is room for those that return.
             if task.node is not None and (task.node is not node or not status.holds):
                 self.move(task, TaskStatus.PENDING, None, is_backfill=is_backfill)
         for task, (status, node, is_backfill) in origins.items():
@@ -113,21 +112,21 @@ class LiveLedger(Ledger):
             return
         self.move(task, status, node, is_backfill=is_backfill, is_undo=True)
         if node is not None:
-            # A move within the node's accounts is not noted there, but plugins may read it.
+            # A change of status alone is not logged for the node, but plugins may read it.
             node.running = None
             self._node_changed(node.slot)
 
     # Between cycles
 
     def knows(self, resource: Resource | None) -> bool:
-        """Return whether the books have a dimension for all that a resource has."""
+        """Return whether the ledger has all dimensions of a resource."""
         if resource is None or not resource.scalars:
             return True
         names = self.dimensions.names
         return all(name in names for name in resource.scalars)
 
     def enter_job(self, info: JobInfo) -> JobState:
-        """Enter a job that is not there. O(log jobs, tasks of the job)."""
+        """Add a new job. O(log jobs + tasks of the job)."""
         named = self.queues.get(info.queue)
         leaf = None if named is None or named.children else named
         job = self.jobs[info.uid] = JobState(info, leaf)
@@ -141,7 +140,7 @@ class LiveLedger(Ledger):
         return job
 
     def leave_job(self, uid: str) -> JobState:
-        """Take out a job. O(log jobs, tasks of the job, jobs of the queue)."""
+        """Remove a job. O(log jobs + tasks of the job + jobs of the queue)."""
         job = self.jobs.pop(uid)
         for task in job.tasks:
             self._leave(task)
@@ -154,11 +153,11 @@ class LiveLedger(Ledger):
         return job
 
     def enter_other(self, info: TaskInfo) -> None:
-        """Enter a task of no job."""
+        """Add a task without a job."""
         self.other_tasks[info.uid] = self._enter(info, None)
 
     def leave_other(self, uid: str) -> None:
-        """Take out a task of no job."""
+        """Remove a task without a job."""
         self._leave(self.other_tasks.pop(uid))
 
     def _leave(self, task: TaskState) -> None:
@@ -168,25 +167,25 @@ class LiveLedger(Ledger):
         self._diverging.pop(task.uid, None)
 
     def describe(self, task: TaskState, info: TaskInfo) -> None:
-        """Describe a task anew, where that changes no request. It is moved by `settle`."""
+        """Set a task's description, without a change of requests; `settle` moves the task."""
         task.info = info
 
     def describe_queue(self, info: Queue) -> None:
-        """Describe a queue anew that has the same name and the same parent."""
+        """Set a queue's description, with the same name and parent."""
         self.queues[info.name].info = info
 
     @staticmethod
     def forget_answers(task: TaskState) -> None:
-        """Forget what others remember of a task, because it is described otherwise."""
+        """Clear the cached values of a task, because its description has changed."""
         task.kind = -1
         task.order_key = None
 
     def settle(self, tasks: Iterable[TaskState], *, nodes_gone: Container[str] = ()) -> None:
-        """Let tasks stand where their descriptions say. Nobody is told.
+        """Move tasks to the state in their descriptions, without notifying listeners.
 
         Args:
             tasks: the tasks.
-            nodes_gone: the names of nodes that are about to be taken out.
+            nodes_gone: the names of nodes that are about to be removed.
 
         """
         assert self.origins is not None
@@ -207,7 +206,7 @@ class LiveLedger(Ledger):
                 status, node = TaskStatus.PENDING, None  # see `Ledger._enter`
             self._let_be(task, status, node, is_backfill=info.is_backfill)
             if task.node is not None:
-                task.node.ends = None  # its start may be another, where it has not moved
+                task.node.ends = None  # the task's start may have changed even if it did not move
             self._note_divergence(task)
         self.origins = {}
 
@@ -218,7 +217,7 @@ class LiveLedger(Ledger):
             self._diverging.pop(task.uid, None)
 
     def may_change(self, name: str, info: NodeInfo | None) -> bool:
-        """Return whether a node may come, go or change without changing the dimensions."""
+        """Return whether a node can be added, removed or changed with the same dimensions."""
         if info is not None and not self.knows(info.allocatable):
             return False
         before = self.node_named.get(name)
@@ -233,7 +232,7 @@ class LiveLedger(Ledger):
         return all((self._scalars[scalar] > 0) == (scalar in there) for scalar in scalars)
 
     def put_node(self, info: NodeInfo) -> None:
-        """Enter a node, or describe it anew. O(nodes) for one that is not there."""
+        """Add a node, or set its description. O(nodes) for a new one."""
         node = self.node_named.get(info.name)
         allocatable = self.dimensions.vector(info.allocatable)
         if node is None:
@@ -250,7 +249,7 @@ class LiveLedger(Ledger):
         self.cluster = plus(self.cluster, more)
 
     def remove_node(self, name: str) -> NodeState:
-        """Take out a node that nothing is on, and return it. O(nodes)."""
+        """Remove an empty node and return it. O(nodes)."""
         node = self.node_named.pop(name)
         assert not node.tasks
         assert not node.reserved_tasks

@@ -1,7 +1,6 @@
-"""A priority queue whose order follows the keys of its items as they change.
+"""A priority queue whose order follows the changing keys of its items.
 
-Whenever an action takes the next queue or job, it takes the least one under the
-order as it is at that moment.
+An action always takes the queue or job that is first in the order at that moment.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ __all__ = ["LiveQueue", "Reorders", "SortKey", "Waiting"]
 ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 
 SortKey = tuple[object, ...]
-"""A key under one of the orders: the least goes first. Keys of one order compare."""
+"""A sort key: the smallest comes first. Keys of the same order are comparable."""
 
 
 class Reorders(Protocol[ItemT_contra]):
-    """Keeps items in an order that follows their keys."""
+    """Keeps items in the order of their changing keys."""
 
     def touch(self, item: ItemT_contra, /) -> None:
         """Record that the key of `item` may have changed."""
@@ -27,7 +26,7 @@ class Reorders(Protocol[ItemT_contra]):
 
 
 class Waiting(Protocol):
-    """What can wait in a live queue: it knows where it waits."""
+    """An item of a live queue, with a reference to the queue."""
 
     waits_in: Reorders[Self] | None
 
@@ -36,11 +35,11 @@ WaitingT = TypeVar("WaitingT", bound=Waiting)
 
 
 class LiveQueue(Generic[WaitingT]):
-    """Items waiting for their turn, the least first under the order as it is now.
+    """Items waiting for their turn, the one with the smallest present key first.
 
-    An item waits in one live queue at a time. The ledger calls `touch` for an
-    item whose account changed; its key is made again only when the order is
-    next asked for. Keys must be unique (they end with a UID).
+    An item waits in one live queue at a time. The ledger calls `touch` for an item
+    that has changed; its key is computed again when the next item is requested. Keys
+    must be unique (they end with a UID).
 
     Cost: `push` and `pop` O(log n) amortised; `touch` O(1).
     """
@@ -54,7 +53,7 @@ class LiveQueue(Generic[WaitingT]):
         for item in items:
             item.waits_in = self
             self._keys[item] = key(item)
-        # The heap is searched by key; the place in the list breaks no tie, for keys are unique.
+        # Items are never compared, since keys are unique.
         self._heap: list[tuple[SortKey, WaitingT]] = [(k, item) for item, k in self._keys.items()]
         heapify(self._heap)
 
@@ -62,18 +61,18 @@ class LiveQueue(Generic[WaitingT]):
         return len(self._keys)
 
     def push(self, item: WaitingT, /) -> None:
-        """Let `item` wait. It must not wait here already."""
+        """Add `item`, which must not be waiting here already."""
         item.waits_in = self
         key = self._keys[item] = self._key(item)
         heappush(self._heap, (key, item))
 
     def touch(self, item: WaitingT, /) -> None:
-        """Record that the key of `item` may have changed. Does nothing if it does not wait."""
+        """Record that the key of `item` may have changed; ignored if it is not waiting."""
         if item in self._keys:
             self._touched[item] = None
 
     def first(self) -> WaitingT | None:
-        """Return the least item under the order as it is now, which goes on waiting; or None."""
+        """Return the item with the smallest present key without removing it, or None."""
         if self._touched:
             self._settle()
         while self._heap:
@@ -84,10 +83,10 @@ class LiveQueue(Generic[WaitingT]):
         return None
 
     def pop(self) -> WaitingT:
-        """Take out the least item under the order as it is now.
+        """Remove and return the item with the smallest present key.
 
         Raises:
-            IndexError: nothing waits.
+            IndexError: no item is waiting.
 
         """
         if self._touched:

@@ -1,4 +1,4 @@
-"""Needs: what a job asks for next, as one, so that a gang is let in or kept out as a whole."""
+"""Needs: the tasks that a job needs next, which are accepted or rejected as a whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Need", "need_of_job", "need_of_task"]
 
 @frozen(eq=False)
 class Need:
-    """What a job asks for next: the tasks that it lacks to its minimum, or its next task."""
+    """What a job needs next: the tasks that it lacks for its minimum, or its next task."""
 
     job: JobState
     tasks: tuple[TaskState, ...]
@@ -25,7 +25,7 @@ class Need:
     request: Vector
     """What they would hold together, by dimension."""
     dimensions: tuple[int, ...]
-    """The positions in `request` where it is more than nothing."""
+    """The dimensions in which `request` is not 0."""
     leaving: tuple[TaskState, ...] = ()
     """Tasks that would be evicted for them."""
 
@@ -33,11 +33,11 @@ class Need:
 def need_of_job(
     job: JobState, tasks: Collection[TaskState], counting: Counting = Counting.HOPED, /
 ) -> Need | None:
-    """Return what a job asks for next, given its tasks to place in task order.
+    """Return what a job needs next, given its tasks to place in task order.
 
-    None if there is nothing to place. A job that is at its minimum asks for one task more; one
-    that is not, for as many as it lacks, as far as there are any. For jobs with groups see
-    `needed_tasks`, also for which of their tasks are there already.
+    None if there is nothing to place. A job at its minimum needs one more task; another job needs
+    as many as it lacks, or all that are left. For jobs with groups, and for `counting`, see
+    `needed_tasks`.
     """
     if not tasks:
         return None
@@ -49,7 +49,7 @@ def need_of_job(
 
 
 def need_of_task(task: TaskState, /, *, leaving: Iterable[TaskState] = ()) -> Need:
-    """Return the need of a task by itself, once tasks are gone that would be evicted for it."""
+    """Return the need of a single task, given the tasks that would be evicted for it."""
     assert task.job is not None
     return _need(task.job, (task,), tuple(leaving))
 
@@ -60,7 +60,7 @@ def _need(job: JobState, tasks: tuple[TaskState, ...], leaving: tuple[TaskState,
         request = first.resreq
     else:
         request = (0,) * len(first.resreq)
-        # Most tasks of a job ask for the same.
+        # Most tasks of a job have equal requests.
         for vector, alike in groupby(tasks, key=_charge):
             if vector is not None:
                 count = len(list(alike))

@@ -1,6 +1,6 @@
-"""Numbers of nodes that last: where engines keep what they know of each node.
+"""Slots: stable numbers of nodes, by which engines store data of each node.
 
-Slots follow node order, as positions do, but a node that comes or goes changes those of few others:
+Slots follow node order, as positions do, but adding or removing a node changes few other slots:
 there are vacant slots in between. The layout is that of a packed-memory array; Itai, Konheim and
 Rodeh, "A Sparse Table Implementation of Priority Queues" (ICALP 1981).
 """
@@ -16,9 +16,9 @@ from batchsched.state.vectors import Vector
 __all__ = ["NodeSlots"]
 
 PER_VACANT = 8
-"""Of so many slots one is left vacant, when nodes are spread out."""
+"""One of this many slots is left vacant when nodes are spread out."""
 FARTHEST = 64
-"""So many nodes are moved at most to make room for one; else all are spread out again."""
+"""The most nodes that are moved to make room for one; otherwise all are spread out again."""
 
 
 class NodeSlots:
@@ -29,14 +29,14 @@ class NodeSlots:
         self._changes = changes
         self._zero = zero
         self.by_slot: list[NodeState] = list(nodes)
-        """What is at vacant slots is no node of the cluster."""
+        """The node at each slot; vacant slots have a placeholder."""
         self.vacant: set[int] = set()
         """The slots without a node."""
         self._noted: set[int] | None = set()
-        """The slots at which something else is now, or is described anew; None: all may be."""
+        """The slots whose node was replaced or changed; None: possibly all."""
 
     def insert(self, node: NodeState) -> None:
-        """Let a node come. O(nodes) for the positions, and few slots change."""
+        """Add a node. O(nodes) for the positions; few slots change."""
         place = bisect_left(self._in_order, node.name, key=_name)
         self._in_order.insert(place, node)
         self._number(place)
@@ -47,28 +47,28 @@ class NodeSlots:
             self._put(slot, node)
 
     def remove(self, node: NodeState) -> None:
-        """Let a node go. O(nodes) for the positions; one slot changes."""
+        """Remove a node. O(nodes) for the positions; one slot changes."""
         del self._in_order[node.index]
         self._number(node.index)
         self._vacate(node.slot)
 
     def note(self, slot: int) -> None:
-        """Record that the node at a slot is another one, or is described anew."""
+        """Record that the node at a slot was replaced or changed."""
         self._changes.append(slot)
         if self._noted is not None:
             self._noted.add(slot)
 
     def take_changed(self) -> set[int] | None:
-        """Return the slots that were noted since this was last asked; None: all were dealt anew."""
+        """Return the slots noted since the last call; None: all slots were assigned again."""
         noted, self._noted = self._noted, set()
         return noted
 
     def spread(self) -> None:
-        """Give all nodes other slots, so that vacant ones are everywhere in between. O(nodes)."""
+        """Assign all slots again, with vacant slots evenly in between. O(nodes)."""
         self._lay_out(gap_after=PER_VACANT - 1)
 
     def close_gaps(self) -> None:
-        """Let the slot of each node be its position. O(nodes)."""
+        """Make the slot of each node equal to its position. O(nodes)."""
         if self.vacant:
             self._lay_out(gap_after=len(self._in_order) + 1)
 
@@ -90,13 +90,13 @@ class NodeSlots:
         self.by_slot.append(self._nobody(slot))
 
     def _nobody(self, slot: int) -> NodeState:
-        """Return what stands at a vacant slot: it has nothing, and is never asked about."""
+        """Return the placeholder for a vacant slot: an empty node that is never evaluated."""
         nobody = NodeState(NodeInfo(name=""), -1, self._zero, self._zero)
         nobody.slot = slot
         return nobody
 
     def _room_at(self, place: int) -> int | None:
-        """Return a slot that was made vacant between the nodes before and after a position."""
+        """Return a vacant slot between the neighbours of a position, moving nodes if necessary."""
         nodes = self._in_order
         before = nodes[place - 1].slot if place else -1
         after = nodes[place + 1].slot if place + 1 < len(nodes) else len(self.by_slot)

@@ -1,4 +1,4 @@
-"""What a task may take of a node's accounts when it comes to stand there."""
+"""Checks that a moved task does not exceed the amounts of its node."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from batchsched.state.vectors import Vector
 __all__ = ["NOT_NEGATIVE", "Origin", "overdrawn"]
 
 Origin = tuple[TaskStatus, NodeState | None, bool]
-"""Status, node and mark of a task."""
+"""The status, node and backfill mark of a task."""
 
 NOT_NEGATIVE = ("idle", "future_idle", "accessible", "eventual")
-"""The accounts of a node that nothing in a session makes negative, or more so."""
+"""The amounts of a node that a session must not make negative, or more negative."""
 
 _Taken = tuple[bool, bool, bool, bool]
-"""From which of them a task takes what it holds, or is promised."""
+"""From which of these amounts a task's request is subtracted."""
 
 _NOTHING: _Taken = (False, False, False, False)
 
 
 def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
-    """Return what a task has come to take of a node that is not there; empty: nothing.
+    """Return a message if a moved task exceeds an amount of its node, else an empty string.
 
-    A node may be overcommitted from the beginning, if its tasks held too much; then nobody may
-    take more of that.
+    A node may be overcommitted from the beginning, if its tasks hold too much; then no task may
+    take more of that dimension.
     """
     status, where, is_backfill = origin
     before = _taken(status, is_backfill=is_backfill) if where is node else _NOTHING
@@ -36,7 +36,7 @@ def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
         amounts: Vector = getattr(node, name)
         for amount, wanted in zip(amounts, task.resreq, strict=True):
             if amount < -EPSILON and wanted >= EPSILON:
-                return f"{task!r} takes more than there is on {node!r}: {name} {amounts}"
+                return f"{task!r} overcommits {node!r}: {name} would be {amounts}"
     return ""
 
 

@@ -1,9 +1,9 @@
-"""Inter-pod affinity, counted: how many tasks in each topology domain attract or repel.
+"""The index of inter-pod affinity: counts of attracting and repelling tasks by domain.
 
-Matching each task with all tasks on all nodes would
-cost tasks x tasks. The index counts instead, per term and topology domain, the
-occupying tasks that the term means or that carry the term, so that a question
-about a node costs a look-up for each term that concerns the task.
+Matching each task with all tasks on all nodes would cost tasks x tasks. Instead the
+index counts, for each term and topology domain, the occupying tasks that the term
+selects or that carry the term. Evaluating a node then costs one look-up for each
+term that concerns the task.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ __all__ = ["AffinityProfile", "PodAffinityIndex"]
 
 @define(eq=False)
 class AffinityProfile:
-    """What the index knows of all tasks with the same namespace, labels and terms."""
+    """The counts that concern tasks with the same namespace, labels and terms."""
 
     required: list[DomainCount] = field(factory=list[DomainCount])
-    """Of each required affinity term: the tasks that all such terms together mean."""
+    """For each required affinity term: the tasks that all of these terms select together."""
     meets_itself: bool = True
     """Whether the task meets its own required affinity terms."""
     repelled: list[DomainCount] = field(factory=list[DomainCount])
-    """Of each required anti-affinity term: the tasks that it means."""
+    """For each required anti-affinity term: the tasks that it selects."""
     repelling: list[DomainCount] = field(factory=list[DomainCount])
-    """Other tasks' required anti-affinity terms that mean this task: those who carry them."""
+    """For required anti-affinity terms that select these tasks: the tasks that carry them."""
     repellers: Sequence[CountsTogether] = ()
-    """The same, together, for each topology key."""
+    """The sums of `repelling`, for each topology key."""
     attracting: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
-    """What adds to the score of a domain, and how much a count of one adds."""
+    """The counts that contribute to the score of a domain, with their weights."""
     counted: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
-    """What changes when such a task comes to a node, and by how much."""
+    """The counts that change when such a task is placed on a node, with the amounts."""
     promised: list[DomainCount] = field(factory=list[DomainCount])
-    """What goes up by one when a node is promised to such a task: required anti-affinity."""
+    """The counts of required anti-affinity that a promise to such a task increases by one."""
 
     @property
     def can_refuse(self) -> bool:
-        """Whether any affinity can refuse a node to such a task."""
+        """Whether affinity can make a node reject such a task."""
         return bool(self.required or self.repelled or self.repelling)
 
     def refusal(self, labels: Mapping[str, str]) -> UnfitReason | None:
-        """Return why a node with these labels cannot take such a task now, or None.
+        """Return why a node with these labels cannot accept such a task now, or None.
 
-        O(terms of its own, topology keys).
+        O(own terms + topology keys).
         """
         for together in self.repellers:
             if labels.get(together.key) in together.not_zero:
@@ -69,16 +69,16 @@ class AffinityProfile:
         return None
 
     def raw_score(self, labels: Mapping[str, str]) -> int:
-        """Return the signed sum of what attracts such a task to a node. O(terms)."""
+        """Return the weighted sum of attracting and repelling counts on a node. O(terms)."""
         return sum(weight * count.of(labels) for count, weight in self.attracting)
 
 
 class PodAffinityIndex:
     """Counts, per topology domain, the occupying tasks that attract or repel others.
 
-    O(tasks and their terms) to make, and for each distinct task the terms that may mean it:
-    those that ask for a label that it has, or for none. A task that comes or goes costs
-    O(terms that concern it).
+    O(tasks and their terms) to create, plus for each distinct task the terms that may select it:
+    those that require one of its labels, or none. Placing or removing a task costs O(terms that
+    concern it).
     """
 
     __slots__ = (
@@ -93,13 +93,13 @@ class PodAffinityIndex:
         *,
         promises_repel: bool = False,
     ) -> None:
-        """Count what there is.
+        """Create the index.
 
         Args:
             tasks: all tasks of the cluster.
-            nodes: all its nodes.
-            promises_repel: whether required anti-affinity, in both directions, counts tasks that
-                a node is promised to as well.
+            nodes: all nodes of the cluster.
+            promises_repel: whether required anti-affinity, in both directions, also counts tasks
+                that are promised to a node.
 
         """
         self._promises_repel = promises_repel
@@ -108,15 +108,15 @@ class PodAffinityIndex:
         self._profiles: dict[Hashable, AffinityProfile] = {}
         self._meant: dict[tuple[frozenset[Meaning], str], DomainCount] = {}
         self._carried: dict[tuple[str, Meaning, str], DomainCount] = {}
-        # Whom attraction means must run; whom repulsion means may only be promised a node.
+        # Attraction requires running tasks; for repulsion a promise may be enough.
         self._repelled = {} if promises_repel else self._meant
-        """What is counted of whom anti-affinity means."""
+        """The counts of tasks that anti-affinity terms select."""
         all_tasks = list(tasks)
         self.is_active = any(
             task.info.pod_affinity is not None or task.info.pod_anti_affinity is not None
             for task in all_tasks
         )
-        """Whether any task of the snapshot has any term. If not, nothing is counted."""
+        """Whether any task has terms. If not, nothing is counted."""
         if not self.is_active:
             return
         examples: dict[Hashable, TaskInfo] = {}
@@ -134,31 +134,31 @@ class PodAffinityIndex:
 
     @staticmethod
     def signature(task: TaskState) -> Hashable:
-        """Return what inter-pod affinity reads of a task."""
+        """Return everything that inter-pod affinity reads of a task."""
         return _read_of(task.info)
 
     def knows(self, info: TaskInfo) -> bool:
-        """Return whether a task like this one can come without the index being made anew.
+        """Return whether the index can represent a new task without being created again.
 
-        That is, if there was one when it was made, or nothing is counted.
+        This is so if it has the profile of the task, or if nothing is counted.
         """
         if not self.is_active:
             return info.pod_affinity is None and info.pod_anti_affinity is None
         return _read_of(info) in self._profiles
 
     def profile(self, task: TaskState) -> AffinityProfile:
-        """Return what the index knows of tasks like this one."""
+        """Return the profile of a task."""
         return self._profiles[self.signature(task)]
 
     def watch_refusals(self, task: TaskState) -> Sequence[Watch]:
-        """Return what tells of changes to the nodes that refuse tasks like this one."""
+        """Return watches that report changes of the nodes that reject such tasks."""
         profile = self.profile(task)
         counts = (*profile.required, *profile.repelled)
         own = [count.appearances for count in dict.fromkeys(counts)]
         return [*own, *(together.appearances for together in profile.repellers)]
 
     def watch_attractions(self, task: TaskState) -> Sequence[Watch]:
-        """Return what tells of changes to how nodes attract tasks like this one."""
+        """Return watches that report changes of how nodes attract such tasks."""
         attracting = dict.fromkeys(count for count, _ in self.profile(task).attracting)
         return [count.changes for count in attracting]
 
@@ -173,14 +173,14 @@ class PodAffinityIndex:
         return DomainCount(topology_key, domains)
 
     def occupy(self, task: TaskState, node: NodeState, sign: int) -> None:
-        """Record that `task` begins (1) or ends (-1) to occupy `node`."""
+        """Record that `task` begins (1) or ceases (-1) to occupy `node`."""
         if self.is_active:
             labels = node.info.labels
             for count, amount in self.profile(task).counted:
                 count.add(labels, sign * amount)
 
     def promise(self, task: TaskState, node: NodeState, sign: int) -> None:
-        """Record that `node` begins (1) or ends (-1) to be promised to `task`."""
+        """Record that `node` is promised (1) or no longer promised (-1) to `task`."""
         if self.is_active:
             labels = node.info.labels
             for count in self.profile(task).promised:
@@ -237,7 +237,7 @@ class PodAffinityIndex:
             profile.promised.append(self._carried[carried])
 
     def _introduce(self, examples: Mapping[Hashable, TaskInfo]) -> None:
-        """Let every profile know of the terms that mean its tasks, whoever has them."""
+        """Add to each profile the counts of all terms that select its tasks."""
         met = Counter(need for info in examples.values() for need in needs_met(info))
         terms = TermsByNeed(met)
         for (together, _), count in self._meant.items():
@@ -261,7 +261,7 @@ class PodAffinityIndex:
         self._put_together()
 
     def _put_together(self) -> None:
-        """Let all profiles that the same counts repel share one record of them."""
+        """Share one sum among all profiles with the same repelling counts."""
         known: dict[frozenset[DomainCount], Sequence[CountsTogether]] = {}
         for profile in self._profiles.values():
             counts = frozenset(profile.repelling)

@@ -1,4 +1,4 @@
-"""Queues as a tree: who is below whom, by position, so that walks need no look-ups by name."""
+"""Queues as a tree by position, so that traversals need no look-ups by name."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["QueueTree"]
 
 
 class QueueTree:
-    """A forest of queues under one root that has no name.
+    """A forest of queues under an unnamed root.
 
-    Queues are known by their position in order of name. What it is made of has been checked
-    by `batchsched.Snapshot`: every parent is there, and nobody is below itself.
+    Queues are identified by their position in order of name. `batchsched.Snapshot` has checked
+    that every parent exists and that there are no cycles.
 
     >>> tree = QueueTree([Queue(name="b", parent="c"), Queue(name="a"), Queue(name="c")])
     >>> tree.names, tree.tops, tree.children[2], tree.path(1)
     (('a', 'b', 'c'), (0, 2), (1,), (1, 2))
 
-    O(queues log queues) to make.
+    O(queues log queues) to create.
     """
 
     __slots__ = ("_paths", "children", "downward", "names", "parents", "position", "queues", "tops")
@@ -29,11 +29,11 @@ class QueueTree:
         """By position."""
         self.names = tuple(queue.name for queue in self.queues)
         self.position = {name: position for position, name in enumerate(self.names)}
-        """Of each queue, by name."""
+        """The position of each queue, by name."""
         self.parents = tuple(
             -1 if queue.parent is None else self.position[queue.parent] for queue in self.queues
         )
-        """The parent of each queue by position; -1: it stands at the top."""
+        """The parent of each queue by position; -1: it has no parent."""
         children: list[list[int]] = [[] for _ in self.queues]
         tops: list[int] = []
         for position, parent in enumerate(self.parents):
@@ -54,7 +54,7 @@ class QueueTree:
         return not self.children[position]
 
     def path(self, position: int) -> tuple[int, ...]:
-        """Return a queue and all that it is below, from itself to the top."""
+        """Return a queue and its ancestors, from itself to the top."""
         known = self._paths.get(position)
         if known is None:
             path = [position]
@@ -64,16 +64,17 @@ class QueueTree:
         return known
 
     def branches(self, left: int, right: int) -> tuple[int, int]:
-        """Return the ancestors of two queues, themselves included, whose parent they share.
+        """Return the ancestors of two queues (or the queues) that are siblings.
 
-        Neither may be below the other, nor be it.
+        Neither queue may be below the other, or equal to it.
         """
         left_path, right_path = self.path(left), self.path(right)
         steps = min(len(left_path), len(right_path))
         for step in range(1, steps + 1):
             if left_path[-step] != right_path[-step]:
                 return left_path[-step], right_path[-step]
-        raise ValueError(f"{self.names[left]!r} and {self.names[right]!r} are on one path")
+        names = f"{self.names[left]!r} and {self.names[right]!r}"
+        raise ValueError(f"expected queues on different paths, got {names}")
 
 
 def _name(queue: Queue) -> str:

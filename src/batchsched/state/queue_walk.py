@@ -1,7 +1,7 @@
-"""The next queue of a tree: found by walking down from the root, where siblings are compared.
+"""Finds the next queue of a tree by walking down from the root and comparing siblings.
 
-A leaf offers what its next job needs; an inner queue offers what its least child offers. The
-least child is the least under the order as it is at that moment, as in a `LiveQueue`.
+A leaf offers the need of its next job; an inner queue offers that of its first child. The first
+child is the one with the smallest present key, as in a `LiveQueue`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["QueueWalk"]
 
 
 class QueueWalk:
-    """Leaves waiting for their turn, the next of the tree first.
+    """Leaves waiting for their turn, in the order of the tree.
 
-    It has what a `LiveQueue` has. The ledger calls `touch` for a leaf of which anything changed;
-    keys on its path are made again only when the order is next asked for.
+    It has the methods of a `LiveQueue`. The ledger calls `touch` for a leaf that has changed; the
+    keys on its path are computed again when the next leaf is requested.
 
     Cost: `push` and `pop` O(depth x log children) amortised; `touch` O(1).
     """
@@ -38,25 +38,25 @@ class QueueWalk:
         *,
         reads_above: bool = False,
     ) -> None:
-        """Let leaves wait.
+        """Create the walk.
 
         Args:
-            key: ranks a queue among its siblings, given what it offers; unique among them.
-            offer: what the next job of a leaf that waits needs.
+            key: ranks a queue among its siblings, given its offer; unique among them.
+            offer: returns the need of the next job of a waiting leaf.
             queues: all queues of the snapshot.
-            waiting: the leaves that wait from the beginning.
-            reads_above: whether what a leaf offers depends on what is charged to queues above it.
-                A change then concerns all leaves below the same queue below the root.
+            waiting: the leaves that wait initially.
+            reads_above: whether the offer of a leaf depends on amounts charged to queues above it.
+                A change then affects all leaves below the same top-level queue.
 
         """
         self._key = key
         self._offer = offer
         self._waiting: set[QueueState] = set(waiting)
         self._keys: dict[QueueState, SortKey] = {}
-        """Of the queues that wait, or have a leaf below them that does."""
+        """The keys of waiting leaves and their ancestors."""
         self._offers: dict[QueueState, Need | None] = {}
         self._families: dict[QueueState | None, list[tuple[SortKey, QueueState]]] = {None: []}
-        """Heaps of children; what is not the child's present key is out of date."""
+        """Heaps of children; entries that are not a child's present key are outdated."""
         for queue in queues:
             if queue.children:
                 self._families[queue] = []
@@ -64,7 +64,7 @@ class QueueWalk:
                 queue.waits_in = self
         self._dirty: dict[QueueState, None] = dict.fromkeys(self._waiting)
         self._related: dict[QueueState, list[QueueState]] = {}
-        """By each leaf that has any, all leaves below the same queue below the root."""
+        """For each leaf below a top-level queue, all leaves below that queue."""
         if reads_above:
             below: dict[QueueState, list[QueueState]] = {}
             for queue in queues:
@@ -76,12 +76,12 @@ class QueueWalk:
         return len(self._waiting)
 
     def push(self, queue: QueueState, /) -> None:
-        """Let a leaf wait."""
+        """Add a leaf."""
         self._waiting.add(queue)
         self._dirty[queue] = None
 
     def touch(self, queue: QueueState, /) -> None:
-        """Record that something changed that the key of `queue`, or one above it, reads."""
+        """Record a change that may affect the key of `queue` or of a queue above it."""
         self._dirty[queue] = None
 
     def offered(self, queue: QueueState, /) -> Need | None:
@@ -89,17 +89,17 @@ class QueueWalk:
         return self._offers.get(queue)
 
     def pop(self) -> QueueState:
-        """Take out the leaf whose turn it is.
+        """Remove and return the leaf whose turn it is.
 
         Raises:
-            IndexError: nothing waits.
+            IndexError: no queue is waiting.
 
         """
         if self._dirty:
             self._settle()
         queue = self._least(None)
         if queue is None:
-            raise IndexError("no queue waits")
+            raise IndexError("no queue is waiting")
         while queue.children:
             queue = self._least(queue)
             assert queue is not None
@@ -117,7 +117,7 @@ class QueueWalk:
         return None
 
     def _settle(self) -> None:
-        """Make the keys again on all paths from queues that changed."""
+        """Compute the keys again on all paths from changed queues."""
         if self._related:
             for leaf in list(self._dirty):
                 self._dirty.update(dict.fromkeys(self._related.get(leaf, ())))

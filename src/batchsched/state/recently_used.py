@@ -1,4 +1,4 @@
-"""A dictionary that forgets what was asked for least recently."""
+"""A cache that drops the least recently used value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ValueT = TypeVar("ValueT")
 
 
 class RecentlyUsed(OrderedDict[KeyT, ValueT]):
-    """The values that were used last, and no more than some number of them.
+    """The most recently used values, up to a maximum number.
 
     >>> tables = RecentlyUsed(most=2)
     >>> tables.keep("a", 1)
@@ -29,17 +29,14 @@ class RecentlyUsed(OrderedDict[KeyT, ValueT]):
         self._most = most
 
     def use(self, key: KeyT, /) -> ValueT | None:
-        """Return a value, which is then the one used last; None if there is none. O(1)."""
+        """Return a value and mark it as the most recently used; None if there is none. O(1)."""
         value = self.get(key)
         if value is not None:
             self.move_to_end(key)
         return value
 
     def keep(self, key: KeyT, value: ValueT, /) -> None:
-        """Keep a new value, and forget the one that was not used for longest if there are too many.
-
-        O(1).
-        """
+        """Add a value, and drop the least recently used one if there are too many. O(1)."""
         self[key] = value
         if len(self) > self._most:
             self.popitem(last=False)

@@ -1,7 +1,7 @@
-"""What a session knows of each task, job, queue and node while it runs.
+"""The records of tasks, jobs, queues and nodes during a session.
 
-Actions and plugins read these; only the ledger writes them (`batchsched.state.ledger`). A few
-fields remember the answer of somebody else, for speed: what they are for says who writes them.
+Actions and plugins read them; only the ledger writes them (`batchsched.state.ledger`), except for
+a few cached values whose descriptions name their writer.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class QueueState:
         self.info = info
         self.name = info.name
         self.parent: QueueState | None = None
-        """The queue that it is a part of, if any."""
+        """Its parent queue, if any."""
         self.children: list[QueueState] = []
-        """Its parts, in order of name; jobs name queues without parts only."""
+        """Its children, in order of name; only queues without children have jobs."""
         self.jobs: list[JobState] = []
         """All jobs of the snapshot that name the queue, in order of UID."""
         self.waits_in: Reorders[QueueState] | None = None
-        """Where the queue waits for its turn; kept by `LiveQueue`."""
+        """Where the queue waits for its turn; written by `LiveQueue`."""
 
     def __repr__(self) -> str:
         return f"<queue {self.name}>"
@@ -68,9 +68,9 @@ class JobState:
         self.info = info
         self.uid = info.uid
         self.groups: JobGroups | None = None
-        """What counts in which of its groups; None: it has neither groups nor a maximum."""
+        """The counters of its groups; None: it has neither groups nor a maximum."""
         self.min_available = info.min_available
-        """How many tasks must be able to start together at least, in whichever groups."""
+        """The minimum number of tasks that must be able to start together, in any groups."""
         if info.groups or info.max_available is not None:
             self.groups = JobGroups(info)
             self.min_available = self.groups.minimum
@@ -85,9 +85,9 @@ class JobState:
         self.counts = [0] * len(TaskStatus)
         """The number of tasks by `TaskStatus.index`."""
         self.best_effort_count = 0
-        """How many of its tasks ask for nothing, whatever their status is."""
+        """The number of its tasks without requests, whatever their status."""
         self.backfilling = 0
-        """How many of its tasks hold resources on a node and are marked as backfill."""
+        """The number of its backfill tasks that hold resources on a node."""
         self.ready_count = 0
         """Tasks that hold resources or have succeeded."""
         self.waiting_count = 0
@@ -99,7 +99,7 @@ class JobState:
         self.has_bind = False
         """Whether a task of the job was bound in this session."""
         self.waits_in: Reorders[JobState] | None = None
-        """Where the job waits for its turn; kept by `LiveQueue`."""
+        """Where the job waits for its turn; written by `LiveQueue`."""
 
     def has_minimum(self) -> bool:
         """Return whether its ready tasks are enough for it to start. O(1)."""
@@ -146,10 +146,10 @@ class TaskState:
         self.info = info
         self.uid = info.uid
         self.job = job
-        """None for a task that is not this scheduler's business."""
+        """None for a task that this scheduler does not manage."""
         self.status = info.status
         self.node: NodeState | None = None
-        """The node that it is on, is promised, or that is reserved for it."""
+        """The node that it is on, or that is promised to it or reserved for it."""
         self.is_backfill = info.is_backfill
         self.resreq = resreq
         """What it holds while it runs, by dimension."""
@@ -163,17 +163,17 @@ class TaskState:
             and resreq[1]
             and type(resreq[0]) is type(resreq[1]) is int
         ):
-            # What `counts_in_scores` says of nearly all tasks, without an object for each.
+            # The result of `counts_in_scores` for nearly all tasks, without creating an object.
             self.scoring_milli_cpu, self.scoring_memory = resreq[0], resreq[1]
         else:
             scoring = info.counts_in_scores()
             self.scoring_milli_cpu, self.scoring_memory = scoring.milli_cpu, scoring.memory
         self.kind = -1
-        """The class of tasks that the placement engine cannot tell it from, which writes it.
+        """The number of its equivalence class, written by the placement engine.
 
-        -1: not asked yet."""
+        -1: not assigned yet."""
         self.order_key: tuple[object, ...] | None = None
-        """Its key under `task_order`, once it was asked for; the set of plugins writes it."""
+        """Its cached key in task order, written by `PluginSet`; None: not computed yet."""
 
     def __repr__(self) -> str:
         where = "" if self.node is None else f" on {self.node.name}"
@@ -183,14 +183,14 @@ class TaskState:
 class RunningTasks:
     """The Running tasks of jobs in the session on a node.
 
-    They, and parts of them, are listed once until the node changes.
+    They, and subsets of them, are listed once until the node changes.
     """
 
     __slots__ = ("_of_others", "_of_queue", "_zero", "all")
 
     def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
         self.all = tasks
-        """In no order that means anything."""
+        """All tasks, in no meaningful order."""
         self._zero = zero
         self._of_queue: dict[QueueState | None, HeldBy] = {}
         self._of_others: dict[QueueState | None, HeldBy] = {}
@@ -224,7 +224,7 @@ class HeldBy:
 
     @property
     def total(self) -> Vector:
-        """What they hold together. O(tasks) when it is first asked for: mostly nobody does."""
+        """What they hold together. O(tasks) on first use, which is rare."""
         if self._total is None:
             total = self._zero
             for task in self.tasks:
@@ -234,7 +234,7 @@ class HeldBy:
 
 
 class NodeState:
-    """A node during a session, with its accounts."""
+    """A node during a session, with its amounts."""
 
     __slots__ = (
         "allocatable",
@@ -266,67 +266,67 @@ class NodeState:
         self.index = index
         """The node's position in node order."""
         self.slot = index
-        """Where engines keep the node: a number that follows node order, and that mostly lasts
-        when other nodes come or go."""
+        """A number for storing data of the node: it follows node order, and mostly stays the same
+        when other nodes are added or removed."""
         self.allocatable = allocatable
         self.idle = allocatable
-        """What no task holds."""
+        """What no task holds; may be negative."""
         self.releasing = zero
         """What Releasing tasks hold."""
         self.pipelined = zero
         """What is promised to Pipelined tasks."""
         self.backfilled = zero
-        """What tasks hold that are marked as backfill."""
+        """What backfill tasks hold, without Releasing ones."""
         self.leaving = zero
-        """What Releasing tasks hold that are marked as backfill."""
+        """What Releasing backfill tasks hold."""
         self.conditional = zero
         """What is promised to Conditional tasks."""
         self.reserved = zero
-        """What Reserved tasks want."""
+        """What Reserved tasks need to start."""
         self.tasks: dict[str, TaskState] = {}
-        """All tasks on the node but the Reserved ones, by UID."""
+        """All tasks on the node except Reserved ones, by UID."""
         self.reserved_tasks: dict[str, TaskState] = {}
         """The Reserved tasks, by UID."""
         self.special = 0
-        """How many of its tasks make the four derived accounts differ from `idle`."""
+        """The number of its tasks that make derived amounts differ from `idle`."""
         self.scoring_milli_cpu = 0
         """The sum of the tasks' scoring requests, in thousandths of a cpu."""
         self.scoring_memory = 0
         """The sum of the tasks' scoring requests, in bytes."""
         self.ports = 0
-        """How many of its tasks have host ports."""
+        """The number of its tasks with host ports, without Reserved ones."""
         self.host_ports: dict[tuple[str, int], dict[HostPort, int]] = {}
-        """How many of its tasks have each host port, by protocol and number."""
+        """The number of its tasks with each host port, by protocol and port number."""
         self.ends: Sequence[tuple[float, Vector]] | None = None
-        """When which of its tasks are expected to end, and what they free; None: not asked yet.
+        """The expected ends of its tasks, with the amounts freed; None: not computed yet.
 
-        The profiles of planning write it."""
+        Written by the profiles of planning."""
         self.running: RunningTasks | None = None
-        """Its Running tasks of jobs in the session, in victim order, once they were asked for."""
+        """Its Running tasks of jobs in the session; None: not listed yet."""
 
     @property
     def future_idle(self) -> Vector:
-        """What is idle once all that is released is gone and all that is promised is there."""
+        """The idle amount after Releasing tasks have left and Pipelined tasks have started."""
         return minus(plus(self.idle, self.releasing), self.pipelined)
 
     @property
     def accessible(self) -> Vector:
-        """What is idle once all backfill tasks are gone and all they hold is given as promised."""
+        """The idle amount after backfill tasks have left and Conditional tasks have started."""
         return minus(plus(plus(self.idle, self.backfilled), self.leaving), self.conditional)
 
     @property
     def eventual(self) -> Vector:
-        """What is idle once everything that goes away has gone and all promises are kept."""
+        """The idle amount after Releasing and backfill tasks have left and promises are kept."""
         gone = plus(plus(self.idle, self.releasing), self.backfilled)
         return minus(minus(gone, self.pipelined), self.conditional)
 
     @property
     def is_closed(self) -> bool:
-        """Whether the node is reserved, so that no other task that asks for anything may come."""
+        """Whether the node is reserved: no other task with a request may be placed."""
         return bool(self.reserved_tasks) and max(self.reserved) >= EPSILON
 
     def fits_now(self, request: Vector, /) -> bool:
-        """Return whether `request` can start here without taking what anybody was promised."""
+        """Return whether `request` fits now without using promised resources."""
         if not fits(request, self.idle):
             return False
         return not self.special or (
@@ -336,11 +336,11 @@ class NodeState:
         )
 
     def fits_later(self, request: Vector, /) -> bool:
-        """Return whether `request` fits once what is being released is gone."""
+        """Return whether `request` fits after Releasing tasks have left."""
         return fits(request, self.future_idle) and fits(request, self.eventual)
 
     def fits_conditionally(self, request: Vector, /) -> bool:
-        """Return whether `request` fits once backfill tasks are gone."""
+        """Return whether `request` fits after backfill tasks have left."""
         return fits(request, self.accessible) and fits(request, self.eventual)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""Units of eviction: what of a job is evicted together or not at all.
+"""Eviction units: tasks of a job that are evicted together or not at all.
 
-A job that needs several tasks at once loses all of its use with one of them. So the tasks that
-it needs at least are one unit, its core; each further task is a unit by itself.
+A job that needs several tasks at once is useless without any of them. So its minimum number of
+tasks is one unit, its core; each further task is a separate unit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CORE, _REPLICA, _SURPLUS = range(3)
 
 
 class EvictionUnit:
-    """Tasks of a job that are evicted together or not at all, on whichever nodes."""
+    """Tasks of a job, on any nodes, that are evicted together or not at all."""
 
     __slots__ = (
         *("is_backfill", "is_core", "is_surplus", "is_whole", "job", "size", "tasks", "value"),
@@ -37,25 +37,25 @@ class EvictionUnit:
     ) -> None:
         self.job = job
         self.tasks = tasks
-        """The tasks that it consists of; all of them occupy nodes."""
+        """Its own tasks, all of which occupy nodes."""
         self.victims = victims
-        """The tasks that go when it does: with a core, all that the job has; with a replica, all
-        that the replica has."""
+        """The tasks that are evicted with it: for a core, all tasks of the job; for a replica, all
+        tasks of the replica."""
         self.value = value
-        """The smaller, the more valuable: cores first, then replicas, then its best task."""
+        """The smallest is the most valuable: cores, then replicas, then surplus; then by task."""
         self.is_core = value[0] == _CORE
         self.is_surplus = value[0] == _SURPLUS
-        """Whether it is a task of which nothing else depends."""
+        """Whether it is a single task on which nothing else depends."""
         self.is_whole = all(task.status is TaskStatus.RUNNING for task in victims)
-        """Whether all that would go is Running, so that nothing is left behind."""
+        """Whether all of its victims are Running, so that it can be evicted completely."""
         self.is_backfill = any(task.is_backfill for task in tasks)
-        """Whether it uses what is promised to others."""
+        """Whether it has backfill tasks."""
         size: Vector = (0,) * len(tasks[0].resreq)
         for task in tasks:
             if not task.is_backfill:
                 size = plus(size, task.resreq)
         self.size = size
-        """What its tasks hold together of what their queue is charged for."""
+        """What is charged to the queue for its tasks."""
 
     def __repr__(self) -> str:
         kind = ("core", "replica", "surplus")[self.value[0]]
@@ -67,10 +67,10 @@ def units_of(
 ) -> list[EvictionUnit]:
     """Return the units of a job, the most valuable first. O(tasks log tasks).
 
-    Its core is the first tasks in task order that occupy nodes, as many as its minimum asks for
-    besides those that have succeeded; of a job that is not ready, all of them. In a job with
-    groups it is what as many of them as it needs need. Each further group that is complete is a
-    unit too, a replica; and each task that no group needs is one by itself.
+    The core is the first tasks in task order that occupy nodes, as many as the minimum less the
+    succeeded tasks; for a job that is not ready, all of them. In a job with groups, the core is
+    the minima of the groups that it needs. Each further complete group is a unit too, a replica,
+    and each task that no group needs is a separate unit.
     """
     there = [task for task in job.tasks if task.status.occupies]
     if not there:
@@ -94,7 +94,7 @@ def _units_by_group(
     there: Sequence[TaskState],
     task_order_key: Callable[[TaskState], SortKey],
 ) -> list[EvictionUnit]:
-    """Return the units of a job with groups, given what it has on nodes in task order."""
+    """Return the units of a job with groups, given its tasks on nodes in task order."""
 
     def unit(kind: int, tasks: Sequence[TaskState], victims: Sequence[TaskState]) -> EvictionUnit:
         return EvictionUnit(job, tasks, victims, (kind, task_order_key(tasks[0])))
@@ -121,7 +121,7 @@ def _units_by_group(
 
 
 class _Cores:
-    """What groups need of what they have on nodes: the most valuable of it."""
+    """Determines the most valuable tasks on nodes that meet the minima of groups."""
 
     def __init__(
         self, groups: JobGroups, there: Sequence[TaskState], place: Mapping[str, int]
@@ -136,11 +136,11 @@ class _Cores:
         self._known: dict[GroupState, list[TaskState]] = {}
 
     def on_nodes(self, group: GroupState) -> list[TaskState]:
-        """Return all that a group has on nodes."""
+        """Return all tasks of a group on nodes."""
         return [task for leaf in group.leaves() for task in self._of.get(leaf, ())]
 
     def of_group(self, group: GroupState) -> list[TaskState]:
-        """Return the core of a group that is ready; nothing, if it needs nothing on nodes."""
+        """Return the core of a ready group; empty, if it needs no tasks on nodes."""
         known = self._known.get(group)
         if known is None:
             if group.children:
@@ -152,7 +152,7 @@ class _Cores:
         return known
 
     def _needed(self, group: GroupState) -> list[GroupState]:
-        """Return the groups in a group that it needs: of those that are ready, the best."""
+        """Return the best of the ready subgroups, as many as a group needs."""
         known = self._needs.get(group)
         if known is None:
             ready = [child for child in group.children if child.is_satisfied(Counting.READY)]
@@ -160,12 +160,12 @@ class _Cores:
         return known
 
     def _worth(self, group: GroupState) -> tuple[int, int]:
-        """Return the place of the most valuable task in a core; no tasks cost nothing to keep."""
+        """Return the position of a core's most valuable task; -1 for an empty core."""
         places = [self._place[task.uid] for task in self.of_group(group)]
         return min(places, default=-1), group.place
 
     def of_job(self, succeeded: int) -> list[TaskState]:
-        """Return the core of the job, which is ready."""
+        """Return the core of the job, which must be ready."""
         core = list(self.of_group(self._groups.root))
         more = self._groups.minimum - succeeded
         if len(core) >= more:
@@ -179,7 +179,7 @@ class _Cores:
         for task in self._there:
             if len(taken) >= more:
                 break
-            # What makes up the number takes its replica along, which would be of no use without.
+            # An additional task brings its whole replica, which would be useless without it.
             for each in [task, *replica_of.get(task.uid, ())]:
                 if each.uid not in taken:
                     taken.add(each.uid)
@@ -187,7 +187,7 @@ class _Cores:
         return core
 
     def optional(self) -> list[GroupState]:
-        """Return the groups that are ready and that what they are in does not need, top down."""
+        """Return the ready groups that their parents do not need, top down."""
         found: list[GroupState] = []
         order = [self._groups.root]
         for group in order:

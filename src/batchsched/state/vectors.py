@@ -1,7 +1,7 @@
-"""Dense vectors of amounts: what the books of a session are kept in.
+"""Dense vectors of amounts, which the ledger uses.
 
 A `Resource` names its scalars; a vector lists the amounts of all dimensions
-that a snapshot knows, in one fixed order, which makes arithmetic a few times
+of a snapshot in one fixed order, which makes arithmetic a few times
 faster. Vectors are tuples and never change.
 """
 
@@ -25,21 +25,21 @@ __all__ = [
 ]
 
 LARGEST_IN_ARRAYS = 1 << 48
-"""Arrays hold whole numbers below this only, so that what is made of them is exact.
+"""Arrays contain only integers below this, so that all results are exact.
 
-Ten times such a number is exact in a binary float, and so is the whole part of the
+Ten times such a number is exact in a binary float, and so is the integer part of the
 quotient of two of them, if it is below 16.
 """
 
 _WITHOUT_SCALARS = ("cpu", "memory")
 MOST_KEPT = 100_000
-"""The vectors of so many different amounts are kept at most."""
+"""The most vectors that are cached."""
 
 Vector = tuple[int, ...]
 """Amounts by dimension, in the order of `Dimensions.names`, exact.
 
-Whole numbers, but where a snapshot has others (`0.5`): those are `fractions.Fraction`, which does
-all that an int does here; type checkers are not told of them.
+Integers, except where a snapshot has other amounts (`0.5`): these are `fractions.Fraction`, which
+supports all operations used here, and is not declared to type checkers.
 """
 
 
@@ -56,8 +56,8 @@ def minus(left: Vector, right: Vector, /) -> Vector:
 def fits(request: Iterable[float], capacity: Iterable[float], /) -> bool:
     """Return whether no amount exceeds `capacity` by `EPSILON` or more. O(dimensions).
 
-    A dimension of which less than `EPSILON` is asked for does not matter, even where
-    there is a negative amount of it.
+    A dimension with a request below `EPSILON` is ignored, even where the capacity is
+    negative.
 
     >>> fits((500, 10), (500, 20)), fits((501, 10), (500, 20)), fits((500, 0), (500, -5))
     (True, False, True)
@@ -74,11 +74,11 @@ def is_empty(vector: Iterable[float], /) -> bool:
 
 
 def dominant_share(allocated: Iterable[float], total: Iterable[float], /) -> float:
-    """Return the largest part of `total` that `allocated` takes in any dimension.
+    """Return the largest fraction of `total` that is allocated, over all dimensions.
 
     Both list amounts in the same order; dimensions beyond the shorter of the two
-    do not count. Dimensionless; 1.0 where there is none in total of something
-    that is allocated. Follows Ghodsi et al., "Dominant Resource Fairness" (NSDI
+    do not count. The fraction is 1.0 where something is allocated of a total of 0.
+    Follows Ghodsi et al., "Dominant Resource Fairness" (NSDI
     2011), section 4. O(dimensions).
 
     >>> dominant_share((2000, 1 << 30), (8000, 16 << 30))
@@ -97,10 +97,10 @@ def dominant_share(allocated: Iterable[float], total: Iterable[float], /) -> flo
 
 
 class Dimensions:
-    """The dimensions of a snapshot, and the way from resources to vectors and back.
+    """The dimensions of a snapshot, with conversion between resources and vectors.
 
     The cluster's own dimensions come first: ``cpu``, ``memory``, and the scalars
-    that any node has; then scalars that tasks ask for and no node has.
+    that any node has; then scalars that tasks request and no node has.
 
     >>> dimensions = Dimensions([Resource(scalars={"gpu": 1})], [Resource(scalars={"fpga": 1})])
     >>> dimensions.names, dimensions.in_cluster
@@ -122,20 +122,20 @@ class Dimensions:
                 asked.update(resource.scalars)
         scalars = (*sorted(there), *sorted(asked - there))
         self.names: tuple[str, ...] = ("cpu", "memory", *scalars)
-        """All dimensions by name."""
+        """The names of all dimensions."""
         self.in_cluster = 2 + len(there)
-        """How many of them, from the first, are the cluster's."""
+        """The number of the cluster's own dimensions, which come first."""
         self.zero: Vector = (0,) * len(self.names)
-        """Nothing."""
+        """The zero vector."""
         self.are_small = True
-        """Whether all vectors made so far are of whole numbers below `LARGEST_IN_ARRAYS`."""
+        """Whether all vectors so far consist of integers below `LARGEST_IN_ARRAYS`."""
         self._positions = {name: position for position, name in enumerate(scalars, start=2)}
         self._cache: dict[Resource, Vector] = {}
         self._known: dict[int, tuple[Resource, Vector]] = {}
-        """Vectors by the identity of resources, which live as long: most are met many times."""
+        """Vectors by the identity of resources (kept alive here): most are used many times."""
 
     def vector(self, resource: Resource, /) -> Vector:
-        """Return the amounts of `resource` by dimension. O(1) for an amount met before."""
+        """Return the amounts of `resource` by dimension. O(1) for a cached resource."""
         same = self._known.get(id(resource))
         if same is not None:
             return same[1]
@@ -164,7 +164,7 @@ class Dimensions:
         return vector
 
     def resource(self, vector: Iterable[float], /) -> Resource:
-        """Return the resource with these amounts; the opposite of `vector`."""
+        """Return the resource with these amounts; the inverse of `vector`."""
         milli_cpu, memory, *scalars = [
             float(amount) if type(amount) is not int and isinstance(amount, Fraction) else amount
             for amount in vector

@@ -1,4 +1,4 @@
-"""Watches: what tells a placement engine of changes elsewhere in the cluster."""
+"""Watches, which report changes elsewhere in the cluster to a placement engine."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["Watch"]
 
 
 class Watch(Protocol):
-    """Tells which nodes an answer that reads the whole cluster may have changed for."""
+    """Reports the nodes for which an answer that reads the whole cluster may have changed."""
 
     def changed_since(self, position: int, /) -> tuple[int, Collection[int] | None]:
-        """Return where the record of changes ends now, and what changed after `position`.
+        """Return the present end of the log, and what changed since `position`.
 
-        What changed is given as indices of nodes; None: any node may have changed.
-        Nodes whose own tasks changed need not be told of.
+        Changes are given as slots of nodes; None: any node may have changed. Nodes whose own
+        tasks changed need not be included.
         """
         ...

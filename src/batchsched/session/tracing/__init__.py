@@ -1,7 +1,7 @@
-"""A session that tells what is asked and answered in it.
+"""A session that reports trace events.
 
-Nothing of this is there in a session that is not traced. A traced session asks its plugins
-and its placement engine exactly what the other does; what it tells is put together beside it.
+An ordinary session has none of this code. A traced session calls its plugins and its placement
+engine exactly like an ordinary one, and computes the events separately.
 """
 
 from batchsched.session.tracing.teller import Trace

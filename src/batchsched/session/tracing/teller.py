@@ -1,4 +1,4 @@
-"""How events reach the caller's function: in order, outside of the plugins' own calls."""
+"""Passes trace events to the caller's function, in order and outside of calls of plugins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from batchsched.session.trace_events import TraceEvent
 __all__ = ["Teller", "Trace"]
 
 Trace = Callable[[TraceEvent], object]
-"""A caller's function that is told of each question and answer."""
+"""A caller's function that is called with each trace event."""
 
 
 class Teller:
-    """Passes events on, in order, outside of the plugins' own calls."""
+    """Passes events to a function, in order and outside of calls of plugins."""
 
     def __init__(self, session: object, trace: Trace, rivals_at: int | None) -> None:
         self._session = session
@@ -29,21 +29,21 @@ class Teller:
 
     @property
     def wants_rivals(self) -> bool:
-        """Whether the next event is one that is to tell what else there was to choose from."""
+        """Whether the next event is the one that lists its alternatives."""
         return self._rivals_at == self._count
 
     def keep(self, event: TraceEvent) -> None:
-        """Tell of an event with the next one: an error of the caller's is not the plugin's."""
+        """Queue an event, so that an error of the caller is not attributed to a plugin."""
         self._waiting.append(event)
         self._count += 1
 
     def tell(self, event: TraceEvent) -> None:
-        """Tell of an event, and before it of those that were kept."""
+        """Pass on an event, after those that are queued."""
         self._waiting.append(event)
         self._count += 1
         self.flush()
 
     def flush(self) -> None:
-        """Tell of the events that were kept."""
+        """Pass on the queued events."""
         while self._waiting:
             self._trace(self._waiting.pop(0))

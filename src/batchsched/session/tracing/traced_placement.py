@@ -1,4 +1,4 @@
-"""A placement engine whose choices are told."""
+"""A placement engine that reports its choices as trace events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["TracedPlacement"]
 
 
 class TracedPlacement:
-    """A placement engine whose choices are told."""
+    """A placement engine that reports its choices as trace events."""
 
     def __init__(self, engine: Placement, evaluator: Evaluator, teller: Teller) -> None:
         self._engine = engine
@@ -102,7 +102,7 @@ class TracedPlacement:
         teller.tell(event)
 
     def _scores(self, task: TaskState, nodes: Sequence[NodeState]) -> list[dict[str, float]]:
-        """Return what each plugin's scores add up to on each of the nodes compared."""
+        """Return the sum of each plugin's scores on each of the nodes compared."""
         by_node: list[dict[str, float]] = [{} for _ in nodes]
         for name, score in self._evaluator.scores:
             column: list[float] = [score.score(task, node) for node in nodes]

@@ -1,4 +1,4 @@
-"""A plugin whose verdicts are told."""
+"""A plugin that reports its verdicts as trace events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Verdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 
 
 class TracedPlugin:
-    """A plugin whose verdicts are told."""
+    """A plugin that reports its verdicts as trace events."""
 
     def __init__(self, configured: ConfiguredPlugin, teller: Teller) -> None:
         self._configured = configured
@@ -40,7 +40,7 @@ class TracedPlugin:
 
 
 class _Judge:
-    """What a plugin has opened, with its verdicts told; all else is as it is."""
+    """The opened object of a plugin, with verdicts reported; everything else is passed through."""
 
     __slots__ = ("_name", "_opened", "_teller")
 

@@ -1,4 +1,4 @@
-"""A live queue that tells which item is taken."""
+"""A live queue that reports which item is taken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WaitingT = TypeVar("WaitingT", bound=Waiting)
 
 
 class AnyQueue(Protocol[WaitingT]):
-    """What a live queue has, and a walk down a tree of queues."""
+    """The common methods of `LiveQueue` and `QueueWalk`."""
 
     def __len__(self) -> int: ...
 
@@ -25,7 +25,7 @@ class AnyQueue(Protocol[WaitingT]):
 
 
 class TracedQueue(Generic[WaitingT]):
-    """Items that wait in a live queue; tells which is taken."""
+    """Items in a live queue, with a function that is called with each item taken."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A session that tells which job and queue has its turn, and how statements end."""
+"""A session that reports the turns of jobs and queues, and the ends of statements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["TracedSession"]
 
 
 class _TracedStatement(Statement):
-    """A statement that tells how it ended."""
+    """A statement that reports its end."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class _TracedStatement(Statement):
         session.tell(event)
 
     def _how_it_stands(self, session: TracedSession, *, committed: bool) -> StatementEnded:
-        """Return the event of the statement's end, which is about to come."""
+        """Return the event for the end of the statement, before it ends."""
         steps: dict[str, Placed] = {}
         job: JobState | None = None
         for task, before, node_before, _ in self._journal:
@@ -90,15 +90,15 @@ def _no_need(_queue: QueueState) -> None:
 
 
 class TracedSession(Session):
-    """A session that tells what is asked and answered in it.
+    """A session that reports trace events.
 
     Args:
         snapshot: see `Session`.
         plugins: see `Session`.
         placement: see `Session`.
-        trace: is told of each event.
-        rivals_at: the position of the one event that is to tell what else there was to choose
-            from, which takes time that grows with the cluster; None: of none.
+        trace: is called with each event.
+        rivals_at: the position of the one event that also lists the alternatives, which takes
+            time that grows with the cluster; None: no event does.
         promises_repel: see `Session`.
 
     """
@@ -127,11 +127,11 @@ class TracedSession(Session):
         super().__init__(snapshot, told, traced, promises_repel=promises_repel)
 
     def tell(self, event: TraceEvent) -> None:
-        """Tell of an event."""
+        """Report an event."""
         self._teller.tell(event)
 
     def flush(self) -> None:
-        """Tell of what has not been told yet; at the end of the cycle."""
+        """Report the events that are still queued, at the end of the cycle."""
         self._teller.flush()
 
     def live_jobs(self, jobs: Iterable[JobState]) -> LiveQueue[JobState]:

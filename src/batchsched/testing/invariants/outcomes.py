@@ -16,7 +16,7 @@ from batchsched.testing.reference.dependencies import waits_for
 
 __all__ = ["check_outcomes"]
 
-_UNDONE = re.compile(r"([0-9]+) were placed, but rolled back since not enough others were(; |$)")
+_UNDONE = re.compile(r"([0-9]+) placed, but rolled back since not enough others were(; |$)")
 _NO_ROOM = "no node had room for task "
 _NEVER = "its gang can never start: "
 """The text after this is checked by `check_reasons`."""
