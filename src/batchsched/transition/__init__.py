@@ -1,1 +1,1 @@
-"""From one cycle to the next: what becomes of a snapshot when decisions are carried out."""
+"""Transitions from one cycle to the next: applies decisions and events to a snapshot."""

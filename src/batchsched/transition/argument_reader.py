@@ -1,4 +1,4 @@
-"""What a caller says has happened since the last cycle, read and checked."""
+"""Reads and validates the arguments that describe what happened since the last cycle."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 class ArgumentReader:
-    """Reads the arguments of a caller, and takes note of everything that is wrong with them."""
+    """Reads arguments of a caller, and collects all faults."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
 
     def events(self, named: Mapping[str, Iterable[str]]) -> dict[str, str]:
-        """Return task UID to the name of what happened to the task."""
+        """Return the name of the event of each task, by UID."""
         of: dict[str, str] = {}
         for event, given in named.items():
             for uid in self.uids(event, given):
@@ -40,9 +40,9 @@ class ArgumentReader:
         return of
 
     def uids(self, name: str, given: object) -> tuple[str, ...]:
-        """Return those of the items that can be UIDs at all."""
+        """Return the items that are strings, and report the others."""
         if is_text(given):
-            # It would be taken letter by letter.
+            # Iterating over it would yield its letters.
             self.refuse(name, f"expected a list, got {shown(given)}; use [{shown(given)}]")
             return ()
         if not isinstance(given, Iterable):
@@ -58,7 +58,7 @@ class ArgumentReader:
         kind: type[T],
         problems: Callable[[T], Iterable[tuple[str, str]]] = lambda _item: (),
     ) -> tuple[T, ...]:
-        """Return those of the items that are of a kind and have no problems."""
+        """Return the items that have the type and no problems, and report the others."""
         if is_text(given) or is_mapping(given) or not isinstance(given, Iterable):
             self.refuse(
                 name, (f"expected a collection of {kind.__name__}, got {shown(given)}; use a list")
@@ -67,7 +67,7 @@ class ArgumentReader:
         return self._sound(name, cast("Iterable[object]", given), kind, kind.__name__, problems)
 
     def only_sound(self, nodes: tuple[NodeInfo, ...] | None) -> tuple[NodeInfo, ...] | None:
-        """Return the nodes if they can be looked at: if all of them are there and are sound."""
+        """Return the nodes if all of them are valid, else None."""
         if nodes is None or any(fault.path.startswith("nodes") for fault in self.faults):
             return None
         try:
@@ -76,14 +76,14 @@ class ArgumentReader:
             return None
 
     def snapshot(self, snapshot: object) -> Snapshot | None:
-        """Return the snapshot, or None if it is none."""
+        """Return the snapshot, or None, with a fault, if it is not a `Snapshot`."""
         if is_of(snapshot, Snapshot):
             return snapshot
         self.refuse("snapshot", f"expected a Snapshot, got {shown(snapshot)}")
         return None
 
     def check_now(self, now: float, *, before: float | None) -> None:
-        """Check the time of the next cycle, given that of the last if it is known."""
+        """Check the time of the next cycle, given that of the last one if known."""
         problems = list(time_problems("now", now))
         if not problems and before is not None and now < before:
             problems = [("now", f"{now!r} is before the last cycle, which was at {before!r}")]

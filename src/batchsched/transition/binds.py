@@ -1,7 +1,7 @@
-"""What most cycles decide is to bind tasks, and nothing else: carried out task by task.
+"""Applies the decisions of cycles that only bind tasks, the usual case, task by task.
 
-Whatever is not plain, or at fault, is left to `batchsched.transition.next_snapshot`, which has the
-last word on it: so both answer alike, and this one may give up at any time.
+All other and invalid cases are left to `batchsched.transition.next_snapshot`, which is
+authoritative: this module may decline any case, and otherwise gives the same result.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from batchsched.transition.task_rules import running
 __all__ = ["tasks_started"]
 
 _UNKNOWN = TaskOutcome(status=TaskStatus.PENDING)
-"""Stands for what a result does not say."""
+"""A placeholder for outcomes that a result does not contain."""
 _NOTHING_ELSE: tuple[tuple[()], ...] = ((), (), (), (), (), (), ())
 
 
 def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] | None:
-    """Return the tasks by UID that a cycle has bound, as they run; None: it is to be looked at.
+    """Return the tasks that a cycle has bound, as running tasks, by UID; None: not this case.
 
     O(tasks of the jobs concerned).
     """
@@ -67,7 +67,7 @@ def _is_plain(bind: Bind, content: Content) -> bool:
 
 
 def _is_as_decided(outcome: TaskOutcome, task: TaskInfo, started: TaskInfo | None) -> bool:
-    """Return whether a task ended the cycle as it began it, or was bound where it runs."""
+    """Return whether a task did not change in the cycle, or was bound to the node where it runs."""
     if type(outcome) is not TaskOutcome:
         return False
     node_name = outcome.node_name

@@ -1,8 +1,8 @@
-"""What a cluster consists of, as tables that change in place and can be taken back.
+"""The content of a cluster as mutable tables with rollback.
 
-The mutable counterpart of a `Snapshot`: each write costs O(1) and is noted in a journal, so that
-a change that turns out to be at fault is undone as a whole. What a batch of writes has changed
-becomes a `Version`, by which readers catch up: O(what changed), however large the cluster is.
+The mutable counterpart of a `Snapshot`: each write costs O(1) and is recorded in a journal, so that
+an invalid change can be undone as a whole. The changes of a batch of writes become a `Version`,
+which readers follow at a cost of O(changes), however large the cluster is.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ Value = TaskInfo | JobInfo | NodeInfo | Queue | tuple[str, ...] | str | float | 
 
 @define(eq=False)
 class Version:
-    """A state that the content was in: what differs from it in the state that came next.
+    """A state of the content, with its differences from the next one.
 
-    Readers hold the version that they know, and catch up by following `next` to the newest.
-    A version that nobody holds is gone, with its record of changes.
+    Readers hold the version that they know, and follow `next` to the newest. A version to which
+    there is no reference is freed, with its differences.
     """
 
     before: dict[tuple[Table, str], Value] = field(factory=dict[tuple[Table, str], Value])
-    """Table and key to the value in this version, of all that differs in the next; None: none."""
+    """The values in this version, by table and key, that differ in the next; None: absent."""
     next: Version | None = None
-    """The version that came next; None: this is the newest."""
+    """The next version; None: this is the newest."""
 
 
 class Content:
-    """All of a cluster, by UID and name. Only `put` changes it."""
+    """The content of a cluster, by UID and name. Only `put` changes it."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.nodes: dict[str, NodeInfo] = {}
         self.queues: dict[str, Queue] = {}
         self.jobs: dict[str, JobInfo] = {}
-        """By UID, without their tasks; see `members` and `tasks`."""
+        """The jobs by UID, without their tasks; see `members` and `tasks`."""
         self.members: dict[str, tuple[str, ...]] = {}
         """The UIDs of each job's tasks, in order, by UID of the job."""
         self.tasks: dict[str, TaskInfo] = {}
-        """All tasks by UID, those of no job included."""
+        """All tasks by UID, including those without a job."""
         self.owner: dict[str, str] = {}
-        """The UID of each task's job; tasks of no job are not in here."""
+        """The UID of each task's job, without tasks that have no job."""
         self.now: float = snapshot.now
         self.on_node: dict[str, dict[str, None]] = {}
         """The UIDs of the tasks that name a node, by the node's name."""
         self.unsettled: dict[str, None] = {}
-        """The UIDs of tasks that are on their way: bound, leaving, promised."""
+        """The UIDs of tasks in a transitional status: bound, releasing, reserved or promised."""
         self.others: dict[str, None] = {}
-        """The UIDs of the tasks of no job."""
+        """The UIDs of the tasks without a job."""
         self.unended: dict[str, int] = {}
-        """How many tasks of each job have not ended, by UID of the job; jobs with none left out."""
+        """The number of tasks of each job that have not ended, without jobs that have none."""
         self._may_have_ended: dict[str, None] = {}
-        """The UIDs of the jobs of which all tasks may have ended; no others have."""
+        """The UIDs of all jobs whose tasks may all have ended."""
         self.dependent: dict[str, None] = {}
         """The UIDs of the jobs that depend on others and have no eligible time yet."""
         self.planned: dict[str, None] = {}
@@ -83,11 +83,11 @@ class Content:
         self.version = Version()
         """The newest version."""
         self._made: dict[str, JobInfo] = {}
-        """Jobs with their tasks as they are now, as far as they were made."""
+        """Cached jobs with their present tasks."""
         self._whole: Snapshot | None = None
         self._jobs_in_order = OrderedJobs()
         self._in_order: dict[str, tuple[Any, ...]] = {}
-        """What snapshots consist of, as far as it was put in order."""
+        """Cached sorted parts of snapshots."""
         self._tables: dict[Table, dict[str, Any]] = {
             "jobs": self.jobs,
             "members": self.members,
@@ -112,12 +112,12 @@ class Content:
     # Writing
 
     def put(self, table: Table, key: str, value: Value) -> None:
-        """Set the value of a table at a key; None takes it out. O(1)."""
+        """Set the value of a table at a key; None removes it. O(1)."""
         self._journal.append((table, key, self._set(table, key, value)))
 
     def enter(self, job: JobInfo) -> None:
-        """Enter a job that is not there, with its tasks. O(tasks of the job)."""
-        # Without its tasks, which would be out of date as soon as one of them changes.
+        """Add a new job with its tasks. O(tasks of the job)."""
+        # Without its tasks, which would be outdated as soon as one of them changes.
         self.put("jobs", job.uid, _with_tasks(job, ()))
         self.put("members", job.uid, tuple(task.uid for task in job.tasks))
         for task in job.tasks:
@@ -125,7 +125,7 @@ class Content:
             self.put("tasks", task.uid, task)
 
     def leave(self, uid: str) -> None:
-        """Take out a job, with its tasks. O(tasks of the job)."""
+        """Remove a job with its tasks. O(tasks of the job)."""
         for member in self.members[uid]:
             self.put("tasks", member, None)
             self.put("owner", member, None)
@@ -133,7 +133,7 @@ class Content:
         self.put("jobs", uid, None)
 
     def take_out_task(self, uid: str) -> None:
-        """Take out a task, of a job or of none. O(tasks of its job)."""
+        """Remove a task, with or without a job. O(tasks of its job)."""
         owner = self.owner.get(uid)
         self.put("tasks", uid, None)
         if owner is not None:
@@ -141,17 +141,17 @@ class Content:
             self.put("members", owner, tuple(m for m in self.members[owner] if m != uid))
 
     def mark(self) -> int:
-        """Return how far the journal is, for `undo_to`."""
+        """Return the position in the journal, for `undo_to`."""
         return len(self._journal)
 
     def undo_to(self, mark: int) -> None:
-        """Take back all that was written since a mark, the last first."""
+        """Undo all writes since a mark, the last first."""
         while len(self._journal) > mark:
             table, key, before = self._journal.pop()
             self._set(table, key, before)
 
     def commit(self) -> None:
-        """Keep what was written; what it changed becomes a version. O(what was written)."""
+        """Keep all writes; their changes become a version. O(writes)."""
         if not self._journal:
             return
         before: dict[tuple[Table, str], Value] = {}
@@ -163,7 +163,7 @@ class Content:
         self.version.next = self.version = Version()
 
     def changed_since(self, version: Version) -> dict[tuple[Table, str], Value]:
-        """Return what differs from an earlier version, with the values there. O(what changed)."""
+        """Return the differences from an earlier version, with its values. O(changes)."""
         before: dict[tuple[Table, str], Value] = {}
         at: Version | None = version
         while at is not None:
@@ -173,13 +173,13 @@ class Content:
         return before
 
     def restore(self, version: Version) -> None:
-        """Let everything be as it was in an earlier version. O(what changed since)."""
+        """Restore the state of an earlier version. O(changes since)."""
         for (table, key), value in self.changed_since(version).items():
             self.put(table, key, value)
         self.commit()
 
     def _set(self, table: Table, key: str, value: Value) -> Value:
-        """Write without a note; return what was there."""
+        """Write without the journal; return the previous value."""
         if table == "tasks":
             task, owner = self.tasks.get(key), self.owner.get(key)
             if task is None or value is None or owner is None:
@@ -193,7 +193,7 @@ class Content:
         if table == "owner":
             task, owner = self.tasks.get(key), self.owner.get(key)
             if task is None:
-                # Nothing is counted before the task is there.
+                # The indices are updated when the task itself is added.
                 self._write(self.owner, key, value)
                 return owner
             self._count(task, owner, -1)
@@ -218,7 +218,7 @@ class Content:
         return self._write(self._tables[table], key, value)
 
     def _mark_job(self, uid: str, job: JobInfo | None) -> None:
-        """Know again which jobs depend on others, and which have plans."""
+        """Update the indices of jobs that depend on others, and of jobs with plans."""
         is_dependent = job is not None and bool(job.depends_on) and job.eligible_time is None
         for marked, holds in (
             (self.dependent, is_dependent),
@@ -242,7 +242,7 @@ class Content:
         return before
 
     def _count(self, task: TaskInfo | None, owner: str | None, sign: int) -> None:
-        """Let what is known of tasks by node, status and job include a task, or not."""
+        """Add a task to the indices by node, status and job (sign 1), or remove it (-1)."""
         if task is None:
             return
         uid, node_name = task.uid, task.node_name
@@ -268,7 +268,7 @@ class Content:
             self._count_unended(owner, sign)
 
     def _count_again(self, before: TaskInfo, after: TaskInfo, owner: str) -> None:
-        """Count a task of a job that changes, as `_count` would in two steps."""
+        """Update the indices for a changed task of a job, as two calls of `_count` would."""
         uid, node_name = after.uid, after.node_name
         if before.node_name != node_name:
             if before.node_name is not None:
@@ -303,7 +303,7 @@ class Content:
     # Reading
 
     def job(self, uid: str) -> JobInfo:
-        """Return a job with its tasks as they are now. O(tasks), and O(1) while they stay so."""
+        """Return a job with its present tasks. O(tasks), and O(1) while they do not change."""
         made = self._made.get(uid)
         if made is None:
             tasks = tuple([self.tasks[member] for member in self.members[uid]])
@@ -311,7 +311,7 @@ class Content:
         return made
 
     def snapshot(self) -> Snapshot:
-        """Return all of it, frozen. O(jobs), a pointer each, and O(1) while nothing changes."""
+        """Return the content as a snapshot. O(jobs), and O(1) while nothing changes."""
         if self._whole is None:
             nodes, queues, tasks, others = self.nodes, self.queues, self.tasks, self.others
             self._whole = snapshot_of_sound_parts(
@@ -324,16 +324,16 @@ class Content:
         return self._whole
 
     def adopt(self, snapshot: Snapshot) -> None:
-        """Give out this snapshot, which is known to say what this does, until something changes."""
+        """Set the cached snapshot, which must equal the content."""
         self._whole = snapshot
 
     def part(
         self, task_uids: Iterable[str], node_names: Iterable[str], jobs: Iterable[str] = ()
     ) -> Snapshot:
-        """Return a snapshot of some jobs, those of some tasks, and what surrounds them.
+        """Return a partial snapshot with some jobs, the jobs of some tasks, and their nodes.
 
-        It has no queues. Of nodes it has those that are named and those where these jobs have
-        tasks; of tasks of no job those on these nodes, and those that are named. O(what it has).
+        It has no queues. Its nodes are those that are named and those of the jobs' tasks. Its tasks
+        without a job are those on these nodes and those that are named. O(its size).
         """
         uids = sorted(set(task_uids))
         owners = {*jobs, *(self.owner[uid] for uid in uids if uid in self.owner)}
@@ -355,7 +355,7 @@ class Content:
         )
 
     def unmet(self) -> Mapping[str, Unmet]:
-        """Return the jobs that are not eligible, by UID. O(what they depend on)."""
+        """Return the jobs that are not eligible, by UID. O(jobs that they depend on)."""
         if not self.dependent:
             return {}
         uids = dict(self.dependent)
@@ -364,9 +364,9 @@ class Content:
         return unmet_dependencies(self.job(uid) for uid in sorted(uids) if uid in self.jobs)
 
     def ended_jobs(self) -> Iterator[str]:
-        """Yield the UIDs of the jobs that have tasks, all of which have ended.
+        """Yield the UIDs of the jobs with tasks, all of which have ended.
 
-        O(jobs that have come or ended since the last call, and jobs that have ended).
+        O(jobs that were added or ended since the last call + jobs that have ended).
         """
         for uid in list(self._may_have_ended):
             if uid not in self.unended and self.members.get(uid):

@@ -1,8 +1,8 @@
-"""What each event makes of a cluster; nothing counts before all that is wrong has been found.
+"""Applies events to a cluster, after finding all faults.
 
-Events are applied one after the other, each to what the last has left. Only what refers to
-something else is looked at last, so that the order of events that belong together does not
-matter: a job may come before the node that its tasks run on.
+Events are applied in order, each to the state that the last one has left. References between
+objects are checked at the end, so that the order of related events does not matter: a job may
+arrive before the node that its tasks run on.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ _ENDS = ("succeeded", "failed", "gone")
 
 
 def apply_events(content: Content, events: Iterable[object]) -> None:
-    """Let events have happened; the caller commits them. O(what they change).
+    """Apply events; the caller commits them. O(changes).
 
     Raises:
-        EventError: events name what is not there, cannot have happened to what they name, or bring
-            what is at fault; all faults at once, and nothing has changed.
+        EventError: events name objects that do not exist, do not fit their state, or add invalid
+            objects; all faults at once, and nothing has changed.
 
     """
     applied = _Applied(content)
@@ -96,20 +96,20 @@ def apply_events(content: Content, events: Iterable[object]) -> None:
 
 
 class _Applied:
-    """Events that are being applied, and what is wrong with them."""
+    """Applies events one by one and collects the faults."""
 
     def __init__(self, content: Content) -> None:
         self.faults: list[Fault] = []
         self._content = content
         self._path = ""
         self._to_check: list[tuple[str, str, JobInfo | TaskInfo | NodeInfo | Queue]] = []
-        """What came or changed: the path of its event, the part of a snapshot it is, itself."""
+        """New or changed objects: the path of the event, the part of a snapshot, the object."""
         self._queues_changed = ""
-        """The path of the last event that concerned queues; nothing: there was none."""
+        """The path of the last event that concerned queues; empty: there was none."""
         self._nodes_removed: dict[str, str] = {}
-        """The names of nodes that went, with the paths of the events."""
+        """The names of removed nodes, with the paths of the events."""
         self._failed: Exception | None = None
-        """What was raised where something came that is at fault."""
+        """An exception caused by an invalid object, raised only if no fault is found."""
 
     def all(self, events: Iterable[object]) -> None:
         for position, event in enumerate(events):
@@ -159,7 +159,7 @@ class _Applied:
             return
         if rule_name in _ENDS:
             task = with_run_added(task, content.now)
-        # Nothing makes a task of no job anew.
+        # A task without a job is not replaced.
         is_left_for_good = rule_name == "gone" and uid in content.others
         after = None if is_left_for_good else rule.after(task)
         if after is None:
@@ -214,7 +214,7 @@ class _Applied:
         self._to_check.append((self._path, "jobs", job))
         tasks: object = job.tasks
         if not is_tuple(tasks) or not all(is_of(task, TaskInfo) for task in job.tasks):
-            return  # the check of the job says what is wrong
+            return  # the check of the job reports the fault
         new = [task for task in job.tasks if self._is_new_task(task)]
         if len(set(_uids(new))) == len(job.tasks):
             content.enter(job)
@@ -314,7 +314,7 @@ class _Applied:
                 self._failed = self._failed or error
             content.put("now", "", now)
 
-    # What came, checked as a snapshot checks it
+    # New objects, checked as in a snapshot
 
     def _check_parts(self) -> None:
         content = self._content
@@ -334,7 +334,7 @@ class _Applied:
                         nodes[name] = content.nodes[name]
             self._check(path, {"nodes": nodes.values(), part: (item,)})
         if self._queues_changed:
-            # Queues depend on one another.
+            # Queues refer to each other.
             self._check(self._queues_changed, {"queues": content.queues.values()})
 
     def _check(self, path: str, parts: Mapping[str, Iterable[object]]) -> None:

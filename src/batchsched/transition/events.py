@@ -1,8 +1,8 @@
-"""What can happen to a cluster: one frozen class for each event.
+"""Events of a cluster: one frozen class for each kind.
 
-An event says what happened, not what to do about it. `batchsched.live.Cluster.apply` and
-`batchsched.next_snapshot` take events; what each makes of a cluster is told in one place,
-`batchsched.transition.content`.
+An event describes what happened, not how to react. `batchsched.live.Cluster.apply` and
+`batchsched.next_snapshot` accept events; `batchsched.transition.event_rules` defines their
+effects.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 @frozen
 class TimePassed:
-    """It is `now`, in seconds; never before the last time."""
+    """The time is `now`, in seconds; it must not be before the last time."""
 
     now: float
 
@@ -52,16 +52,16 @@ class TimePassed:
 
 @frozen
 class JobArrived:
-    """A job came, with its tasks, whatever their statuses."""
+    """A job arrived with its tasks, which may have any status."""
 
     job: JobInfo
 
 
 @frozen
 class JobChanged:
-    """A job has another priority, queue, minimum or maximum; None: as before.
+    """A job's priority, queue, minimum or maximum changed; None: unchanged.
 
-    Its tasks and their groups stay as they are.
+    Its tasks and groups do not change.
     """
 
     uid: str
@@ -73,14 +73,14 @@ class JobChanged:
 
 @frozen
 class JobRemoved:
-    """A job is there no more, with all its tasks."""
+    """A job was removed with all its tasks."""
 
     uid: str
 
 
 @frozen
 class EndedJobsRemoved:
-    """All jobs that have tasks, all of which Succeeded or Failed, are there no more."""
+    """All jobs with tasks, all of which have Succeeded or Failed, were removed."""
 
 
 def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
@@ -89,7 +89,7 @@ def _tasks(items: Iterable[TaskInfo], /) -> tuple[TaskInfo, ...]:
 
 @frozen
 class TasksAdded:
-    """A job has more tasks."""
+    """Tasks were added to a job."""
 
     job_uid: str
     tasks: tuple[TaskInfo, ...] = field(converter=_tasks)
@@ -100,58 +100,59 @@ class TasksAdded:
 
 @frozen
 class OtherTaskArrived:
-    """A task came that is not this scheduler's business: it only occupies its node."""
+    """A task arrived that this scheduler does not manage: it only occupies its node."""
 
     task: TaskInfo
 
 
 @frozen
 class TaskStarted:
-    """A task that was Binding or Bound runs."""
+    """A task that was Binding or Bound has started."""
 
     uid: str
 
 
 @frozen
 class BindRefused:
-    """A task that was Binding or Bound could not be started: it waits again, on no node."""
+    """A task that was Binding or Bound could not be started: it is Pending again, on no node."""
 
     uid: str
 
 
 @frozen
 class TaskSucceeded:
-    """A task that was on a node ended well."""
+    """A task on a node ended successfully."""
 
     uid: str
 
 
 @frozen
 class TaskFailed:
-    """A task that was on a node ended badly, and is not made anew."""
+    """A task on a node ended with a failure, and is not replaced."""
 
     uid: str
 
 
 @frozen
 class TaskReleasing:
-    """A task that was on a node is going away, because somebody else said so."""
+    """A task on a node is being terminated by another component."""
 
     uid: str
 
 
 @frozen
 class EvictionRefused:
-    """A task that was Releasing goes on running."""
+    """A task that was Releasing continues to run."""
 
     uid: str
 
 
 @frozen
 class TaskGone:
-    """A task left its node without having ended: its eviction is done, or it was deleted.
+    """A task left its node without having ended: it was evicted or deleted.
 
-    Its controller makes it anew: it waits again, under the same UID. A task of no job just goes.
+    Its controller replaces it: it is Pending again, with the same UID. A task without a job is
+    removed.
     """
 
     uid: str
@@ -159,7 +160,7 @@ class TaskGone:
 
 @frozen
 class TaskRemoved:
-    """A task is there no more, whatever its status, and nothing replaces it."""
+    """A task in any status was removed without a replacement."""
 
     uid: str
 
@@ -169,42 +170,42 @@ class TaskRemoved:
 
 @frozen
 class NodeAdded:
-    """A node came."""
+    """A node was added."""
 
     node: NodeInfo
 
 
 @frozen
 class NodeChanged:
-    """A node is described anew: labels, taints, conditions, what it has, or whether it is open."""
+    """A node's description changed: labels, taints, conditions, resources or `unschedulable`."""
 
     node: NodeInfo
 
 
 @frozen
 class NodeRemoved:
-    """A node is there no more. What held resources there must have ended or gone."""
+    """A node was removed. Tasks that held resources there must have ended or left before."""
 
     name: str
 
 
 @frozen
 class QueueAdded:
-    """A queue came; jobs that name it may have been there before."""
+    """A queue was added; jobs that name it may exist already."""
 
     queue: Queue
 
 
 @frozen
 class QueueChanged:
-    """A queue is described anew."""
+    """A queue's description changed."""
 
     queue: Queue
 
 
 @frozen
 class QueueRemoved:
-    """A queue is there no more. Jobs that name it stay, and are left out of cycles."""
+    """A queue was removed. Jobs that name it stay, and cycles leave them out."""
 
     name: str
 
@@ -232,4 +233,4 @@ Event = (
     | QueueChanged
     | QueueRemoved
 )
-"""Anything that can happen to a cluster."""
+"""Any event of a cluster."""

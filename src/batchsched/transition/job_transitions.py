@@ -1,4 +1,4 @@
-"""What the decisions of a cycle, and what happened since, make of jobs as a whole."""
+"""Updates the eligible times and plans of jobs between cycles."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["carried_over", "keep_plans", "set_eligible_times"]
 def carried_over(
     jobs: Sequence[JobInfo], before: Snapshot, result: CycleResult | None, *, now: float
 ) -> Sequence[JobInfo]:
-    """Return jobs, whose tasks are as they are now, with their eligible times and plans.
+    """Return jobs, whose tasks are up to date, with their new eligible times and plans.
 
-    Without a result plans stay as they are. O(jobs).
+    Without a result, plans do not change. O(jobs).
     """
     times = _eligible_times(jobs, before, now)
     known = None if result is None else {job.uid for job in before.jobs}
@@ -39,9 +39,10 @@ def carried_over(
 
 
 def _eligible_times(jobs: Sequence[JobInfo], before: Snapshot, now: float) -> dict[str, float]:
-    """Return the eligible times of jobs whose dependencies are seen to hold for the first time.
+    """Return the eligible times of jobs whose dependencies hold for the first time.
 
-    For jobs that have just come they held all along, as for those that were eligible before.
+    It is `now` if they did not hold before, and otherwise the job's creation time, as for a job
+    that has just arrived.
     """
     waiting = [job for job in jobs if job.depends_on and job.eligible_time is None]
     if not waiting:
@@ -55,9 +56,9 @@ def _eligible_times(jobs: Sequence[JobInfo], before: Snapshot, now: float) -> di
 
 
 def set_eligible_times(content: Content, unmet_before: Container[str]) -> None:
-    """Set the eligible times of jobs in a table whose dependencies are seen to hold; see above.
+    """Set the eligible times of jobs whose dependencies hold now; see `_eligible_times`.
 
-    O(what the jobs depend on that are not known to be eligible).
+    O(dependencies of jobs that are not known to be eligible).
     """
     unmet_now = content.unmet()
     for uid in list(content.dependent):
@@ -68,7 +69,7 @@ def set_eligible_times(content: Content, unmet_before: Container[str]) -> None:
 
 
 def keep_plans(content: Content, planned: Mapping[str, Plan]) -> None:
-    """Let the jobs in a table have the plans of the last cycle, and no others. O(plans)."""
+    """Replace the plans of all jobs by those of the last cycle. O(plans)."""
     for uid in {**content.planned, **dict.fromkeys(planned)}:
         job = content.jobs.get(uid)
         if job is not None and job.plan != planned.get(uid):

@@ -1,7 +1,7 @@
-"""From one cycle to the next: the snapshot that follows from a result and from events.
+"""Computes the snapshot of the next cycle from a result and from events.
 
-It follows what a cluster does with decisions. `batchsched.transition.reservations` tells which
-places are kept for the next cycle.
+It simulates how a cluster carries out decisions. `batchsched.transition.reservations` determines
+the reservations that are kept for the next cycle.
 """
 
 from __future__ import annotations
@@ -46,67 +46,63 @@ def next_snapshot(
 ) -> Snapshot:
     """Return the snapshot of the next cycle.
 
-    First the decisions of `result` take effect: tasks that were bound run on their
+    First the decisions of `result` are applied: tasks that were bound run on their
     nodes, marked as backfill where the bind says so, and tasks that were evicted are
-    Releasing. Then what happened in the cluster. Unless an event says otherwise, every
-    task that was on its way arrives: what is Binding or Bound starts, and what is
-    Releasing is gone. Placements that exist only inside a session (Conditional, Allocated,
-    and Pipelined ones for which nobody was evicted) are forgotten, so that such tasks are
-    Pending as they were.
+    Releasing. Then the events are applied. Unless an event says otherwise, transitions
+    complete: Binding and Bound tasks start, and Releasing tasks leave. Placements that
+    exist only inside a session (Conditional, Allocated, and Pipelined ones for which no
+    tasks were evicted) are dropped, so that these tasks are Pending again.
 
-    Reserved tasks stay Reserved on their nodes. So do other tasks whose places must not
-    go to others meanwhile; `reservations_to_keep` tells which. Tasks of jobs for which tasks
-    were evicted are Pipelined where they have been promised a place, or have one
+    Reserved tasks stay Reserved on their nodes. So do other tasks whose nodes must be kept
+    free for them; `reservations_to_keep` determines them. Tasks of jobs for which tasks were
+    evicted are Pipelined where they are promised or have a node
     (`CycleResult.kept_promises`). All other reservations and promises of the last snapshot end.
 
-    Times: what was bound holds its resources since the time of the cycle (`start_time`). A run
-    that ends adds the time from its start to `now` to `attained_service`, also before
-    `replacement` is called. A job's `eligible_time` is set to `now` when what it depends on
-    first holds, and its `plan` is what `result` planned, if anything. Where
-    the start of a run is unknown, it adds nothing.
+    Times: a bound task has held its resources since the time of the cycle (`start_time`). A run
+    that ends adds the time from its start to `now` to `attained_service`, before `replacement` is
+    called; a run with an unknown start adds nothing. A job's `eligible_time` is set to `now` when
+    its dependencies first hold, and its `plan` is the one in `result`, if any.
 
-    Nothing that did not change is copied. O(tasks), with O(1) work only for tasks that
-    changed, and the check of the new snapshot. After a cycle of a scheduler that is ``warm`` it
-    costs what changes, and a pointer for each job, from the second time on; the snapshot that is
-    given has to be the one that was made last.
+    Unchanged objects are not copied. O(tasks) plus the validation of the new snapshot. After a
+    cycle of a scheduler with ``warm``, from the second time on, the cost depends on the changes,
+    plus a pointer for each job; `snapshot` must then be the result of the previous call.
 
     Args:
-        snapshot: what the last cycle was given.
-        result: what it decided. None: no cycle was run; only events count.
+        snapshot: the snapshot of the last cycle.
+        result: the result of the last cycle. None: no cycle was run; only events are applied.
         now: the time of the next cycle, in seconds; not before the last.
-        succeeded: UIDs of tasks that ended well. They may have started since.
-        failed: UIDs of tasks that ended badly.
+        succeeded: UIDs of tasks that ended successfully. They may have started since.
+        failed: UIDs of tasks that ended with a failure.
         gone: UIDs of tasks that left their nodes without having ended, such as deleted
-            pods and those of a node that is no more. Tasks that are Releasing need not
-            be named. What waits is on no node; see `removed_tasks`.
+            pods and those of a removed node. Releasing tasks need not be named. For tasks
+            that are on no node see `removed_tasks`.
         not_started: UIDs of tasks that are bound but have not started; they are Bound.
         still_releasing: UIDs of tasks that are Releasing and have not left yet.
-        removed_tasks: UIDs of tasks that are there no more and that nothing replaces, whatever
-            their status: withdrawn while they waited, or deleted since they ended, say.
-        replacement: what comes in the place of a task that is gone, from what it was;
-            None: nothing does. By default the task comes back (`as_new`). It may be another
-            task, with a UID of its own; it is on no node, and is Pending or has ended. Not
-            called for `other_tasks`, which just go.
-        new_jobs: jobs that came.
-        removed_jobs: UIDs of jobs that are there no more, with all their tasks. Events
-            may name their tasks.
-        nodes: all nodes, if any of them came, went or changed. Tasks that hold resources
-            of a node that went must be `succeeded`, `failed` or `gone`.
-        queues: all queues, if any of them came, went or changed.
-        other_tasks: all tasks that are not this scheduler's business, if any of them came
-            or changed by more than these events say; these events then may not name them.
-        keep_reservations: whether reservations and promises are kept. If not, tasks that wait
-            are Pending.
-        events: what else happened after all this, one after the other, in the words that
-            `batchsched.live.Cluster.apply` takes: refused binds and evictions, tasks that are
-            added to a job, jobs that change or whose tasks have all ended, and so on.
+        removed_tasks: UIDs of tasks in any status that were removed without a replacement, for
+            example withdrawn while pending, or deleted after they ended.
+        replacement: returns the task that replaces one that is gone, given that task; None: it
+            is not replaced. By default the task is Pending again (`as_new`). The replacement may
+            have another UID; it must be on no node, and Pending or ended. It is not called for
+            `other_tasks`, which are removed.
+        new_jobs: jobs that arrived.
+        removed_jobs: UIDs of jobs that were removed, with all their tasks. Events may name
+            their tasks.
+        nodes: all nodes, if any were added, removed or changed. Tasks that hold resources on a
+            removed node must be `succeeded`, `failed` or `gone`.
+        queues: all queues, if any were added, removed or changed.
+        other_tasks: all tasks that this scheduler does not manage, if any arrived or changed
+            other than by these events; the events must not name them then.
+        keep_reservations: whether reservations and promises are kept. If not, these tasks are
+            Pending.
+        events: further events that happened after all this, in order, as accepted by
+            `batchsched.live.Cluster.apply`: refused binds and evictions, tasks that are added to a
+            job, jobs that change, and so on.
 
     Raises:
-        EventError: events name what is not there, or what they cannot have happened to; the
-            result is of another snapshot; an argument is not what it should be; `replacement`
-            raised; all faults at once. Where a part of the result cannot be read, what depends
-            on it is not told.
-        SnapshotError: new jobs, nodes, queues or tasks are at fault in themselves.
+        EventError: events name objects that do not exist, or do not fit their state; the result
+            belongs to another snapshot; an argument is invalid; `replacement` raised; all faults
+            at once. Faults that depend on an unreadable part of the result are not reported.
+        SnapshotError: new jobs, nodes, queues or tasks are invalid in themselves.
 
     >>> from batchsched import Resource, schedule
     >>> task = TaskInfo(uid="t1", name="t1", resreq=Resource(milli_cpu=1000))
@@ -153,7 +149,7 @@ def next_snapshot(
 
 
 def _kept(items: Iterable[T]) -> Iterable[T]:
-    """Return what can be gone through twice, or what is no collection, to be refused."""
+    """Return items as a list, so that they can be iterated twice; invalid values are unchanged."""
     return list(items) if _is_gone_through_once(items) else items
 
 

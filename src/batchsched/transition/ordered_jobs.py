@@ -1,4 +1,4 @@
-"""Jobs in order of UID, of which a few change at a time."""
+"""Jobs in order of UID, updated incrementally."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from batchsched.model.cluster import JobInfo
 __all__ = ["OrderedJobs"]
 
 MANY = 8
-"""If more than one of so many jobs changed, all are put in order anew."""
+"""If more than one in this many jobs changed, all are sorted again."""
 
 
 class OrderedJobs:
-    """The jobs of a cluster, brought up to date when they are asked for."""
+    """The jobs of a cluster, updated on demand."""
 
     def __init__(self) -> None:
         self._uids: list[str] = []
@@ -22,13 +22,13 @@ class OrderedJobs:
         self._touched: dict[str, None] = {}
 
     def begin(self, jobs: Iterable[JobInfo]) -> None:
-        """Begin with these jobs, which are in order."""
+        """Set the initial jobs, which must be in order."""
         self._jobs = list(jobs)
         self._uids = [job.uid for job in self._jobs]
         self._touched.clear()
 
     def touch(self, uid: str) -> None:
-        """Record that a job came, went or changed."""
+        """Record that a job was added, removed or changed."""
         self._touched[uid] = None
 
     def brought_up_to_date(
@@ -36,10 +36,10 @@ class OrderedJobs:
     ) -> tuple[JobInfo, ...]:
         """Return all jobs in order.
 
-        O(jobs), a pointer each, and O(log jobs) and what `made` costs for each that was touched.
+        O(jobs), a pointer for each, plus O(log jobs) and a call of `made` for each touched job.
 
         Args:
-            there: the UIDs of the jobs that there are.
+            there: the UIDs of the existing jobs.
             made: returns a job by its UID.
 
         """

@@ -1,4 +1,4 @@
-"""The part of a cluster that a result names: taken out, and put back as it is then."""
+"""Extracts the part of a cluster that a result concerns, and writes it back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOTHING_KEPT: tuple[tuple[()], ...] = ((), (), ())
 
 
 def decides_nothing(cycle: CycleResult) -> bool:
-    """Return whether a cycle moves no task, and keeps no place for one."""
+    """Return whether a cycle moved no task and kept no promise or reservation."""
     decided = (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional)
     kept = (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises)
     return decided == _NO_DECISIONS and kept == _NOTHING_KEPT
@@ -29,7 +29,7 @@ def decides_nothing(cycle: CycleResult) -> bool:
 def part_of_result(
     cycle: CycleResult, content: Content, named: dict[str, None], nodes: dict[str, None]
 ) -> CycleResult:
-    """Note which tasks and nodes a cycle names; return it with the outcomes of their jobs alone."""
+    """Add the tasks and nodes that a cycle names; return it with only their jobs' outcomes."""
     for decided in (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional):
         _note(decided, named, nodes)
     for decided in (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises):
@@ -43,7 +43,7 @@ def part_of_result(
             for uid in content.members[owner]
             if uid in cycle.tasks
         }
-        # A place that was given in the cycle, and not bound, may be kept.
+        # A placement that was not bound may be kept as a reservation.
         _note(outcomes.values(), named, nodes)
     return evolve(cycle, tasks=outcomes, jobs={}, left_out={}, pending={})
 
@@ -62,13 +62,13 @@ def _note(decided: object, named: dict[str, None], nodes: dict[str, None]) -> No
 
 
 def take_over(content: Content, before: Snapshot, after: Snapshot) -> None:
-    """Write what differs between two snapshots of a part of the cluster."""
+    """Apply the differences between two snapshots of a part of the cluster."""
     were = {job.uid: job for job in before.jobs}
     for uid in were.keys() - {job.uid for job in after.jobs}:
         content.leave(uid)
     changed = [job for job in after.jobs if job is not were.get(job.uid)]
     for job in changed:
-        # All that went goes first: its UID may come back elsewhere.
+        # Remove tasks first: a task may have moved to another job.
         if job.uid in were:
             for uid in {task.uid for task in were[job.uid].tasks}.difference(
                 task.uid for task in job.tasks

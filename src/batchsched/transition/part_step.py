@@ -1,7 +1,7 @@
-"""From one snapshot to the next by looking at what changes, where the last step has left tables.
+"""Computes the next snapshot incrementally, if the last step has left its tables.
 
-Whatever is not plain, or at fault, is left to `batchsched.transition.whole_step`, which has the
-last word on it: so both answer alike, and this one may give up at any time.
+All other and invalid cases are left to `batchsched.transition.whole_step`, which is
+authoritative: this module may decline any case, and otherwise gives the same result.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["take_step_in_part"]
 
 
 def take_step_in_part(snapshot: Snapshot, step: Step) -> Snapshot | None:
-    """Return the next snapshot, or None if all has to be looked at.
+    """Return the next snapshot, or None if this case needs `take_step`.
 
-    O(what changes, jobs), if the last step was taken here, too; else O(size), to make tables.
+    O(changes + jobs) if the last step was made here too; otherwise O(size), to create tables.
     """
     if (
         type(snapshot) is not Snapshot
         or type(step.result) is not CycleResult
-        # Only cycles that cost what changed are worth it.
+        # It pays off only after incremental cycles.
         or type(step.result.tasks) is not LazyMap
     ):
         return None
@@ -51,7 +51,7 @@ def take_step_in_part(snapshot: Snapshot, step: Step) -> Snapshot | None:
     try:
         following = _taken(tables, step, step.result) if _is_plain(tables, step) else None
     except (EventError, SnapshotError):
-        pass  # it is told by whoever looks at all
+        pass  # `take_step` reports the faults
     finally:
         if following is None:
             tables.undo_to(mark)
@@ -60,7 +60,7 @@ def take_step_in_part(snapshot: Snapshot, step: Step) -> Snapshot | None:
 
 
 def _is_plain(tables: Content, step: Step) -> bool:
-    """Return whether nothing is given that concerns more than the jobs and tasks that it names."""
+    """Return whether the arguments concern only the jobs and tasks that they name."""
     return (
         step.nodes is None
         and step.queues is None

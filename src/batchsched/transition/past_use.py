@@ -1,4 +1,4 @@
-"""What queues have used: it decays while time passes, and what their jobs hold is added."""
+"""Updates the past use of queues: it decays over time, and what their jobs hold is added."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def queues_after(
     *,
     now: float,
 ) -> Sequence[Queue]:
-    """Return the queues as they are `now`: those given, or those that there were.
+    """Return the queues at the time `now`: those given, or else those of the snapshot.
 
-    Until then tasks hold what they hold once the decisions of the cycle have taken effect. Of
-    queues that are given, those whose use is what it was are brought up to date; what else is
-    said of it counts as of `now`. O(tasks), if any queue has a half-life.
+    In between, tasks hold their resources as the decisions of the cycle say. Given queues are
+    updated if their use has not been changed by the caller; a changed use is taken as of `now`.
+    O(tasks), if any queue has a half-life.
     """
     queues = before.queues if given is None else given
     if given is not None and any(next(queue_problems(queue), None) for queue in given):
-        return given  # the snapshot says what is wrong
+        return given  # the snapshot reports the fault
     seconds = now - before.now
     if seconds <= 0 or not any(queue.usage_half_life for queue in queues):
         return queues
@@ -52,12 +52,12 @@ def queues_after(
 
 
 def let_use_pass(content: Content, now: float, result: CycleResult | None = None) -> None:
-    """Bring the use of the queues in a table up to a later time. O(tasks on nodes).
+    """Update the use of the queues in `content` to a later time. O(tasks on nodes).
 
     Args:
-        content: the table, whose time is still the last.
+        content: the tables, whose time is still the earlier one.
         now: the later time.
-        result: a cycle whose decisions the table does not have yet; they have taken effect.
+        result: the result of a cycle that has taken effect and is not in the tables yet.
 
     """
     queues = [queue for queue in content.queues.values() if queue.usage_half_life]
@@ -88,7 +88,7 @@ def _is_same(one: Queue, other: Queue) -> bool:
 
 
 def _held(tasks: Iterable[tuple[JobInfo, TaskInfo]], result: CycleResult | None) -> _Held:
-    """Return what jobs hold that are charged to queues: no backfill tasks, and none that leave."""
+    """Return what is charged to queues: without backfill tasks and leaving tasks."""
     bound: dict[str, bool] = {}
     evicted: set[str] = set()
     if result is not None:
@@ -111,7 +111,7 @@ def _held(tasks: Iterable[tuple[JobInfo, TaskInfo]], result: CycleResult | None)
 
 
 def _passed(queues: Sequence[Queue], held: _Held, seconds: float) -> list[Queue]:
-    """Return queues after some seconds in which their jobs have held this."""
+    """Return the queues after their jobs have held these amounts for some seconds."""
     parents = {queue.name: queue.parent for queue in queues}
     by_queue: dict[str, dict[str, dict[str, int]]] = {}
     together: dict[str, dict[str, int]] = {}

@@ -1,6 +1,6 @@
-"""What the next cycle has to be told of this one: the places that are to be kept.
+"""Determines the reservations to keep for the next cycle.
 
-Reserved tasks keep their nodes, and gangs that have a part of what they need keep that part.
+Reserved tasks keep their nodes, and gangs that hold a part of what they need keep that part.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ __all__ = ["places_to_keep", "reservations_to_keep"]
 def reservations_to_keep(
     result: CycleResult, snapshot: Snapshot, /, *, nodes: Iterable[NodeInfo] | None = None
 ) -> Mapping[str, str]:
-    """Return the tasks that are to be Reserved in the next cycle, and their nodes, in order of UID.
+    """Return the tasks to be Reserved in the next cycle, and their nodes, in order of UID.
 
     These are
 
-    - the tasks in `CycleResult.reserved`, unless the description of the node refuses them by
-      now: by its taints, or by labels that the task does not select;
-    - the Allocated tasks of jobs that have Reserved tasks, so that a gang does not lose one half
-      of its places while nodes are kept for the other half; only where they fit besides what
-      else is to be Reserved there, and not where they are in `CycleResult.kept_promises`.
+    - the tasks in `CycleResult.reserved`, unless the node's description rejects them by now: by
+      its taints, or by labels that the task does not select;
+    - the Allocated tasks of jobs with Reserved tasks, so that a gang does not lose some of its
+      nodes while others are reserved for it; only where they fit beside other reservations, and
+      not if they are in `CycleResult.kept_promises`.
 
-    `next_snapshot` does this by itself. It is for callers who make snapshots in another way:
-    all tasks that wait have to be Pending that are neither in here nor in
-    `CycleResult.kept_promises`, whose tasks have to be Pipelined. O(size of the snapshot); if the
-    cycle reserved nothing, only what is given is checked.
+    `next_snapshot` calls this itself. It is for callers that create snapshots in another way:
+    waiting tasks must be Pending if they are neither in this mapping nor in
+    `CycleResult.kept_promises`, whose tasks must be Pipelined. O(size of the snapshot); if the
+    cycle reserved nothing, the arguments are only checked.
 
     Args:
-        result: what a cycle decided.
-        snapshot: what it decided on.
-        nodes: all nodes as they are now, if any of them changed since.
+        result: the result of a cycle.
+        snapshot: the snapshot of that cycle.
+        nodes: all present nodes, if any have changed since.
 
     Raises:
-        EventError: an argument is not what it should be; all faults at once.
-        SnapshotError: nodes are at fault in themselves.
+        EventError: an argument is invalid; all faults at once.
+        SnapshotError: nodes are invalid in themselves.
 
     """
     given = ArgumentReader()
@@ -62,7 +62,7 @@ def reservations_to_keep(
 def places_to_keep(
     result: CycleResult, snapshot: Snapshot, nodes: tuple[NodeInfo, ...] | None
 ) -> Mapping[str, str]:
-    """Return what `reservations_to_keep` does, given what is known to be sound."""
+    """Return the same as `reservations_to_keep` for arguments that are known to be valid."""
     reserved = {promise.task_uid: promise.node_name for promise in result.reserved}
     if not reserved:
         return {}
@@ -74,36 +74,36 @@ def places_to_keep(
             node_name = reserved.pop(task.uid, None)
             if node_name is not None:
                 kept.keep_reserved(task, node_name)
-    # Tasks that the snapshot has not: for those to complain about who know what came of it.
+    # Tasks that are not in the snapshot are returned too; the caller reports them.
     kept.places.update(reserved)
     for job in concerned:
-        # A job that is left without reservations has nothing to keep the others for.
+        # Without any reservation left, a job's other nodes are not kept either.
         if any(task.uid in kept.places for task in job.tasks):
             kept.keep_held(job, result, promised)
     return dict(sorted(kept.places.items()))
 
 
 class _Kept:
-    """The places that are to be kept, and what they take on the nodes."""
+    """The reservations to keep, and what they take on the nodes."""
 
     def __init__(self, snapshot: Snapshot, nodes: Iterable[NodeInfo]) -> None:
         self.places: dict[str, str] = {}
         self._node_named = {node.name: node for node in nodes}
         self._taken: dict[str, Resource] = {}
-        """What is to be Reserved on each node, and what tasks of no job hold there."""
+        """What is reserved on each node, and what tasks without a job hold there."""
         for task in snapshot.other_tasks:
             if task.status.holds and task.status is not TaskStatus.RELEASING:
                 self._take(task.node_name or "", task.resreq)
 
     def keep_reserved(self, task: TaskInfo, node_name: str) -> None:
-        """Keep the place of a Reserved task; on a node that is gone the next cycle drops it."""
+        """Keep the reservation of a task; the next cycle drops one on a node that is gone."""
         node = self._node_named.get(node_name)
         if node is None or accepts_by_description(node, task):
             self.places[task.uid] = node_name
             self._take(node_name, task.start_request)
 
     def keep_held(self, job: JobInfo, result: CycleResult, promised: Collection[str]) -> None:
-        """Keep the places of the job's Allocated tasks, but those that are promised to them."""
+        """Keep the nodes of the job's Allocated tasks, except for promised ones."""
         for task in job.tasks:
             outcome = result.tasks.get(task.uid)
             if outcome is None or outcome.status is not TaskStatus.ALLOCATED:

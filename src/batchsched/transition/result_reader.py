@@ -1,4 +1,4 @@
-"""What a cycle decided, read and checked: a result may be made by hand, or of JSON."""
+"""Reads and validates results of cycles, which may be created by hand or from JSON."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NOTHING: tuple[tuple[str, str], ...] = ()
 
 
 def read_result(given: ArgumentReader, result: object) -> CycleResult | None:
-    """Return those of the decisions that can be read at all; None if it is no result. O(size).
+    """Return the decisions that can be read; None if `result` is not a result. O(size).
 
-    What no snapshot follows from, such as reasons, is left out and may be anything.
+    Parts that do not affect snapshots, such as reasons, are left out and not checked.
     """
     if not is_of(result, CycleResult):
         given.refuse("result", f"expected a CycleResult, got {shown(result)}")
@@ -81,7 +81,7 @@ def check_claimants(given: ArgumentReader, result: CycleResult, snapshot: Snapsh
 
 
 def _bind_problems(bind: Bind) -> Iterable[tuple[str, str]]:
-    # What is sound is told at once: a cycle may bind all tasks of a cluster.
+    # A fast test first: a cycle may bind all tasks of a cluster.
     if type(bind.task_uid) is type(bind.node_name) is str and type(bind.is_backfill) is bool:
         return _NOTHING
     return [*_promise_problems(bind), *truth_problems("is_backfill", bind.is_backfill)]
@@ -99,7 +99,7 @@ def _promise_problems(promise: Bind | Eviction | Promise) -> Problems:
 
 
 def _sound_outcomes(given: ArgumentReader, result: CycleResult) -> Mapping[str, TaskOutcome]:
-    """Return what became of tasks, or nothing if any of it cannot be read."""
+    """Return the outcomes of tasks, or an empty mapping if any of them is invalid."""
     outcomes: object = result.tasks
     if not is_mapping(outcomes):
         given.refuse("result.tasks", f"expected a mapping such as a dict, got {shown(outcomes)}")
@@ -116,7 +116,7 @@ def _sound_outcomes(given: ArgumentReader, result: CycleResult) -> Mapping[str, 
 
 
 def _outcome_problems(outcome: object) -> Iterable[tuple[str, str]]:
-    # As for binds: there is an outcome of every task of a cluster.
+    # A fast test first, as for binds: there may be an outcome of every task of a cluster.
     if type(outcome) is TaskOutcome and type(outcome.status) is TaskStatus:
         node_name = outcome.node_name
         if node_name is None or type(node_name) is str:

@@ -1,4 +1,4 @@
-"""Whether a result is of the snapshot that it is applied to, as far as can be told."""
+"""Checks, as far as possible, that a result belongs to the snapshot that it is applied to."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _UNTOUCHED = frozenset(
         TaskStatus.FAILED,
     }
 )
-"""What a task is at the end of a cycle only if it was so, there, at its beginning."""
+"""Statuses that a task can have at the end of a cycle only if it had them at the beginning."""
 _WAITING = frozenset({TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED})
-"""What a task was that a cycle leaves Pending."""
+"""The possible initial statuses of a task that is Pending at the end of a cycle."""
 
 
 def outcome_faults(result: CycleResult, snapshot: Snapshot) -> list[Fault]:
-    """Return where the outcomes of tasks do not follow from the snapshot. O(tasks).
+    """Return a fault for each outcome that contradicts the snapshot. O(tasks).
 
-    Names alone would not tell: a cluster has the same tasks for many cycles. So a task that no
-    cycle can have moved must stand where it stood. What decisions name is looked at elsewhere.
+    Names alone are not sufficient: a cluster has the same tasks for many cycles. So a task that
+    no cycle can have moved must be unchanged. Decisions are checked elsewhere.
     """
     outcomes = result.tasks
     if not outcomes:

@@ -1,4 +1,4 @@
-"""What `next_snapshot` is told of the time between two cycles."""
+"""The arguments of `next_snapshot`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Step"]
 
 @frozen(kw_only=True)
 class Step:
-    """The arguments of `next_snapshot`, which can be gone through more than once.
+    """The arguments of `next_snapshot`, which can be iterated more than once.
 
-    Nothing of it is known to be what its type says.
+    Their types have not been checked.
     """
 
     result: CycleResult | None
     now: float
     happened: Mapping[str, Iterable[str]]
-    """What happened to tasks, by the name of the argument: their UIDs."""
+    """The UIDs of tasks by the name of the argument, such as ``succeeded``."""
     replacement: Callable[[TaskInfo], TaskInfo | None]
     new_jobs: Iterable[JobInfo]
     removed_jobs: Iterable[str]

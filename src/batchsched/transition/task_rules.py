@@ -1,7 +1,7 @@
-"""What an event makes of one task: the one set of rules for what happens between cycles.
+"""The effects of events on single tasks: the only set of rules for changes between cycles.
 
-`next_snapshot` applies them to a whole snapshot at once, `batchsched.live.Cluster` to the tasks
-that events name.
+`next_snapshot` applies them to a whole snapshot, `batchsched.live.Cluster` to the tasks that
+events name.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _with_service = copier(TaskInfo, "attained_service", "start_time")
 
 
 def as_new(task: TaskInfo) -> TaskInfo | None:
-    """Return a task as its controller makes it anew: Pending, under the same UID.
+    """Return the task that a controller creates in place of one that is gone.
 
-    A mark as backfill is gone, for it belonged to the place that the task had. What the task
-    attained in earlier runs (`TaskInfo.attained_service`) stays.
+    It is Pending and has the same UID. It is not marked as backfill, since the mark belonged to
+    the placement. Its `TaskInfo.attained_service` in earlier runs is kept.
     """
     return placed(task, TaskStatus.PENDING, None, is_backfill=False)
 
@@ -44,9 +44,9 @@ def as_new(task: TaskInfo) -> TaskInfo | None:
 def placed(
     task: TaskInfo, status: TaskStatus, node_name: str | None, *, is_backfill: bool | None = None
 ) -> TaskInfo:
-    """Return the task with this status, node and mark; itself if that is what it has.
+    """Return the task with this status, node and backfill mark; itself if nothing changes.
 
-    Where it holds nothing any more, nothing is left of the start of its run.
+    Its start time is removed if it no longer holds resources.
     """
     mark = task.is_backfill if is_backfill is None else is_backfill
     if task.status is status and task.node_name == node_name and task.is_backfill is mark:
@@ -56,19 +56,19 @@ def placed(
 
 
 def bound(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
-    """Return the task as one that was bound at the time `now` and holds its resources since."""
+    """Return the task as Binding, with its resources held since `now`."""
     return _in_place(task, TaskStatus.BINDING, node_name, is_backfill, now)
 
 
 def running(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
-    """Return the task as one that was bound at the time `now` and has started since."""
+    """Return the task as Running, with its resources held since `now`."""
     return _in_place(task, TaskStatus.RUNNING, node_name, is_backfill, now)
 
 
 def with_run_added(task: TaskInfo, now: float) -> TaskInfo:
-    """Return the task with its present run, which ends now, added to what it attained.
+    """Return the task with its present run, which ends now, added to its attained service.
 
-    A run whose start is unknown adds nothing.
+    A run with an unknown start adds nothing.
     """
     attained = task.seconds_held(now)
     if attained == task.attained_service:
@@ -78,16 +78,16 @@ def with_run_added(task: TaskInfo, now: float) -> TaskInfo:
 
 @frozen
 class TaskRule:
-    """To which tasks something can happen, and what becomes of them."""
+    """The tasks to which an event can happen, and its effect."""
 
     applies: Callable[[TaskInfo], bool]
     who: str
-    """Which tasks those are, in words that go on "only a task that"."""
+    """A description of these tasks that completes "only a task that"."""
     after: Callable[[TaskInfo], TaskInfo | None]
-    """Return the task as it is then; None: it is no more."""
+    """Returns the task after the event; None: it is removed."""
 
     def problem(self, task: TaskInfo) -> str:
-        """Return why this cannot have happened to the task, or nothing."""
+        """Return why this cannot have happened to the task, or an empty string."""
         if self.applies(task):
             return ""
         return f"the task is {task.status.value}; only one that {self.who}"
@@ -141,4 +141,4 @@ RULES = {
         _becomes(TaskStatus.RUNNING),
     ),
 }
-"""By the name of what happened."""
+"""The rules by name of the event."""

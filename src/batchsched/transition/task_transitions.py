@@ -1,4 +1,4 @@
-"""What the decisions of a cycle, and what happened since, make of each task."""
+"""Applies the decisions of a cycle, and the events since, to each task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from batchsched.transition.task_rules import RULES, TO_START, bound, placed, wit
 __all__ = ["TaskTransitions"]
 
 _WAITING = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
-"""They have a place that is kept for them, and hold nothing."""
+"""Statuses of waiting tasks with a promised or reserved node."""
 _MOVING = (*TO_START, TaskStatus.RELEASING, *_WAITING)
 
 _NEW = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
@@ -27,7 +27,7 @@ _ON_A_NODE = tuple(status for status in TaskStatus if status not in _NEW)
 _ENDS = ("succeeded", "failed")
 
 _Place = tuple[TaskStatus, str]
-"""The status that a decision gives a task, and the node."""
+"""The status and the node that a decision gives a task."""
 
 _DECIDED = {
     TaskStatus.BINDING: ("binds", (TaskStatus.PENDING, *_WAITING)),
@@ -35,11 +35,11 @@ _DECIDED = {
     TaskStatus.RESERVED: ("keeps a place for", (TaskStatus.PENDING, *_WAITING)),
     TaskStatus.PIPELINED: ("keeps a promise to", (TaskStatus.PENDING, *_WAITING)),
 }
-"""For each status that a decision gives: what the result does, and to tasks of which status."""
+"""For each status given by a decision: a verb for messages, and the possible earlier statuses."""
 
 
 class TaskTransitions:
-    """Applies decisions and events to tasks, and collects what does not fit together."""
+    """Applies decisions and events to tasks, and collects contradictions."""
 
     def __init__(
         self,
@@ -53,27 +53,27 @@ class TaskTransitions:
     ) -> None:
         self._snapshot = snapshot
         self._now = now
-        """The time of the next cycle, which is when all that happened is known of."""
+        """The time of the next cycle, which is used as the time of all events."""
         self._events = events
         self._replacement = replacement
         self._given = given
         self._knows_decisions = knows_decisions
-        """Whether all that was decided could be read; if not, the state of tasks is unsure."""
+        """Whether all decisions could be read; if not, the state of tasks is uncertain."""
         self._met: set[str] = set()
         self._nodes_before = frozenset(node.name for node in snapshot.nodes)
         self._places: dict[str, _Place] = {}
         self._backfilling: dict[str, bool] = {}
-        """Whether tasks are marked as backfill, where the result decides that."""
+        """The backfill marks of tasks that the result decides."""
         self.keeps_places = False
-        """Whether tasks that wait for a node, and of which nothing was decided, go on waiting."""
+        """Whether Reserved and Pipelined tasks without a decision keep their nodes."""
         self.node_names: frozenset[str] | None = None
-        """The nodes that there are, if they are not those that there were."""
+        """The names of the present nodes, if they have changed."""
         self.task_faults: list[Fault] = []
         self.raised: Exception | None = None
-        """What the replacement raised first, if it did."""
+        """The first exception that `replacement` raised, if any."""
 
     def decide(self, result: CycleResult) -> None:
-        """Record what a cycle decided."""
+        """Record the decisions of a cycle."""
         for bind in result.binds:
             self._decide(bind.task_uid, TaskStatus.BINDING, bind.node_name)
             self._backfilling[bind.task_uid] = bind.is_backfill
@@ -94,7 +94,7 @@ class TaskTransitions:
             promised.add(promise.task_uid)
 
     def keep(self, reservations: Mapping[str, str], promises: Iterable[Promise]) -> None:
-        """Record the places to keep."""
+        """Record the reservations and promises to keep."""
         for uid, node_name in reservations.items():
             self._decide(uid, TaskStatus.RESERVED, node_name)
         for uid, node_name in {p.task_uid: p.node_name for p in promises}.items():
@@ -106,7 +106,7 @@ class TaskTransitions:
         self._places[uid] = status, node_name
 
     def check_jobs(self, removed: tuple[str, ...], arrived: tuple[JobInfo, ...]) -> None:
-        """Check that jobs that are removed were there, and that jobs that came were not."""
+        """Check that removed jobs existed, and that arriving jobs did not."""
         known = {job.uid for job in self._snapshot.jobs}
         named: set[str] = set()
         for uid in removed:
@@ -120,7 +120,7 @@ class TaskTransitions:
                 self._given.refuse(f"new_jobs[{job.uid!r}]", "there is such a job already")
 
     def jobs(self, removed: frozenset[str]) -> list[JobInfo]:
-        """Return the jobs that stay, with their tasks as they are now."""
+        """Return the remaining jobs with their new tasks."""
         kept: list[JobInfo] = []
         for job in self._snapshot.jobs:
             if job.uid in removed:
@@ -131,13 +131,13 @@ class TaskTransitions:
         return kept
 
     def others(self) -> tuple[TaskInfo, ...]:
-        """Return the tasks of no job, as they are now."""
+        """Return the new tasks without a job."""
         before = self._snapshot.other_tasks
         tasks = self._tasks(before, lambda _task: None)
         return before if tasks is None else tuple(tasks)
 
     def unknown(self) -> Iterator[Fault]:
-        """Yield a fault for everything that is named and was not met."""
+        """Yield a fault for each named task that does not exist."""
         for uid, event in self._events.items():
             if uid not in self._met:
                 yield Fault(f"{event}[{uid!r}]", "there is no such task")
@@ -157,8 +157,8 @@ class TaskTransitions:
         tasks: tuple[TaskInfo, ...],
         replacement: Callable[[TaskInfo], TaskInfo | None],
     ) -> list[TaskInfo] | None:
-        """Return the tasks as they are now, or None if none of them changed."""
-        # This loop looks at every task of the cluster; what it does for most is only this.
+        """Return the new tasks, or None if none of them changed."""
+        # This loop visits every task of the cluster, and must do little for most of them.
         events, places = self._events, self._places
         nodes_changed = self.node_names is not None
         changed: list[TaskInfo | None] | None = None
@@ -194,7 +194,7 @@ class TaskTransitions:
         return after
 
     def _after_result(self, task: TaskInfo) -> TaskInfo:
-        """Return a task as the decisions leave it."""
+        """Return a task after the decisions."""
         place = self._places.get(task.uid)
         if place is not None:
             status, node_name = place
@@ -205,7 +205,7 @@ class TaskTransitions:
                 return task
             is_backfill = self._backfilling.get(task.uid, task.is_backfill)
             if status is TaskStatus.BINDING:
-                # It holds its resources from the moment of the decision.
+                # It holds its resources from the time of the decision.
                 return bound(task, node_name, is_backfill=is_backfill, now=self._snapshot.now)
             return placed(task, status, node_name, is_backfill=is_backfill)
         if task.status in _WAITING and not self.keeps_places:
@@ -213,7 +213,7 @@ class TaskTransitions:
         return task
 
     def _problem(self, task: TaskInfo, status: TaskStatus, node_name: str) -> str:
-        """Return why this decision cannot have been made of the task, or nothing."""
+        """Return why this decision does not fit the task, or an empty string."""
         does, to = _DECIDED[status]
         if task.status not in to:
             return f"it {does} the task, which is {task.status.value}"
@@ -227,7 +227,7 @@ class TaskTransitions:
     def _after_event(
         self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
     ) -> TaskInfo | None:
-        """Return a task as what happened leaves it; None if it is no more."""
+        """Return a task after its event; None if it is removed."""
         event = self._events.get(task.uid)
         status = task.status
         if event is None:
@@ -250,7 +250,7 @@ class TaskTransitions:
         self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]
     ) -> TaskInfo | None:
         path = f"replacement[{task.uid!r}]"
-        # The run is over: what it attained is kept, and the replacement may take it over.
+        # The run has ended: its attained service is kept, for the replacement to use.
         task = with_run_added(task, self._now)
         try:
             after = replacement(task)

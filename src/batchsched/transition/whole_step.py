@@ -1,4 +1,4 @@
-"""From one snapshot to the next by looking at all of it: right by its simplicity."""
+"""Computes the next snapshot from the whole of the last one: the simple reference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
 
     Raises:
         EventError: see `next_snapshot`; all faults at once.
-        SnapshotError: what came is at fault in itself.
+        SnapshotError: new objects are invalid in themselves.
 
     """
     given = ArgumentReader()
@@ -39,7 +39,7 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
         None if step.other_tasks is None else given.each("other_tasks", step.other_tasks, TaskInfo)
     )
     nodes_now = None if step.nodes is None else given.each("nodes", step.nodes, NodeInfo)
-    # What is wrong with nodes in themselves is the snapshot's to tell, unless events are wrong.
+    # Invalid nodes are reported by the snapshot, unless there are faults in the events.
     sound_nodes = given.only_sound(nodes_now)
     before = given.snapshot(snapshot)
     so_far = len(given.faults)
@@ -47,14 +47,14 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
     knows_decisions = len(given.faults) == so_far
     replacement, now, keep_reservations = step.replacement, step.now, step.keep_reservations
     if not callable(replacement):
-        message = f"{shown(replacement)} cannot be called; leave it out, or give a function"
+        message = f"expected a function, got {shown(replacement)}"
         given.refuse("replacement", message)
         replacement = as_new
     for path, message in truth_problems("keep_reservations", keep_reservations):
         given.refuse(path, message)
     given.check_now(now, before=None if before is None else before.now)
     if before is None:
-        # Nothing else can be told.
+        # Nothing else can be checked.
         raise EventError(given.faults)
 
     changes = TaskTransitions(
@@ -75,8 +75,8 @@ def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
     jobs = carried_over([*tasks_changed, *arrived], before, decided, now=now)
     others = changes.others() if new_others is None else new_others
     faults = [*given.faults, *changes.unknown(), *changes.task_faults]
-    told = {fault.path for fault in faults}
-    faults += [fault for fault in strange if fault.path not in told]
+    known = {fault.path for fault in faults}
+    faults += [fault for fault in strange if fault.path not in known]
     if faults:
         raise EventError(faults) from changes.raised
     following = Snapshot(
