@@ -280,7 +280,7 @@ WRONG: dict[str, tuple[Callable[[Session, Statement], None], str]] = {
     ),
     "take back a running task": (
         lambda of, st: st.unallocate(of.task("a-1")),
-        "is not Allocated or Pipelined or Conditional or Reserved",
+        "expected a task that is Allocated or Pipelined or Conditional or Reserved, got",
     ),
     "allocate for a job that is left out": (
         lambda of, st: st.allocate(of.task("lost-1"), of.node("n1")),

@@ -242,7 +242,7 @@ def test_books_that_are_broken_decide_nothing_even_if_the_error_is_caught() -> N
         with pytest.raises(InvariantError):
             session.allocate(session.task("a"), session.node("n"))
 
-    with pytest.raises(InvariantError, match="takes more than there is"):
+    with pytest.raises(InvariantError, match="overcommits <node n>: idle"):
         run(overfill)
 
 

@@ -298,7 +298,7 @@ def crowded() -> Ledger:
 @pytest.mark.parametrize(
     ("uid", "status", "message"),
     [
-        ("w-1", S.ALLOCATED, "takes more than there is"),
+        ("w-1", S.ALLOCATED, "overcommits <node n1>: idle"),
         ("w-2", S.PIPELINED, "future_idle"),
         ("w-2", S.CONDITIONAL, "accessible"),
         ("w-3", S.PENDING, "where no such task can be"),
