@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.plugins.capacity.worlds import capacity_config, crowded
+from tests.plugins.capacity.worlds import capacity_config, crowded, job, node
 
-from batchsched import Scheduler, SchedulerConfig, Snapshot
+from batchsched import Queue, QueueStatus, Resource, Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import snapshots
 from batchsched.testing.reference import reference_schedule
 
@@ -63,3 +64,29 @@ def test_clusters_where_most_is_used(
     snapshot: Snapshot, actions: list[str], at_minimum: str, arguments: dict[str, object]
 ) -> None:
     decided_by_both(snapshot, capacity_config(*actions, at_minimum=at_minimum, **arguments))
+
+
+def test_backfill_goes_for_cpus_though_its_queue_has_too_much_memory_alone() -> None:
+    gib = 1 << 30
+    jobs = [job("q1", "claimant"), job("q3", "n1", 2, on="n1"), job("q3", "n2", 2, on="n2")]
+    first, second = jobs[2].tasks
+    jobs[2] = evolve(jobs[2], tasks=[first, evolve(second, is_backfill=True)])
+    jobs = [
+        evolve(one, tasks=[evolve(t, resreq=evolve(t.resreq, memory=gib)) for t in one.tasks])
+        for one in jobs
+    ]
+    reserved = Resource(milli_cpu=3000, memory=2 * gib)
+    queues = [
+        Queue(name="q1"),
+        Queue(name="q2", state=QueueStatus.DRAINING),
+        Queue(name="q3", parent="q2", guarantee=reserved),
+    ]
+    nodes = [
+        evolve(each, allocatable=evolve(each.allocatable, memory=4 * gib))
+        for each in (node("n1", 2), node("n2", 2))
+    ]
+    snapshot = Snapshot(nodes=nodes, queues=queues, jobs=jobs)
+    conf = capacity_config("reclaim")
+    decided_by_both(snapshot, conf)
+    result = Scheduler(SchedulerConfig.from_mapping(conf)).schedule(snapshot)
+    assert [eviction.task_uid for eviction in result.evictions] == ["n2-01"]

@@ -107,7 +107,7 @@ class QueueClaim:
         )
         for leaf in self.book.backfilling:
             if leaf != self.leaf and self._chain(leaf) is not None:
-                found.setdefault(leaf, ())
+                found[leaf] = ()  # what it has of backfill may go whatever is short
         return found
 
     @property
