@@ -308,7 +308,7 @@ class TestJobsOnLoan:
         gone, result = self.claim(gpus=2)
         assert gone == []
         why = result.pending["more"].text
-        assert "queue 'a' has what the job needs at least on loan" in why
+        assert "queue 'a' has the minimum of the job on loan" in why
 
 
 class TestLevelling:
