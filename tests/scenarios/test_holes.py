@@ -200,7 +200,7 @@ def surplus_behind_a_gang() -> Simulation:
 
 
 @pytest.mark.parametrize("strategy", ["release", "displace"])
-def test_l6_a_surplus_task_that_was_tried_in_vain_does_not_stop_reserve(strategy: str) -> None:
+def test_l6_a_surplus_task_that_failed_does_not_stop_reserve(strategy: str) -> None:
     simulation = surplus_behind_a_gang()
     simulation.decide_with(
         scheduler(

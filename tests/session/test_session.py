@@ -372,14 +372,14 @@ class TestWhatIsRecorded:
             with pytest.raises(TypeError):
                 reports["b-1"] = of.task("b-1")  # type: ignore[index]
 
-    def test_a_failure_is_reported_and_known_to_have_been_tried_in_vain(self) -> None:
+    def test_a_failure_is_reported_and_remembered(self) -> None:
         of = self.of()
         task, other = of.task("b-1"), of.task("b-2")
-        assert not of.was_tried_in_vain(task)
+        assert not of.failed_to_place(task)
         of.record_failure(task)
         assert of.reports.unplaced == {"b-1": task}
-        assert of.was_tried_in_vain(task)
-        assert not of.was_tried_in_vain(other)
+        assert of.failed_to_place(task)
+        assert not of.failed_to_place(other)
 
     def test_a_statement_that_is_discarded_records_the_places_that_it_took_back(self) -> None:
         of = self.of()
@@ -387,7 +387,7 @@ class TestWhatIsRecorded:
         with of.statement() as statement:
             statement.allocate(task, of.node("n1"))
         assert of.reports.rolled_back == {"b-1": task}
-        assert not of.was_tried_in_vain(task)
+        assert not of.failed_to_place(task)
 
     def test_a_committed_statement_and_a_trial_record_nothing(self) -> None:
         of = self.of()

@@ -418,7 +418,7 @@ class Session(PluginQuestions):
         self.reports.record_failure(task)
         self._failed.add(task.uid)
 
-    def was_tried_in_vain(self, task: TaskState) -> bool:
+    def failed_to_place(self, task: TaskState) -> bool:
         """Return whether an action of this cycle tried to place the task and found no node."""
         return task.uid in self._failed
 

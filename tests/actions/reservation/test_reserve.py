@@ -66,7 +66,7 @@ def test_a_gang_that_comes_first_must_fit_as_a_whole_to_stop_the_action() -> Non
     assert not using.schedule(snapshot("2C2G", minimum=1)).reserved
 
 
-def test_a_job_whose_task_was_tried_in_vain_in_this_cycle_does_not_come_first() -> None:
+def test_a_job_whose_task_failed_in_this_cycle_does_not_come_first() -> None:
     """allocate tries h before the gang g gives its place back; only then could h have it."""
     jobs = [
         job("r", "2C2G@n1"),

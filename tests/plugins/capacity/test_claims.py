@@ -239,7 +239,7 @@ class TestCover:
         assert gone == ["two-01"]
 
 
-class TestTurnsInVain:
+class TestFailedTurns:
     def test_a_job_that_lacks_company_does_not_stand_for_one_that_does_not(self) -> None:
         # The gang has one task that asks for anything; what it lacks besides, no action places.
         gang = evolve(job("q", "gang", 2, minimum=2), priority=1)

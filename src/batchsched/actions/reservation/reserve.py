@@ -307,7 +307,7 @@ def _could_be_scheduled(session: Session, job: JobState) -> bool:
     cycle. If such a job stopped the action, it could do so for ever.
     """
     tasks = tasks_to_place(session, job)
-    if any(session.was_tried_in_vain(task) for task in tasks):
+    if any(session.failed_to_place(task) for task in tasks):
         return False
     with session.statement(is_trial=True) as statement:
         if job.groups is not None:

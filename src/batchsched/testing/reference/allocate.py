@@ -156,7 +156,7 @@ def _place_tasks(session: Session, options: _Options, job: JobInfo, tasks: list[
         elif place_later(session, task, feasible) or place_conditionally(session, task, feasible):
             pass
         else:
-            session.tried_in_vain.add(task.uid)
+            session.failed_tasks.add(task.uid)
             if session.is_starving(job, options.starvation_threshold) and _reserve(
                 session, task, beside_its_job=options.discards
             ):

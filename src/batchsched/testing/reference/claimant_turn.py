@@ -44,7 +44,7 @@ def claimant_turn(
         while tasks and may_go_on():
             task = tasks.pop(0)
             if not take_a_place(task):
-                session.tried_in_vain.add(task.uid)
+                session.failed_tasks.add(task.uid)
                 break
             placed.append(task)
             if session.tiers.job_pipelined(job):

@@ -55,7 +55,7 @@ def _turn(session: Session, queue: Queue, job: JobInfo) -> bool:
             if _displace_for(session, queue, task):
                 placed.append(task)
             else:
-                session.tried_in_vain.add(task.uid)
+                session.failed_tasks.add(task.uid)
                 if has_groups(job):
                     return False
             if not has_groups(job) and session.tiers.job_ready(job):

@@ -108,7 +108,7 @@ class _Attempt:
             if self.place(task):
                 self.placed.append(task)
                 continue
-            self.session.tried_in_vain.add(task.uid)
+            self.session.failed_tasks.add(task.uid)
             self.failed.append(task)
             tried = [*self.goal, *self.placed, *self.failed]
             others = [o for o in self.tasks if o.group == task.group and o not in tried]

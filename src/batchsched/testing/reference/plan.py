@@ -139,12 +139,12 @@ class _Planner:
         queue, capacity = self.session.queues[job.queue], self.session.tiers.capacity
         is_let_in = capacity is None or capacity.allows(queue, need)
         if capacity is not None and not is_let_in and not capacity.lacks_room_alone(queue, need):
-            self.session.tried_in_vain.update(task.uid for task in need)
+            self.session.failed_tasks.update(task.uid for task in need)
             return False
         if is_let_in and self.start_now(job, need):
             self.before.pop(job.uid, None)
             return bool(self.session.to_place(job))
-        self.session.tried_in_vain.add(need[0].uid)
+        self.session.failed_tasks.add(need[0].uid)
         if len(self.made) < self.options.depth:
             takes = self.earliest(job, need)
             if takes is not None:

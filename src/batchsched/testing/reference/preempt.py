@@ -61,7 +61,7 @@ def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -
             if _take_a_place(session, queue, task):
                 placed.append(task)
             else:
-                session.tried_in_vain.add(task.uid)
+                session.failed_tasks.add(task.uid)
             if session.tiers.job_pipelined(job):
                 break
         return session.tiers.job_pipelined(job)
@@ -99,7 +99,7 @@ def _within_jobs(session: Session, jobs: list[JobInfo]) -> None:
             continue
         for task in tasks:
             if not session.statement(job, partial(_swap, session, task)):
-                session.tried_in_vain.add(task.uid)
+                session.failed_tasks.add(task.uid)
                 break
 
 

@@ -40,5 +40,5 @@ def _start_as_backfill(session: Session, job: JobInfo) -> bool:
         if place_now(session, task, feasible_nodes(session, task)):
             session.state.mark_backfill(task)
         else:
-            session.tried_in_vain.add(task.uid)
+            session.failed_tasks.add(task.uid)
     return session.tiers.job_ready(job)

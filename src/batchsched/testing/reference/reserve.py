@@ -97,7 +97,7 @@ def _could_be_scheduled(session: Session, job: JobInfo) -> bool:
 
     False if an action has already failed to place one of its tasks.
     """
-    if any(task.uid in session.tried_in_vain for task in session.to_place(job)):
+    if any(task.uid in session.failed_tasks for task in session.to_place(job)):
         return False
     was_ready = session.tiers.job_ready(job)
     saved = session.state.save()
@@ -145,7 +145,7 @@ def _try_to_reserve(session: Session, job: JobInfo, limit: int, *, in_order: boo
         if _is_satisfied(session, job):
             break
         if not _find_node(session, task, limit, in_order=in_order):
-            session.tried_in_vain.add(task.uid)
+            session.failed_tasks.add(task.uid)
     return _is_satisfied(session, job)
 
 
@@ -157,7 +157,7 @@ def _is_limited(session: Session, job: JobInfo) -> bool:
         return False
     if capacity.lacks_room_alone(queue, need):
         return False
-    session.tried_in_vain.update(task.uid for task in need)
+    session.failed_tasks.update(task.uid for task in need)
     return True
 
 

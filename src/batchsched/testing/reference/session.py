@@ -35,7 +35,7 @@ class Session:
         promises_repel = any(action.arguments.boolean("curable") for action in conf.actions)
         self.state = State(snapshot, promises_repel=promises_repel)
         self.tiers = Tiers(conf, self.state)
-        self.tried_in_vain: set[str] = set()
+        self.failed_tasks: set[str] = set()
         """UIDs of the tasks for which an action found no place; statements do not undo this."""
         self.most_evictions = NO_BOUND
         """The most tasks that the running action lets the cycle evict."""
@@ -201,7 +201,7 @@ class Session:
         need = needed(self.state, job, tasks, statuses)
         if self.tiers.capacity.allows(self.queues[job.queue], need):
             return True
-        self.tried_in_vain.update(task.uid for task in need)
+        self.failed_tasks.update(task.uid for task in need)
         return False
 
     def may_take_task(self, task: TaskInfo, leaving: Sequence[TaskInfo] = ()) -> bool:
