@@ -540,5 +540,5 @@ def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
 
 def test_what_makes_no_placement_engine_is_told_when_it_is_to_make_one() -> None:
     scheduler = Scheduler(placement=lambda _ledger, _evaluator: None)
-    with pytest.raises(ConfigError, match=r"placement: expected it to make .* engine, got None"):
+    with pytest.raises(ConfigError, match=r"placement: expected it to return .* engine, got None"):
         scheduler.schedule(Snapshot())
