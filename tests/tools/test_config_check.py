@@ -23,9 +23,11 @@ from batchsched import (
     SchedulerConfig,
     Snapshot,
     TaskInfo,
+    TaskStatus,
     Tier,
     check_config,
     default_registry,
+    schedule,
 )
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.state.queue_tree import QueueTree
@@ -390,8 +392,8 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             "DeservedBeyondParent",
             "queues['p'].deserved",
             (
-                "queues below it deserve 3 of cpu, but it deserves 1: they get the rest only as "
-                "far as weights allow, and cannot reclaim it from its sibling queues"
+                "queues below it deserve 3 of cpu, but it deserves 1: whether they get the rest "
+                "depends on weights"
             ),
         ),
         (
@@ -415,8 +417,8 @@ def of_queues(checked: SchedulerConfig, snapshot: Snapshot) -> list[Finding]:
             "GuaranteesBeyondCluster",
             "queues['a'].guarantee",
             (
-                "queues are guaranteed 1 of gpu together, but nodes have 0: no queue can use "
-                "more than its guarantee, even if nodes are idle"
+                "queues are guaranteed 1 of gpu together, but nodes in service have 0 for them: "
+                "no queue can use more than its guarantee, even if nodes are idle"
             ),
         ),
         (
@@ -477,6 +479,38 @@ def test_all_that_is_wrong_with_queues_is_mended_at_once() -> None:
             found = rule.find(small, QueueTree(small.queues))
             assert found is not None
             assert rule.find(found.mended, QueueTree(found.mended.queues)) is None
+
+
+def test_guarantees_count_against_what_capacity_gives_to_queues() -> None:
+    """Of 12 cpus 8 are cordoned, of which tasks of queues hold 1; a system task holds 2 others."""
+
+    def task(uid: str, size: int, node: str) -> TaskInfo:
+        running = TaskStatus.RUNNING
+        return TaskInfo(uid=uid, name=uid, resreq=cpus(size), status=running, node_name=node)
+
+    def guaranteed(size: int) -> Snapshot:
+        return Snapshot(
+            nodes=[
+                NodeInfo(name="n1", allocatable=cpus(4)),
+                NodeInfo(name="n2", allocatable=cpus(8), unschedulable=True),
+            ],
+            queues=[Queue(name="a", guarantee=cpus(size)), Queue(name="b")],
+            jobs=[
+                JobInfo(name="r", queue="a", tasks=[task("r", 1, "n2")]),
+                waits("b", 1),
+            ],
+            other_tasks=[task("system", 2, "n1"), task("moving", 3, "n2")],
+        )
+
+    assert of_queues(CAPACITY, guaranteed(2)) == []
+    assert schedule(guaranteed(2), config=CAPACITY).binds
+    assert of_queues(CAPACITY, guaranteed(3)) == []
+    (finding,) = of_queues(CAPACITY, guaranteed(4))
+    assert "guaranteed 4 of cpu together, but nodes in service have 3 for" in finding.consequence
+    assert not schedule(guaranteed(4), config=CAPACITY).binds
+    assert finding.shows_on_yours is True
+    assert finding.mended is not None
+    assert [queue.guarantee for queue in finding.mended.queues] == [cpus(2), cpus(0)]
 
 
 def test_capacity_and_proportion_together_are_found() -> None:

@@ -11,8 +11,9 @@ from batchsched.config.options import PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.amounts import shown_amount
 from batchsched.model.cluster import Queue
+from batchsched.model.node_rules import out_of_service
 from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Amount, Resource, sum_resources
+from batchsched.model.resources import Amount, Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.state.queue_tree import QueueTree
 
@@ -189,8 +190,8 @@ def _deserved_beyond_parent(snapshot: Snapshot, tree: QueueTree) -> Found | None
                 deserved = _raised(deserved, dimension, wanted)
                 message = (
                     f"queues below it deserve {shown_amount(dimension, wanted)} of {dimension}, "
-                    f"but it deserves {shown_amount(dimension, own)}: they get the rest only as "
-                    "far as weights allow, and cannot reclaim it from its sibling queues"
+                    f"but it deserves {shown_amount(dimension, own)}: whether they get the rest "
+                    "depends on weights"
                 )
                 faults.append((f"queues[{queue.name!r}].deserved", message))
         changed[queue.name] = evolve(queue, deserved=deserved)
@@ -235,21 +236,48 @@ def _guarantees_beyond_cluster(snapshot: Snapshot, tree: QueueTree) -> Found | N
     faults: list[tuple[str, str]] = []
     changed: dict[str, Queue] = {}
     kept = _kept(tree)
-    there = sum_resources(node.allocatable for node in snapshot.nodes)
+    supply = _supply(snapshot, tree)
     for dimension, together in _sum(kept[top] for top in tree.tops).items():
-        if together <= there.get(dimension):
+        there = supply.get(dimension, 0)
+        if together <= there:
             continue
         first = next(q for q in tree.queues if q.guarantee.get(dimension))
         message = (
             f"queues are guaranteed {shown_amount(dimension, together)} of {dimension} together, "
-            f"but nodes have {shown_amount(dimension, there.get(dimension))}: no queue can use "
-            "more than its guarantee, even if nodes are idle"
+            f"but nodes in service have {shown_amount(dimension, there)} for them: no queue can "
+            "use more than its guarantee, even if nodes are idle"
         )
         faults.append((f"queues[{first.name!r}].guarantee", message))
         for queue in tree.queues:
             one = changed.get(queue.name, queue)
-            changed[queue.name] = evolve(one, guarantee=_at_most(one.guarantee, dimension, 0))
+            half = one.guarantee.get(dimension) * there // (2 * together)
+            changed[queue.name] = evolve(one, guarantee=_at_most(one.guarantee, dimension, half))
     return _found(snapshot, faults, changed)
+
+
+def _supply(snapshot: Snapshot, tree: QueueTree) -> dict[str, Amount]:
+    """Return what queues can have: nodes in service, without what tasks of no queue hold there.
+
+    What tasks of queues hold on other nodes is added. O(nodes + tasks).
+    """
+    nodes = {
+        node.name: _amounts(node.allocatable)
+        for node in snapshot.nodes
+        if out_of_service(node) is None
+    }
+    elsewhere: list[dict[str, Amount]] = []
+    leaves = {tree.names[p] for p in tree.downward if tree.is_leaf(p)}
+    tasks = [(job.queue in leaves, task) for job in snapshot.jobs for task in job.tasks]
+    for is_of_queue, task in (*tasks, *((False, task) for task in snapshot.other_tasks)):
+        if task.node_name is None or not task.status.holds:
+            continue
+        node = nodes.get(task.node_name)
+        if node is None and is_of_queue:
+            elsewhere.append(_amounts(task.resreq))
+        elif node is not None and not is_of_queue:
+            for dimension, amount in _amounts(task.resreq).items():
+                node[dimension] = max(0, node.get(dimension, 0) - amount)
+    return _sum((*nodes.values(), *elsewhere))
 
 
 def _no_share(snapshot: Snapshot, tree: QueueTree) -> Found | None:
@@ -289,7 +317,7 @@ QUEUE_RULES: tuple[QueueRule, ...] = (
     ),
     QueueRule(
         code="GuaranteesBeyondCluster",
-        advice="lower the guarantees to what the nodes have together",
+        advice="lower the guarantees, such as to half of what nodes have: queues share the rest",
         find=_guarantees_beyond_cluster,
     ),
     QueueRule(
