@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.elastic import elastic, room
 
-from batchsched import Dependency, JobEvent, JobInfo, Snapshot, TaskGroup, TaskInfo
+from batchsched import Dependency, JobEvent, JobInfo, Scheduler, Snapshot, TaskGroup, TaskInfo
 from batchsched.errors import SnapshotError
 from batchsched.model.eligibility import unmet_dependencies
 
@@ -63,6 +63,21 @@ def test_a_maximum_is_no_less_than_what_must_start_together() -> None:
     ]
     assert faults(elastic("e", {"a": "P"}, groups=[one], min_groups=2)) == [
         "min_groups: expected at most 1, the number of top-level groups, got 2"
+    ]
+
+
+def test_groups_are_nested_in_at_most_100_levels() -> None:
+    def chain(levels: int) -> JobInfo:
+        groups = [
+            TaskGroup(f"g{level}", parent=f"g{level - 1}" if level > 1 else None, min=1)
+            for level in range(1, levels + 1)
+        ]
+        return elastic("e", {f"g{levels}": "P"}, groups=groups)
+
+    result = Scheduler().schedule(room(1, [chain(100)]))
+    assert [bind.task_uid for bind in result.binds] == ["e-g100-0"]
+    assert faults(chain(2000)) == [
+        "groups['g101'].parent: expected at most 100 levels of groups, got one in a further level"
     ]
 
 

@@ -23,6 +23,8 @@ __all__ = ["group_problems"]
 
 _TASKS = "a number of tasks (an integer, 0 or more)"
 _GROUPS = "a number of groups (an integer, 0 or more)"
+_MOST_LEVELS = 100
+"""How deep groups may be nested; what a job needs next is found recursively."""
 
 
 def group_problems(job: JobInfo) -> Problems:
@@ -51,6 +53,10 @@ def group_problems(job: JobInfo) -> Problems:
         path = " -> ".join(repr(name) for name in (*cycle, cycle[0]))
         message = f"expected a tree, got a cycle: {path}"
         yield f"groups[{cycle[0]!r}].parent", message
+    for name in _too_deep(children):
+        is_sound = False
+        message = f"expected at most {_MOST_LEVELS} levels of groups, got one in a further level"
+        yield f"groups[{name!r}].parent", message
     tops = len(children.get(None, ()))
     if is_integer(job.min_groups) and job.min_groups > tops and is_sound:
         is_sound = False
@@ -108,17 +114,26 @@ def _cycles(named: Mapping[str, TaskGroup]) -> Iterator[list[str]]:
     """Yield each cycle of parents once, starting with its first group by name."""
     done: set[str] = set()
     for start in sorted(named):
-        path: list[str] = []
+        path: dict[str, None] = {}
         name: object = start
         while is_text(name) and name in named and name not in done:
             if name in path:
-                cycle = path[path.index(name) :]
+                cycle = list(path)
+                cycle = cycle[cycle.index(name) :]
                 first = cycle.index(min(cycle))
                 yield cycle[first:] + cycle[:first]
                 break
-            path.append(name)
+            path[name] = None
             name = named[name].parent
         done.update(path)
+
+
+def _too_deep(children: Mapping[str | None, Sequence[str]]) -> Sequence[str]:
+    """Return the first groups of each branch that are nested too deep. O(groups)."""
+    level = children.get(None, ())
+    for _ in range(_MOST_LEVELS):
+        level = [name for above in level for name in children.get(above, ())]
+    return level
 
 
 def _maximum_problems(job: JobInfo, *, is_sound: bool) -> Problems:
