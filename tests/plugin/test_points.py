@@ -12,9 +12,8 @@ from tests.support.clusters import bound, cluster, job, node
 
 from batchsched import Arguments, ConfigError, PluginError, Scheduler, SchedulerConfig
 from batchsched.config.default_registry import default_registry
-from batchsched.plugin import ExtensionPoints, Verdict
+from batchsched.plugin import ExtensionPoints, SessionView, Verdict
 from batchsched.plugin.point_names import POINTS, points_of
-from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import JobState, TaskState
 
 

@@ -18,8 +18,10 @@ from pathlib import Path
 BEGIN = """\
 from collections.abc import Sequence
 
-from batchsched.plugin import EvictionHints, ExtensionPoints, NodeScore, Plugin, Reads, Verdict
-from batchsched.plugin.session_view import SessionView
+from batchsched import Arguments, Registry, Session
+from batchsched.plugin import (
+    EvictionHints, ExtensionPoints, NodeScore, Plugin, Reads, SessionView, Verdict
+)
 from batchsched.state.records import JobState, NodeState, TaskState
 
 
@@ -44,8 +46,27 @@ class Mine:
         return ExtensionPoints({points})
 
 
+class Sized:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @classmethod
+    def from_arguments(cls, arguments: Arguments) -> "Sized":
+        return cls(arguments.integer("size", default=1))
+
+    def open(self, view: SessionView, /) -> ExtensionPoints:
+        return ExtensionPoints(job_order_key=length)
+
+    def execute(self, session: Session, /) -> None:
+        pass
+
+
 plugin: Plugin = Mine()
+Registry().{registered}
 """
+
+POINTS = "job_order_key=length"
+REGISTERED = 'register_plugin("mine", Mine)'
 
 RIGHT = (
     "job_order_key=length, task_order_key=named",
@@ -67,6 +88,22 @@ WRONG = {
     "a misspelt hint": "hints=lambda: EvictionHints(claimantkey=named)",
 }
 """What a plugin may not return, and why."""
+
+FACTORIES = (
+    'register_plugin("mine", Sized)',
+    'register_plugin("mine", Sized.from_arguments)',
+    'register_plugin("mine", lambda arguments: Mine())',
+    'register_action("mine", Sized)',
+    'register_action("mine", Sized.from_arguments)',
+)
+"""What may be registered, besides a class that needs no arguments."""
+
+NO_FACTORIES = {
+    "a class of something else": 'register_plugin("mine", Reads)',
+    "a plugin as an action": 'register_action("mine", Mine)',
+    "a plugin instead of its factory": 'register_plugin("mine", Mine())',
+}
+"""What may not be registered, and why."""
 
 
 def complaints(source: str, folder: Path) -> dict[str, bool]:
@@ -90,19 +127,22 @@ def main() -> int:
     """Check, print what is wrong, and return the exit status."""
     problems: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
-        for points in RIGHT:
-            source = BEGIN.replace("{points}", points)
+        right = [(points, REGISTERED) for points in RIGHT] + [(POINTS, each) for each in FACTORIES]
+        for points, registered in right:
+            source = BEGIN.replace("{points}", points).replace("{registered}", registered)
             for checker, complains in complaints(source, Path(temporary)).items():
                 if complains:
-                    problems.append(f"{checker} complains about what is right: {points}")
-        for mistake, points in WRONG.items():
-            source = BEGIN.replace("{points}", points)
+                    problems.append(f"{checker} complains about {points}, {registered}")
+        wrong = [(mistake, points, REGISTERED) for mistake, points in WRONG.items()]
+        wrong += [(mistake, POINTS, each) for mistake, each in NO_FACTORIES.items()]
+        for mistake, points, registered in wrong:
+            source = BEGIN.replace("{points}", points).replace("{registered}", registered)
             for checker, complains in complaints(source, Path(temporary)).items():
                 if not complains:
-                    problems.append(f"{checker} does not notice {mistake}: {points}")
+                    problems.append(f"{checker} does not notice {mistake}: {points}, {registered}")
     for problem in problems:
         print(problem)
-    print(f"{len(RIGHT)} right and {len(WRONG)} wrong plugins: {len(problems)} problems")
+    print(f"{len(right)} right and {len(wrong)} wrong plugins: {len(problems)} problems")
     return int(bool(problems))
 
 

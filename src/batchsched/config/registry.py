@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from inspect import signature
 from typing import TypeVar, cast
 
@@ -21,7 +21,7 @@ PluginFactory = Callable[[Arguments], Plugin]
 ActionFactory = Callable[[Arguments], Action]
 """Creates a configured action from its arguments."""
 
-FactoryT = TypeVar("FactoryT", PluginFactory, ActionFactory)
+MadeT = TypeVar("MadeT", Plugin, Action)
 
 
 class Registry:
@@ -49,7 +49,7 @@ class Registry:
         """The names of all actions, sorted."""
         return tuple(sorted(self._actions))
 
-    def register_plugin(self, name: str, factory: PluginFactory, /) -> None:
+    def register_plugin(self, name: str, factory: PluginFactory | type[Plugin], /) -> None:
         """Register a plugin under a name that configurations can use.
 
         The factory may be a class: its `from_arguments` is called if it has one. A class that
@@ -63,7 +63,7 @@ class Registry:
         self._check("plugin", name, factory, self._plugins)
         self._plugins[name] = _maker(factory)
 
-    def register_action(self, name: str, factory: ActionFactory, /) -> None:
+    def register_action(self, name: str, factory: ActionFactory | type[Action], /) -> None:
         """Register an action under a name; the factory may be a class, as in `register_plugin`.
 
         Raises:
@@ -89,7 +89,7 @@ class Registry:
         return other
 
     @staticmethod
-    def _check(what: str, name: str, factory: FactoryT, taken: dict[str, FactoryT]) -> None:
+    def _check(what: str, name: str, factory: object, taken: Container[str]) -> None:
         if not _is_name(name):
             raise RegistryError(
                 f"expected a name for {what}, got {shown(name)}; use a string without commas"
@@ -103,22 +103,24 @@ class Registry:
             )
 
 
-def _maker(factory: FactoryT) -> FactoryT:
+def _maker(factory: Callable[[Arguments], MadeT] | type[MadeT]) -> Callable[[Arguments], MadeT]:
     """Return a function that creates a plugin or action from arguments."""
     if not isinstance(factory, type):
         return factory
-    from_arguments: FactoryT | None = getattr(factory, "from_arguments", None)
+    from_arguments: Callable[[Arguments], MadeT] | None = getattr(factory, "from_arguments", None)
     if from_arguments is not None:
         return from_arguments
     try:
         signature(factory).bind()
     except (TypeError, ValueError):
-        return factory
+        return cast("Callable[[Arguments], MadeT]", factory)
 
-    def make(_arguments: Arguments) -> object:
-        return factory()
+    without_arguments = cast("Callable[[], MadeT]", factory)
 
-    return cast("FactoryT", make)
+    def make(_arguments: Arguments) -> MadeT:
+        return without_arguments()
+
+    return make
 
 
 def _is_name(name: object) -> bool:

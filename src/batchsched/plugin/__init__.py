@@ -40,6 +40,7 @@ from batchsched.plugin.extension_points import (
 from batchsched.plugin.hints import EvictionHints, PredicateHints, ScoreHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.points import ExtensionPoints
+from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.needs import Need
 from batchsched.state.units import EvictionUnit
@@ -85,6 +86,7 @@ __all__ = [
     "Resumes",
     "ScoreHints",
     "SessionClose",
+    "SessionView",
     "Shortage",
     "SurplusWeights",
     "TaskOrder",
