@@ -24,7 +24,7 @@ from batchsched import (
     TaskStatus,
     default_registry,
 )
-from batchsched.placement import Fit, Placement, node_states
+from batchsched.placement import Fit, Placement, accepted_nodes, node_states, tallies
 from batchsched.placement import indexed as indexed_module
 from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.indexed import IndexedPlacement
@@ -98,6 +98,28 @@ def test_a_cycle_decides_the_same_when_few_tables_are_kept(
         few = [Scheduler(config, placement=engine).schedule(snapshot) for engine in ENGINES]
     expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     assert few == [expected] * len(ENGINES)
+
+
+@given(
+    snapshots(min_nodes=6, max_nodes=16, min_jobs=4, max_jobs=10, max_tasks=4),
+    configs(extra_plugins=[PluginOption(name="own")]),
+    PARTS_IN_USE,
+    st.sampled_from([0, 2, 8]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_cycle_decides_the_same_where_only_nodes_with_keys_are_looked_at(
+    snapshot: Snapshot, config: SchedulerConfig, parts: set[str], few: int
+) -> None:
+    registry = default_registry()
+    registry.register_plugin("own", lambda _: Opens(partial(Own, parts)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accepted_nodes, "MANY", 1)
+        patch.setattr(indexed_module, "FEW", few)
+        patch.setattr(tallies, "FEW", few)
+        with_keys = Scheduler(config, registry).schedule(snapshot)
+    assert with_keys == Scheduler(config, registry, placement=LinearScanPlacement).schedule(
+        snapshot
+    )
 
 
 # Single questions

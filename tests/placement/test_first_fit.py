@@ -48,7 +48,7 @@ def test_it_finds_what_a_loop_finds_and_asks_no_other_node(holds, events) -> Non
         asked.append(index)
         return holds[index]
 
-    first = FirstFit(COUNT, ask, changes, [watch])
+    first = FirstFit(range(COUNT), ask, changes, [watch])
     for event in [*events, "find"]:
         match event:
             case "find":
@@ -80,7 +80,7 @@ def test_a_node_that_does_not_do_is_asked_once_until_it_changes() -> None:
         return takes[index]
 
     changes: list[int] = []
-    first = FirstFit(3, ask, changes)
+    first = FirstFit(range(3), ask, changes)
     assert [first.find(), first.find()] == [2, 2]
     assert asked == [0, 1, 2, 2]
     takes[1] = True

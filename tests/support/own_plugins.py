@@ -7,11 +7,20 @@ from zlib import crc32
 
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.status import TaskStatus
-from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints, Verdict
+from batchsched.plugin import (
+    NodeKeys,
+    NodeScore,
+    Predicate,
+    PredicateHints,
+    Reads,
+    ScoreHints,
+    Verdict,
+)
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import NodeState, TaskState
 
 REFUSED = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="own", detail="no")
+OTHER_SIDE = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="own", detail="the other side")
 
 
 def _number(*texts: str) -> int:
@@ -34,6 +43,13 @@ def _alike(_task: TaskState) -> None:
     return None
 
 
+SIDES = NodeKeys(
+    of_node=lambda node: [_number(node.name) % 4, "any"],
+    of_task=lambda task: [["any"], [_number(_app(task)) % 4]],
+    otherwise=OTHER_SIDE,
+)
+
+
 class Own:
     """Predicates and scores of every scope, chosen by the names in `parts`."""
 
@@ -45,6 +61,11 @@ class Own:
 
     def _no_label(self, task: TaskState, node: NodeState) -> Unfit | None:
         return REFUSED if _number(_app(task), node.name) % 4 == 0 else None
+
+    def _same_side(self, task: TaskState, node: NodeState) -> Unfit | None:
+        if _number(_app(task)) % 4 != _number(node.name) % 4:
+            return OTHER_SIDE
+        return self._no_label(task, node)
 
     def _not_many(self, _task: TaskState, node: NodeState) -> Unfit | None:
         return REFUSED if len(node.tasks) + len(node.reserved_tasks) >= 3 else None
@@ -67,6 +88,13 @@ class Own:
     def predicates(self) -> Iterable[Predicate]:
         if "label" in self.parts:
             yield Predicate(check=self._no_label, reads=Reads.DESCRIPTION, signature=_app)
+        if "side" in self.parts:
+            yield Predicate(
+                check=self._same_side,
+                reads=Reads.DESCRIPTION,
+                signature=_app,
+                hints=PredicateHints(node_keys=SIDES),
+            )
         if "many" in self.parts:
             yield Predicate(check=self._not_many, reads=Reads.ACCOUNTS, signature=_alike)
         if "few" in self.parts:
@@ -179,7 +207,7 @@ class Own:
 
 
 WATCHED_PARTS = (
-    *("label", "many", "same", "few", "settled"),
+    *("label", "side", "many", "same", "few", "settled"),
     *("tiny", "by name", "normalised", "idle", "running", "reversed", "nothing", "capacity"),
     "sometimes",
 )

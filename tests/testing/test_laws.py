@@ -14,6 +14,7 @@ from batchsched import Arguments, SchedulerConfig
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.status import TaskStatus
 from batchsched.plugin import (
+    NodeKeys,
     NodeScore,
     Plugin,
     Predicate,
@@ -239,6 +240,20 @@ class ArraysCheckLess(Opened):
         )
 
 
+class NodeKeysTooFew(Opened):
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(
+            check=lambda task, node: None,
+            reads=Reads.DESCRIPTION,
+            signature=lambda task: None,
+            hints=PredicateHints(
+                node_keys=NodeKeys(
+                    of_node=lambda node: [node.name], of_task=lambda task: [["a"]], otherwise=NO
+                )
+            ),
+        )
+
+
 class ShieldsWhomItGives(Opened):
     def claimant_key(self, claimant: TaskState, /) -> None:
         return None
@@ -310,6 +325,7 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (StateNotHashable, "node_scores", "hashed"),
     (ArraysDiffer, "node_scores", "vectorise"),
     (ArraysCheckLess, "predicates", "vectorise"),
+    (NodeKeysTooFew, "predicates", "without a key"),
     (ShieldsWhomItGives, "shielded", "alone and with any others"),
     (ShieldsFewerWhenThereIsLess, "shielded", "while accounts become smaller"),
     (WatchesNothing, "predicates", "watches"),

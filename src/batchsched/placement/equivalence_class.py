@@ -9,7 +9,13 @@ from operator import add
 from batchsched.errors import plugin_error
 from batchsched.model.reasons import Unfit
 from batchsched.model.resources import EPSILON
-from batchsched.placement.accepted_nodes import AcceptedNodes, DescriptionCheck, NodeCheck
+from batchsched.placement.accepted_nodes import (
+    AcceptedNodes,
+    Accepts,
+    DescriptionCheck,
+    FewSlots,
+    NodeCheck,
+)
 from batchsched.placement.evaluator import CLOSED, Evaluator, checked_scores, checked_unfit
 from batchsched.placement.score_index import Raw, Scored
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
@@ -33,6 +39,7 @@ class EquivalenceClass:
     __slots__ = (
         "accepts_by_description",
         "all_checks",
+        "check_keys",
         "checks",
         "fits_idle",
         "is_best_effort",
@@ -43,6 +50,7 @@ class EquivalenceClass:
         "live_checks",
         "live_predicates",
         "normalised",
+        "only_slots",
         "plain_scores",
         "request",
         "scores",
@@ -65,8 +73,13 @@ class EquivalenceClass:
         """Those that read more than descriptions."""
         self.live_predicates: list[tuple[str, Predicate]] = []
         """The predicates behind `live_checks`."""
-        self.accepts_by_description: bytearray | None = None
+        self.check_keys: list[Hashable] = []
+        """For each of `all_checks`, a key by which equal checks of classes are known; None: the
+        predicate reads more than the node."""
+        self.accepts_by_description: Accepts | None = None
         """For each slot, whether it has a node whose description is accepted; None: all are."""
+        self.only_slots: Sequence[int] | None = None
+        """The slots with such nodes, in order, if they are few; None: look at all."""
         self.scores: list[tuple[str, int, NodeValues]] = []
         """Scores that are not normalised: plugin, weight, function."""
         self.plain_scores: list[tuple[str, NodeScore]] = []
@@ -175,11 +188,15 @@ class EquivalenceClass:
 
     def infeasible(self, node: NodeState) -> Unfit | None:
         """Return why the node cannot be considered, or None; see `Evaluator.infeasible`."""
+        return self.refusal_by(self.checks, node)
+
+    def refusal_by(self, checks: Sequence[tuple[str, NodeCheck]], node: NodeState) -> Unfit | None:
+        """Return why a reservation or some of the checks reject a node, or None."""
         if node.reserved_tasks and not self.is_best_effort and node.is_closed:
             return CLOSED
         name = ""
         try:
-            for name, check in self.checks:
+            for name, check in checks:
                 unfit = check(node)
                 if unfit is not None:
                     return checked_unfit(unfit)
@@ -260,6 +277,11 @@ class EquivalenceClassMaker:
                 kind.live_predicates.append((name, predicate))
                 self._watch(kind, name, predicate, task)
             kind.all_checks.append((name, check, described))
+            kind.check_keys.append(
+                None
+                if predicate.reads is Reads.CLUSTER
+                else (id(predicate), predicate.signature(task))
+            )
         self._settle(kind)
         scoring_key: list[Hashable] = []
         for position, (name, score) in enumerate(self._judgement.scores):
@@ -304,8 +326,10 @@ class EquivalenceClassMaker:
         described = [each for _, _, each in kind.all_checks if each is not None]
         kind.accepts_by_description = self._accepted_nodes.by_all(described)
         kind.checks = [
-            (name, check) for name, check, each in kind.all_checks if each is None or each.refused
+            (name, check) for name, check, each in kind.all_checks if each is None or each.refuses
         ]
+        accepts = kind.accepts_by_description
+        kind.only_slots = list(accepts) if isinstance(accepts, FewSlots) else None
 
     @staticmethod
     def _watch(
@@ -334,7 +358,9 @@ class EquivalenceClassMaker:
         key = (id(predicate), predicate.signature(task))
         known = self._descriptions.get(key)
         if known is None:
-            known = self._descriptions[key] = self._accepted_nodes.check(name, check)
+            known = self._descriptions[key] = self._accepted_nodes.check(
+                name, predicate, check, task
+            )
         return known
 
 

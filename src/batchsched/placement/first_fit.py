@@ -19,24 +19,33 @@ class FirstFit:
     """
 
     __slots__ = (
-        *("_again", "_count", "_cursor", "_holds", "_in_again", "_next"),
-        *("_seen", "_watches"),
+        *("_again", "_cursor", "_holds", "_in_again", "_next"),
+        *("_seen", "_slots", "_watches"),
     )
 
     def __init__(
         self,
-        count: int,
+        slots: Sequence[int],
         holds: Callable[[int], bool],
         changes: Sequence[int],
         watches: Sequence[Watch] = (),
     ) -> None:
-        self._count = count
+        """Begin before the first node.
+
+        Args:
+            slots: where the condition may hold, in order.
+            holds: returns whether it does.
+            changes: the log of changed nodes.
+            watches: report other changes.
+
+        """
+        self._slots = slots
         self._holds = holds
         self._cursor = NodeCursor(changes)
         self._watches = watches
         self._seen = [watch.changed_since(0)[0] for watch in watches]
         self._next = 0
-        """No node before this one meets the condition, apart from nodes that have changed."""
+        """No node before this position meets the condition, apart from those that changed."""
         self._again: list[int] = []  # a heap of the nodes before it that have
         self._in_again: set[int] = set()
 
@@ -48,9 +57,10 @@ class FirstFit:
             if holds(again[0]):
                 return again[0]
             self._in_again.discard(heappop(again))
-        while self._next < self._count:
-            if holds(self._next):
-                return self._next
+        slots = self._slots
+        while self._next < len(slots):
+            if holds(slots[self._next]):
+                return slots[self._next]
             self._next += 1
         return None
 
@@ -71,6 +81,7 @@ class FirstFit:
                     self._ask_again(index)
 
     def _ask_again(self, index: int) -> None:
-        if index < self._next and index not in self._in_again:
+        slots, place = self._slots, self._next
+        if (place == len(slots) or index < slots[place]) and index not in self._in_again:
             self._in_again.add(index)
             heappush(self._again, index)

@@ -9,22 +9,22 @@ answers always equal those of a plain loop over all nodes; see
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import merge
 
 from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.placement.accepted_nodes import FewSlots
 from batchsched.placement.equivalence_class import EquivalenceClass, EquivalenceClassMaker
 from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.first_fit import FirstFit
 from batchsched.placement.idle_columns import IdleColumns
 from batchsched.placement.interface import Fit
-from batchsched.placement.kept_tally import KeptTally
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.node_index import Evaluate, EvaluateOne, NodeIndex
 from batchsched.placement.node_states import NodeStates
 from batchsched.placement.score_index import Entry, Order, Raw, Scored, ScoreIndex
 from batchsched.placement.state_ranking import Scan, StateRanking, scan_nodes
+from batchsched.placement.tallies import Tallies
 from batchsched.state.change_log import NodeCursor
 from batchsched.state.ledger import Ledger
 from batchsched.state.recently_used import RecentlyUsed
@@ -69,9 +69,9 @@ class IndexedPlacement:
             most=MAX_SCANNED_ENTRIES // max(len(self._nodes), 1)
         )
         self._orders = RecentlyUsed[int, NodeIndex[Order]](most=most)
-        self._firsts = RecentlyUsed[int, FirstFit](most=most)
-        self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
-        self._tallies: dict[int, tuple[int, NodeTally]] = {}
+        self._firsts = RecentlyUsed[int, tuple[Sequence[int] | None, FirstFit]](most=most)
+        """With the few slots that each looks at, if there are few."""
+        self._tallies = Tallies(ledger, evaluator, lambda: self._columns, most=most)
 
     # The interface
 
@@ -109,7 +109,8 @@ class IndexedPlacement:
             return self._plain.feasible(task, among)
         nodes = self._nodes
         if among is not None and len(among) < len(nodes):
-            in_order = sorted(among)
+            accepts = kind.accepts_by_description
+            in_order = sorted(accepts.keys() & among if isinstance(accepts, FewSlots) else among)
             return (nodes[i] for i in in_order if kind.is_feasible(nodes[i]))
         return (nodes[index] for index in self._order(task.kind, kind).indices())
 
@@ -151,17 +152,7 @@ class IndexedPlacement:
         kind = self._kinds.class_of(task)
         if not kind.is_watched:
             return self._plain.tally(task)
-        known = self._tallies.get(task.kind)
-        now = len(self._changes)
-        if known is not None and known[0] == now:
-            return known[1]
-        if known is None or kind.watches:
-            # Most kinds are tallied only once.
-            tally = self._count(kind)
-        else:
-            tally = self._kept_tally(task.kind, kind).tally()
-        self._tallies[task.kind] = now, tally
-        return tally
+        return self._tallies.tally(task.kind, kind)
 
     def nodes_changed(self, slots: Collection[int], /) -> bool:
         """Process added, removed or changed nodes; return False if a new engine is needed.
@@ -235,6 +226,9 @@ class IndexedPlacement:
 
     def _best_now(self, task: TaskState, kind: EquivalenceClass) -> NodeState | None:
         number = task.kind
+        only = kind.only_slots
+        if only is not None and len(only) <= FEW:
+            return self._best_of_scored(self._fitting_now(kind, only), kind)
         if kind.is_scored_by_state:
             return self._best_by_state(number, kind)
         if number not in self._asked:
@@ -249,6 +243,9 @@ class IndexedPlacement:
         if not kind.watches:
             # If the kind is placed again, only nodes that change from here on are evaluated.
             self._scans.keep(number, (cursor, scored))
+        return self._best_of_scored(scored, kind)
+
+    def _best_of_scored(self, scored: list[Scored], kind: EquivalenceClass) -> NodeState | None:
         best: dict[Raw, tuple[float, int]] = {}
         for index, raw, score in scored:
             known = best.get(raw)
@@ -327,14 +324,19 @@ class IndexedPlacement:
         return table.kept
 
     def _first(self, number: int, kind: EquivalenceClass) -> FirstFit:
-        first = self._firsts.use(number)
-        if first is None:
+        known = self._firsts.use(number)
+        only = kind.only_slots
+        if known is None or known[0] is not only:
             nodes = self._nodes
             first = FirstFit(
-                len(nodes), lambda index: kind.takes_now(nodes[index]), self._changes, kind.watches
+                range(len(nodes)) if only is None else only,
+                lambda index: kind.takes_now(nodes[index]),
+                self._changes,
+                kind.watches,
             )
-            self._firsts.keep(number, first)
-        return first
+            self._firsts.keep(number, (only, first))
+            return first
+        return known[1]
 
     def _evaluate(self, kind: EquivalenceClass, fit: Fit | None) -> Evaluate:
         match fit:
@@ -344,11 +346,17 @@ class IndexedPlacement:
                 return lambda among: self._fitting_now(kind, among)
             case Fit.LATER:
                 return lambda among: self._score_feasible(
-                    kind, self._special_where(among, kind.request, NodeState.fits_later)
+                    kind,
+                    self._special_where(
+                        _looked_at(kind, among), kind.request, NodeState.fits_later
+                    ),
                 )
             case Fit.CONDITIONALLY:
                 return lambda among: self._score_feasible(
-                    kind, self._special_where(among, kind.request, NodeState.fits_conditionally)
+                    kind,
+                    self._special_where(
+                        _looked_at(kind, among), kind.request, NodeState.fits_conditionally
+                    ),
                 )
 
     def _evaluate_one(self, kind: EquivalenceClass, fit: Fit | None) -> EvaluateOne | None:
@@ -373,7 +381,7 @@ class IndexedPlacement:
                 ]
             )
         columns = self._columns
-        found = columns.fitting(kind.request, among)
+        found = columns.fitting(kind.request, _looked_at(kind, among))
         special = columns.special
         if special:
             request = kind.request
@@ -393,6 +401,7 @@ class IndexedPlacement:
 
     def _score_feasible(self, kind: EquivalenceClass, among: Iterable[int] | None) -> list[Scored]:
         nodes = self._nodes
+        among = _looked_at(kind, among)
         looked_at = list(nodes) if among is None else [nodes[index] for index in among]
         self._columns.refresh()
         if kind.accepts_by_description is not None or kind.live_checks or self._columns.reserved:
@@ -400,43 +409,13 @@ class IndexedPlacement:
             looked_at = [node for node in looked_at if feasible(node)]
         return kind.score_of(looked_at)
 
-    # Reasons
 
-    def _kept_tally(self, number: int, kind: EquivalenceClass) -> KeptTally:
-        kept = self._kept_tallies.use(number)
-        if kept is None:
-            kept = KeptTally(kind, self._judgement, self._nodes, self._changes, self._vacant)
-            self._kept_tallies.keep(number, kept)
-        return kept
-
-    def _count(self, kind: EquivalenceClass) -> NodeTally:
-        nodes = self._nodes
-        columns = self._columns
-        columns.refresh()
-        unfit: Counter[Unfit] = Counter()
-        refused: set[int] = set()
-        if kind.checks or not kind.is_best_effort:
-            for node in self._in_order:
-                infeasible = kind.infeasible(node)
-                if infeasible is not None:
-                    unfit[infeasible] += 1
-                    refused.add(node.slot)
-        # Nodes with promises and releases have four amounts; they are evaluated one by one.
-        special = columns.special - refused
-        apart = refused | special
-        available = sum(index not in apart for index in columns.fitting(kind.request))
-        for dimension, wanted in enumerate(kind.request):
-            if wanted:
-                short = columns.short(kind.request, dimension)
-                count = sum(index not in apart for index in short) if apart else len(short)
-                if count:
-                    unfit[self._judgement.lacking_in(dimension)] += count
-        for index in special:
-            if nodes[index].fits_now(kind.request):
-                available += 1
-            else:
-                unfit.update(self._judgement.lacking(kind.request, nodes[index]))
-        return NodeTally(len(self._in_order), available, dict(unfit))
+def _looked_at(kind: EquivalenceClass, among: Iterable[int] | None) -> Iterable[int] | None:
+    """Return which of some slots (None: all) are to be looked at; None: all."""
+    only, accepts = kind.only_slots, kind.accepts_by_description
+    if only is None or accepts is None:
+        return among
+    return only if among is None else [slot for slot in among if accepts[slot]]
 
 
 def _extremes(raws: list[Raw]) -> tuple[Raw, Raw]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappush
 
+from batchsched.placement.accepted_nodes import FewSlots
 from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.idle_columns import IdleColumns
 from batchsched.placement.node_states import NodeStates, ScoreByState
@@ -42,7 +43,7 @@ def _fitting_now(
 
     """
     request = kind.request
-    found = columns.fitting(request, among)
+    found = columns.fitting(request, kind.only_slots if among is None else among)
     special = columns.special
     if special:
         found = [slot for slot in found if slot not in special or nodes[slot].fits_now(request)]
@@ -63,7 +64,7 @@ def scan_nodes(
     states: NodeStates,
     known: ScoreByState | None = None,
 ) -> Scan:
-    """Look at all nodes. O(nodes); see `StateRanking` for what is given."""
+    """Look at all nodes that may be accepted. O(nodes); see `StateRanking` for what is given."""
     columns.refresh()
     states.refresh()
     slots = _fitting_now(kind, nodes, columns)
@@ -145,7 +146,10 @@ class StateRanking(Group):
         grown = self._grown.unread()
         if grown or kind.live_checks:
             # Only there may it fit where it did not, or be refused what it was not.
-            changed.update(unread if kind.live_checks else grown)
+            elsewhere: Iterable[int] = unread if kind.live_checks else grown
+            if isinstance(kind.accepts_by_description, FewSlots):
+                elsewhere = kind.accepts_by_description.keys() & elsewhere
+            changed.update(elsewhere)
         kept = _fitting_now(kind, self._nodes, columns, changed, asks_descriptions=bool(grown))
         if len(kept) < len(changed):
             for slot in changed.difference(kept):

@@ -6,7 +6,7 @@ Hints do not change answers, and all are optional: without them the plugin is ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from attrs import frozen
 
@@ -16,10 +16,29 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import NodeState, QueueState, TaskState
 from batchsched.state.watch import Watch
 
-__all__ = ["EvictionHints", "PredicateHints", "ScoreHints"]
+__all__ = ["EvictionHints", "NodeKeys", "PredicateHints", "ScoreHints"]
 
 _Verdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 _OfEach = Callable[[TaskState, Sequence[TaskState]], Sequence[bool]]
+
+
+@frozen(kw_only=True, eq=False)
+class NodeKeys:
+    """Keys by which the nodes that a predicate may accept are found, without asking about all.
+
+    For instance, a node's keys are its labels, and a task's the label that it selects.
+    """
+
+    of_node: Callable[[NodeState], Iterable[Hashable]]
+    """Return the keys of a node, each once; they follow from its description."""
+    of_task: Callable[[TaskState], Sequence[Collection[Hashable]]]
+    """Return sets of keys: every node that `check` accepts has a key of each set.
+
+    An empty set: no node is accepted. No sets at all: ask about every node. Of the task it may
+    read only what is in the signature.
+    """
+    otherwise: Unfit
+    """Why nodes without a key of each set are rejected: what `check` says of them."""
 
 
 @frozen(kw_only=True)
@@ -33,6 +52,8 @@ class PredicateHints:
     """
     watch: Callable[[TaskState], Sequence[Watch]] | None = None
     """With `Reads.CLUSTER`: return watches that report changes of the answers on nodes."""
+    node_keys: NodeKeys | None = None
+    """With `Reads.DESCRIPTION`: keys of the nodes that may be accepted; see `NodeKeys`."""
     vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
     """Return a check of many nodes at once for one task, true for accepted nodes.
 

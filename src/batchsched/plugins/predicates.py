@@ -5,16 +5,17 @@ The rules are those of Kubernetes 1.16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import partial
 
 from attrs import frozen
 
+from batchsched.model.constraints import NodeSelectorTerm, Operator, TaintEffect, TolerationOperator
 from batchsched.model.node_rules import has_what_is_selected, out_of_service, tolerates
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
-from batchsched.plugin.hints import PredicateHints
+from batchsched.plugin.hints import NodeKeys, PredicateHints
 from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.pod_affinity_index import PodAffinityIndex
@@ -109,7 +110,8 @@ class _Predicates:
             reads=Reads.DESCRIPTION,
             signature=_selection,
             hints=PredicateHints(
-                specialise=lambda task: partial(_selector, task) if _selects(task) else None
+                specialise=lambda task: partial(_selector, task) if _selects(task) else None,
+                node_keys=_SELECTED,
             ),
         )
         yield Predicate(
@@ -122,7 +124,12 @@ class _Predicates:
             ),
         )
         if self._has_taints:
-            yield Predicate(check=_taints, reads=Reads.DESCRIPTION, signature=_tolerations)
+            yield Predicate(
+                check=_taints,
+                reads=Reads.DESCRIPTION,
+                signature=_tolerations,
+                hints=PredicateHints(node_keys=_TOLERATED),
+            )
         for is_on, condition, unfit, concerns in (
             (self._switches.memory_pressure, "MemoryPressure", _MEMORY_PRESSURE, _needs_little),
             (self._switches.disk_pressure, "DiskPressure", _DISK_PRESSURE, _any_task),
@@ -193,6 +200,39 @@ def _selector(task: TaskState, node: NodeState) -> Unfit | None:
     return None if has_what_is_selected(node.info, task.info) else _SELECTOR
 
 
+def _labels_and_name(node: NodeState) -> Iterable[Hashable]:
+    yield node.name
+    yield from node.info.labels.items()
+
+
+def _selected(task: TaskState) -> Sequence[Collection[Hashable]]:
+    """Return sets of labels and names: a node that is selected has one of each set."""
+    wanted: list[Collection[Hashable]] = [[pair] for pair in task.info.node_selector.items()]
+    affinity = task.info.node_affinity
+    if affinity is not None and affinity.required is not None:
+        of_terms = [_fewest_in(term) for term in affinity.required if not term.is_empty()]
+        known = [each for each in of_terms if each is not None]
+        if len(known) == len(of_terms):
+            wanted.append([key for each in known for key in each])
+    return wanted
+
+
+def _fewest_in(term: NodeSelectorTerm) -> Collection[Hashable] | None:
+    """Return labels or names of which a node that matches has one; None: it may have any."""
+    found: list[Collection[Hashable]] = [
+        *(each.values for each in term.match_fields if each.operator is Operator.IN),
+        *(
+            [(each.key, value) for value in each.values]
+            for each in term.match_expressions
+            if each.operator is Operator.IN
+        ),
+    ]
+    return min(found, key=len, default=None)
+
+
+_SELECTED = NodeKeys(of_node=_labels_and_name, of_task=_selected, otherwise=_SELECTOR)
+
+
 def _host_ports(task: TaskState) -> Hashable:
     return task.info.host_ports
 
@@ -213,6 +253,35 @@ def _tolerations(task: TaskState) -> Hashable:
 
 def _taints(task: TaskState, node: NodeState) -> Unfit | None:
     return None if tolerates(task.info, node.info) else _TAINT
+
+
+_UNTAINTED = ""
+_EFFECTS = tuple(effect for effect in TaintEffect if effect is not TaintEffect.PREFER_NO_SCHEDULE)
+
+
+def _first_taint(node: NodeState) -> Iterable[Hashable]:
+    """Yield the first taint that repels, and its key with any value; both with its effect."""
+    for taint in node.info.taints:
+        if taint.repels():
+            return (taint.effect, taint.key, taint.value), (taint.effect, taint.key)
+    return (_UNTAINTED,)
+
+
+def _tolerated(task: TaskState) -> Sequence[Collection[Hashable]]:
+    """Return what the first repelling taint of an accepted node may be, or that there is none."""
+    keys: list[Hashable] = [_UNTAINTED]
+    for toleration in task.info.tolerations:
+        if not toleration.key:
+            return ()
+        taint: tuple[str, ...] = (toleration.key,)
+        if toleration.operator is TolerationOperator.EQUAL:
+            taint = (toleration.key, toleration.value)
+        effects = _EFFECTS if toleration.effect is None else (toleration.effect,)
+        keys += [(effect, *taint) for effect in effects]
+    return [keys]
+
+
+_TOLERATED = NodeKeys(of_node=_first_taint, of_task=_tolerated, otherwise=_TAINT)
 
 
 def _needs_little(task: TaskState) -> bool:

@@ -80,6 +80,7 @@ class VectorisedPlacement(IndexedPlacement):
         if (
             kind.normalised
             or kind.watches
+            or kind.only_slots is not None
             or not self._dimensions.are_small
             or max(task.scoring_milli_cpu, task.scoring_memory) >= LARGEST_IN_ARRAYS
         ):

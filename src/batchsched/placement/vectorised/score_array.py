@@ -43,6 +43,7 @@ class EquivalenceClassOnArrays:
         accepted = kind.accepts_by_description
         self._accepted: NDArray[np.bool_] | None = None
         if accepted is not None:
+            assert isinstance(accepted, bytearray)
             self._accepted = np.frombuffer(accepted, np.bool_)
         self._checks = checks
         self._scores = scores

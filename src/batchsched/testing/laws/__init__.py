@@ -27,6 +27,7 @@ from batchsched.testing.laws.kept import check_kept, may_keep
 from batchsched.testing.laws.moves import KINDS, Move
 from batchsched.testing.laws.rules import (
     check_discard,
+    check_node_keys,
     check_normalise,
     check_scope,
     check_special_cases,
@@ -173,6 +174,7 @@ def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
     check_discard(trial, moves)
     check_task_keys(trial)
     check_special_cases(trial)
+    check_node_keys(trial)
     check_claimant_keys(trial)
     check_may_give(trial)
     check_shields(trial)

@@ -22,6 +22,7 @@ from batchsched.testing.laws.trial import Trial, owner
 
 __all__ = [
     "check_discard",
+    "check_node_keys",
     "check_normalise",
     "check_scope",
     "check_special_cases",
@@ -294,6 +295,28 @@ def check_special_cases(trial: Trial) -> None:
             if got != expected:
                 seen = f"for task {task.uid!r} it says {got!r}, and the score {expected!r}"
                 trial.fail("node_scores", law, seen)
+
+
+def check_node_keys(trial: Trial) -> None:
+    """A node without a key that `node_keys` wants is rejected, for the reason that it gives."""
+    law = "nodes without a key that the task wants are rejected for the reason given"
+    for predicate in trial.predicates:
+        keys = predicate.hints.node_keys
+        if keys is None:
+            continue
+        for task in trial.pending:
+            wanted = keys.of_task(task)
+            for node in trial.session.nodes:
+                there = set(keys.of_node(node))
+                if all(there.intersection(each) for each in wanted):
+                    continue
+                unfit = predicate.check(task, node)
+                if unfit != keys.otherwise:
+                    seen = (
+                        f"node {node.name!r} has not all the keys that task {task.uid!r} wants; "
+                        f"the check says {unfit!r}, and the reason given is {keys.otherwise!r}"
+                    )
+                    trial.fail("predicates", law, seen)
 
 
 def check_normalise(trial: Trial, moves: Sequence[Move]) -> None:

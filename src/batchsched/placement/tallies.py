@@ -1,0 +1,127 @@
+"""Tallies of nodes by why they do not accept tasks, for the classes of the indexed engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from functools import partial
+
+from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.placement.equivalence_class import EquivalenceClass
+from batchsched.placement.evaluator import Evaluator
+from batchsched.placement.idle_columns import IdleColumns
+from batchsched.placement.kept_tally import KeptTally
+from batchsched.placement.shared_refusals import SharedRefusals
+from batchsched.state.ledger import Ledger
+from batchsched.state.recently_used import RecentlyUsed
+
+__all__ = ["Tallies"]
+
+FEW = 8
+"""Where a class may be accepted by so few nodes, they are asked again for each tally."""
+
+
+class Tallies:
+    """How many nodes could accept the tasks of a class now, and why the others could not."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        evaluator: Evaluator,
+        columns: Callable[[], IdleColumns],
+        *,
+        most: int,
+    ) -> None:
+        """Begin without tallies.
+
+        Args:
+            ledger: has the nodes.
+            evaluator: tells what a node lacks.
+            columns: returns what is idle on the nodes.
+            most: how many tallies are kept by node at most.
+
+        """
+        self._in_order = ledger.nodes
+        self._nodes = ledger.slots
+        self._vacant = ledger.vacant
+        self._changes = ledger.log.nodes
+        self._judgement = evaluator
+        self._columns = columns
+        self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
+        self._shared_refusals = RecentlyUsed[Hashable, SharedRefusals](most=most)
+        self._tallies: dict[int, tuple[int, NodeTally]] = {}
+
+    def tally(self, number: int, kind: EquivalenceClass) -> NodeTally:
+        """Return the present tally of a class that `is_watched`, which has this number."""
+        known = self._tallies.get(number)
+        now = len(self._changes)
+        if known is not None and known[0] == now:
+            return known[1]
+        only = kind.only_slots
+        if known is None or kind.watches or (only is not None and len(only) <= FEW):
+            # Most classes are tallied only once.
+            tally = self._count_few(kind) or self._count(kind)
+        else:
+            tally = self._kept_tally(number, kind).tally()
+        self._tallies[number] = now, tally
+        return tally
+
+    def _kept_tally(self, number: int, kind: EquivalenceClass) -> KeptTally:
+        kept = self._kept_tallies.use(number)
+        if kept is None:
+            kept = KeptTally(kind, self._judgement, self._nodes, self._changes, self._vacant)
+            self._kept_tallies.keep(number, kept)
+        return kept
+
+    def _count_few(self, kind: EquivalenceClass) -> NodeTally | None:
+        """Return the tally of a class one of whose checks names the nodes that it may accept.
+
+        None: there is none, or one before it reads more than the node. O(those nodes + changes),
+        and O(nodes) for other checks before it than those of earlier classes.
+        """
+        for position, (_, _, described) in enumerate(kind.all_checks):
+            if described is not None and described.usual is not None:
+                break
+            if kind.check_keys[position] is None:
+                return None
+        else:
+            return None
+        key = kind.is_best_effort, tuple(kind.check_keys[:position])
+        shared = self._shared_refusals.use(key)
+        if shared is None:
+            before = [(name, check) for name, check, _ in kind.all_checks[:position]]
+            shared = SharedRefusals(
+                partial(kind.refusal_by, before), self._nodes, self._changes, self._vacant
+            )
+            self._shared_refusals.keep(key, shared)
+        candidates = {*described.accepted, *described.judged_apart}
+        return shared.tally(kind, self._judgement, candidates, described.usual)
+
+    def _count(self, kind: EquivalenceClass) -> NodeTally:
+        nodes = self._nodes
+        columns = self._columns()
+        columns.refresh()
+        unfit: Counter[Unfit] = Counter()
+        refused: set[int] = set()
+        if kind.checks or not kind.is_best_effort:
+            for node in self._in_order:
+                infeasible = kind.infeasible(node)
+                if infeasible is not None:
+                    unfit[infeasible] += 1
+                    refused.add(node.slot)
+        # Nodes with promises and releases have four amounts; they are evaluated one by one.
+        special = columns.special - refused
+        apart = refused | special
+        available = sum(index not in apart for index in columns.fitting(kind.request))
+        for dimension, wanted in enumerate(kind.request):
+            if wanted:
+                short = columns.short(kind.request, dimension)
+                count = sum(index not in apart for index in short) if apart else len(short)
+                if count:
+                    unfit[self._judgement.lacking_in(dimension)] += count
+        for index in special:
+            if nodes[index].fits_now(kind.request):
+                available += 1
+            else:
+                unfit.update(self._judgement.lacking(kind.request, nodes[index]))
+        return NodeTally(len(self._in_order), available, dict(unfit))
