@@ -50,9 +50,6 @@ def expect_it_is_so(
         backwards = [n.index for n in reversed(ledger.nodes)][::2]
         assert columns.fitting(request, backwards) == [i for i in backwards if i in expected]
         assert columns.fitting(request, []) == []
-        for dimension, wanted in enumerate(request):
-            short = [n.index for n in ledger.nodes if not fits([wanted], [n.idle[dimension]])]
-            assert columns.short(request, dimension) == short
     return now
 
 

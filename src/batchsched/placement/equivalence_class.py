@@ -41,6 +41,7 @@ class EquivalenceClass:
         "all_checks",
         "check_keys",
         "checks",
+        "constraints",
         "fits_idle",
         "is_best_effort",
         "is_exact",
@@ -60,6 +61,9 @@ class EquivalenceClass:
 
     def __init__(self, key: Hashable, task: TaskState) -> None:
         self.key = key
+        self.constraints: Hashable = ()
+        """Classes with equal constraints get the same answers from predicates on every node, and
+        are kept away from the same reserved nodes."""
         self.request = task.init_resreq
         self.is_best_effort = task.is_best_effort
         self.fits_idle = fit_check(task.init_resreq)
@@ -262,8 +266,10 @@ class EquivalenceClassMaker:
 
     def _make(self, key: Hashable, task: TaskState) -> EquivalenceClass:
         kind = EquivalenceClass(key, task)
+        constraints: list[Hashable] = [kind.is_best_effort]
         for name, predicate in self._judgement.predicates:
             try:
+                constraints.append(predicate.signature(task))
                 check = _check_for(predicate, task)
             except Exception as error:
                 raise plugin_error(name, "predicates", error) from error
@@ -282,6 +288,7 @@ class EquivalenceClassMaker:
                 if predicate.reads is Reads.CLUSTER
                 else (id(predicate), predicate.signature(task))
             )
+        kind.constraints = tuple(constraints)
         self._settle(kind)
         scoring_key: list[Hashable] = []
         for position, (name, score) in enumerate(self._judgement.scores):

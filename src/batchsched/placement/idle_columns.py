@@ -114,16 +114,3 @@ class IdleColumns:
                 return found
             case _:
                 raise AssertionError
-
-    def short(self, request: Vector, dimension: int) -> list[int]:
-        """Return the slots, in order, of the nodes where a dimension of `request` is short."""
-        self.refresh()
-        wanted = request[dimension]
-        if wanted < EPSILON:
-            return []
-        column = self._columns[dimension]
-        return [
-            i
-            for i, there in enumerate(column)
-            if wanted - there >= EPSILON and i not in self._vacant
-        ]

@@ -71,7 +71,7 @@ class IndexedPlacement:
         self._orders = RecentlyUsed[int, NodeIndex[Order]](most=most)
         self._firsts = RecentlyUsed[int, tuple[Sequence[int] | None, FirstFit]](most=most)
         """With the few slots that each looks at, if there are few."""
-        self._tallies = Tallies(ledger, evaluator, lambda: self._columns, most=most)
+        self._tallies = Tallies(ledger, evaluator, most=most)
 
     # The interface
 

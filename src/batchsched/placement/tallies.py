@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from functools import partial
 
-from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.model.reasons import NodeTally
 from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.evaluator import Evaluator
-from batchsched.placement.idle_columns import IdleColumns
 from batchsched.placement.kept_tally import KeptTally
 from batchsched.placement.shared_refusals import SharedRefusals
+from batchsched.placement.shared_tallies import SharedTallies
 from batchsched.state.ledger import Ledger
 from batchsched.state.recently_used import RecentlyUsed
 
@@ -20,24 +19,19 @@ __all__ = ["Tallies"]
 FEW = 8
 """Where a class may be accepted by so few nodes, they are asked again for each tally."""
 
+MAX_SHARED_TALLIES = 16
+"""The most combinations of constraints for which tallies share what they have in common."""
+
 
 class Tallies:
     """How many nodes could accept the tasks of a class now, and why the others could not."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        evaluator: Evaluator,
-        columns: Callable[[], IdleColumns],
-        *,
-        most: int,
-    ) -> None:
+    def __init__(self, ledger: Ledger, evaluator: Evaluator, *, most: int) -> None:
         """Begin without tallies.
 
         Args:
             ledger: has the nodes.
             evaluator: tells what a node lacks.
-            columns: returns what is idle on the nodes.
             most: how many tallies are kept by node at most.
 
         """
@@ -46,9 +40,11 @@ class Tallies:
         self._vacant = ledger.vacant
         self._changes = ledger.log.nodes
         self._judgement = evaluator
-        self._columns = columns
         self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
         self._shared_refusals = RecentlyUsed[Hashable, SharedRefusals](most=most)
+        self._shared_tallies = RecentlyUsed[Hashable, SharedTallies](most=MAX_SHARED_TALLIES)
+        self._shared_at = -1
+        """The number of changes for which `_shared_tallies` are valid."""
         self._tallies: dict[int, tuple[int, NodeTally]] = {}
 
     def tally(self, number: int, kind: EquivalenceClass) -> NodeTally:
@@ -98,30 +94,13 @@ class Tallies:
         return shared.tally(kind, self._judgement, candidates, described.usual)
 
     def _count(self, kind: EquivalenceClass) -> NodeTally:
-        nodes = self._nodes
-        columns = self._columns()
-        columns.refresh()
-        unfit: Counter[Unfit] = Counter()
-        refused: set[int] = set()
-        if kind.checks or not kind.is_best_effort:
-            for node in self._in_order:
-                infeasible = kind.infeasible(node)
-                if infeasible is not None:
-                    unfit[infeasible] += 1
-                    refused.add(node.slot)
-        # Nodes with promises and releases have four amounts; they are evaluated one by one.
-        special = columns.special - refused
-        apart = refused | special
-        available = sum(index not in apart for index in columns.fitting(kind.request))
-        for dimension, wanted in enumerate(kind.request):
-            if wanted:
-                short = columns.short(kind.request, dimension)
-                count = sum(index not in apart for index in short) if apart else len(short)
-                if count:
-                    unfit[self._judgement.lacking_in(dimension)] += count
-        for index in special:
-            if nodes[index].fits_now(kind.request):
-                available += 1
-            else:
-                unfit.update(self._judgement.lacking(kind.request, nodes[index]))
-        return NodeTally(len(self._in_order), available, dict(unfit))
+        """Count the nodes, with what is known of classes with equal constraints."""
+        now = len(self._changes)
+        if self._shared_at != now:
+            self._shared_tallies.clear()
+            self._shared_at = now
+        shared = self._shared_tallies.use(kind.constraints)
+        if shared is None:
+            shared = SharedTallies(kind, self._judgement, self._in_order)
+            self._shared_tallies.keep(kind.constraints, shared)
+        return shared.tally(kind)
