@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.support.books import opened
 from tests.support.clusters import cluster, job, node
 
-from batchsched import Resource, ScoringRequest
+from batchsched import Resource, ScoringRequest, TaskStatus
 from batchsched.session.session import Session
+from batchsched.state.audit import audit
+from batchsched.state.ledger import Ledger
 
 
 def session() -> Session:
@@ -80,3 +84,30 @@ def test_a_task_counts_in_scores_as_its_description_says(
     of = opened(cluster([node("n1", "1C1G")], evolve(one, tasks=[described])), ["gang"])
     task, expected = of.task("a-1"), described.counts_in_scores()
     assert (task.scoring_milli_cpu, task.scoring_memory) == (expected.milli_cpu, expected.memory)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.integers(0, 2),
+            st.sampled_from([TaskStatus.RUNNING, TaskStatus.RELEASING, TaskStatus.PENDING]),
+            st.booleans(),
+            st.booleans(),
+        ),
+        max_size=10,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_the_nodes_where_a_job_runs_are_those_of_its_running_tasks_after_every_move(moves) -> None:
+    nodes = [node(f"n{number}", "9C9G") for number in range(3)]
+    tasks = ["1C1G@n0", "1C1G@n0", "1C1G@n1", "1C1G"]
+    ledger = Ledger(cluster(nodes, job("a", *tasks, minimum=1)))
+    (mine,) = ledger.jobs.values()
+    for which, place, status, is_backfill, is_asked in moves:
+        where = None if status is TaskStatus.PENDING else ledger.nodes[place]
+        ledger.move(mine.tasks[which], status, where, is_backfill=is_backfill)
+        if is_asked:
+            running = [each for each in mine.tasks if each.status is TaskStatus.RUNNING]
+            assert set(mine.running_nodes()) == {each.node for each in running}
+            audit(ledger)

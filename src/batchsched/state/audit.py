@@ -90,9 +90,12 @@ def _job_faults(ledger: Ledger) -> Iterator[str]:
             count_task(counted, task)
             if task.is_backfill and task.status.holds and task.node is not None:
                 counted.backfilling += 1
+        counted.tasks = job.tasks
+        if job.running_by_node is not None:
+            counted.running_nodes()
         for name in (
             *("allocated", "counts", "backfilling", "ready_count", "waiting_count"),
-            *("conditionally_ready_count", "valid_count"),
+            *("conditionally_ready_count", "valid_count", "running_by_node"),
         ):
             booked, real = getattr(job, name), getattr(counted, name)
             if booked != real:

@@ -180,6 +180,9 @@ class Ledger:
             self._take_off(task, old_node)
         job = task.job
         if job is not None:
+            if job.running_by_node is not None:
+                job.count_running(old, old_node, -1)
+                job.count_running(status, node, 1)
             if task.is_backfill and old.holds:
                 job.backfilling -= 1
             if is_backfill and status.holds:

@@ -144,6 +144,7 @@ class LiveLedger(Ledger):
         job = self.jobs.pop(uid)
         for task in job.tasks:
             self._leave(task)
+        job.running_by_node = None
         for having in self.jobs_having:
             having.pop(uid, None)
         self.jobs_short.pop(uid, None)

@@ -6,7 +6,7 @@ a few cached values whose descriptions name their writer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import add
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
@@ -57,6 +57,7 @@ class JobState:
         "min_available",
         "queue",
         "ready_count",
+        "running_by_node",
         "tasks",
         "uid",
         "valid_count",
@@ -98,6 +99,8 @@ class JobState:
         """Tasks that run, have succeeded or could start."""
         self.has_bind = False
         """Whether a task of the job was bound in this session."""
+        self.running_by_node: dict[NodeState, int] | None = None
+        """The number of its Running tasks on each node with any; None: not counted yet."""
         self.waits_in: Reorders[JobState] | None = None
         """Where the job waits for its turn; written by `LiveQueue`."""
 
@@ -116,6 +119,24 @@ class JobState:
         if not self.counts[status.index]:
             return []
         return [task for task in self.tasks if task.status is status]
+
+    def running_nodes(self) -> Collection[NodeState]:
+        """Return the nodes where it has Running tasks. O(tasks) on first use, then O(1)."""
+        if self.running_by_node is None:
+            self.running_by_node = {}
+            for task in self.tasks:
+                self.count_running(task.status, task.node, 1)
+        return self.running_by_node.keys()
+
+    def count_running(self, status: TaskStatus, node: NodeState | None, sign: int, /) -> None:
+        """Update `running_by_node` for a task that gets (1) or loses (-1) a status and node."""
+        by_node = self.running_by_node
+        if by_node is not None and status is TaskStatus.RUNNING and node is not None:
+            count = by_node.get(node, 0) + sign
+            if count:
+                by_node[node] = count
+            else:
+                del by_node[node]
 
     def __repr__(self) -> str:
         return f"<job {self.uid}>"

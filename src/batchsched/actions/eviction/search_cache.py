@@ -242,11 +242,7 @@ def _forget(
 
 
 def running_nodes(job: JobState) -> set[int]:
-    """Return the slots of the nodes where a job has Running tasks. O(tasks)."""
+    """Return the slots of the nodes where a job has Running tasks. O(these nodes)."""
     if not job.count(TaskStatus.RUNNING):
         return set()
-    return {
-        task.node.slot
-        for task in job.tasks
-        if task.status is TaskStatus.RUNNING and task.node is not None
-    }
+    return {node.slot for node in job.running_nodes()}
