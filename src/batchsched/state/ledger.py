@@ -165,9 +165,7 @@ class Ledger:
         """
         if self.broken:
             raise InvariantError(self.broken)
-        old = task.status
-        old_node = task.node
-        origin = (old, old_node, task.is_backfill)
+        old, old_node, _ = origin = task.status, task.node, task.is_backfill
         if self.origins is not None and task not in self.origins:
             self.origins[task] = origin
         same_accounts = (
@@ -180,9 +178,8 @@ class Ledger:
             self._take_off(task, old_node)
         job = task.job
         if job is not None:
-            if job.running_by_node is not None:
-                job.count_running(old, old_node, -1)
-                job.count_running(status, node, 1)
+            job.count_running(old, old_node, -1)
+            job.count_running(status, node, 1)
             if task.is_backfill and old.holds:
                 job.backfilling -= 1
             if is_backfill and status.holds:
