@@ -13,6 +13,7 @@ from batchsched import (
     JobInfo,
     NodeInfo,
     Queue,
+    QueueStatus,
     Resource,
     ResourceLimit,
     Scheduler,
@@ -24,6 +25,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
     UnknownNameError,
+    WhyPending,
     explain,
     schedule,
     what_if,
@@ -515,3 +517,91 @@ def test_of_a_task_that_is_asked_about_it_is_told_what_lets_that_one_start() -> 
     )
     assert texts_for(snapshot, "default/job") == ["1 cpu more on node 'n1'"]
     assert texts_for(snapshot, "job-2") == ["2 cpu more on node 'n1'"]
+
+
+CAPACITY = SchedulerConfig.from_mapping({"actions": "reclaim, allocate"})
+
+
+def of_queues(*queues: Queue, jobs: list[JobInfo], size: int = 12) -> Snapshot:
+    return Snapshot(nodes=[NodeInfo(name="n1", allocatable=size * CPU)], queues=queues, jobs=jobs)
+
+
+def up_to(count: int) -> ResourceLimit:
+    return ResourceLimit(milli_cpu=1000 * count)
+
+
+def test_a_gang_beyond_the_limit_of_its_queue_does_not_fit_wherever_it_stands() -> None:
+    snapshot = of_queues(
+        Queue(name="q", limit=up_to(3)), jobs=[waiting("job", count=5, min_available=4)]
+    )
+    explanation = explained(snapshot, "default/job", CAPACITY)
+    assert explanation.why is WhyPending.QUEUE_LIMIT
+    assert explanation.to_dict()["why"] == "QueueLimit"
+    assert explanation.at_once == 3
+    told = str(explanation)
+    assert "if it were first, 3 of 4 more would fit now" in told
+    assert "as far as nodes go, task job-0 could start on 1 of 1 nodes now" in told
+    assert "queue q holds nothing (0.0%), fair share 3 cpu, may hold at most 3 cpu" in told
+    assert [change.text for change in explanation.would_start] == [
+        "min_available 3 instead of 4",
+        "limit 4 cpu of queue 'q' instead of 3 cpu",
+    ]
+
+
+def test_the_smallest_limit_that_is_enough_is_found_on_any_level() -> None:
+    """Eight of twelve jobs start; one more comes before the tenth."""
+    queues = [Queue(name="p", limit=up_to(8)), Queue(name="q", parent="p", limit=up_to(11))]
+    snapshot = of_queues(*queues, jobs=[waiting(f"j{i:02}") for i in range(12)])
+    assert texts_for(snapshot, "default/j09", CAPACITY) == [
+        "priority 1, above that of job 'default/j08'",
+        "limit 10 cpu of queue 'p' instead of 8 cpu",
+    ]
+
+
+@pytest.mark.parametrize("state", [QueueStatus.CLOSED, QueueStatus.DRAINING])
+def test_a_queue_that_is_not_open_is_told_and_opened_in_a_trial(state: QueueStatus) -> None:
+    queues = [Queue(name="p", state=state), Queue(name="q", parent="p")]
+    explanation = explained(of_queues(*queues, jobs=[waiting("job")]), "default/job", CAPACITY)
+    told = str(explanation)
+    assert "0 of 1 tasks that must start together are ready\n" in told
+    assert "as far as nodes go, task job-0 could start on 1 of 1 nodes now" in told
+    assert [change.text for change in explanation.would_start] == [
+        f"queue 'p' open instead of {state.value}"
+    ]
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "proportion"])
+def test_an_inner_queue_is_known_and_its_leaves_are_told(plugin: str) -> None:
+    plugins = ["gang", "predicates", plugin]
+    config = SchedulerConfig.from_mapping({"actions": "allocate", "tiers": [{"plugins": plugins}]})
+    queues = [Queue(name="p"), Queue(name="q", parent="p"), Queue(name="r", parent="q")]
+    queues += [Queue(name=f"leaf{i}", parent="p", limit=up_to(0)) for i in range(2)]
+    explanation = explained(of_queues(*queues, jobs=[waiting("job", "p")]), "default/job", config)
+    assert explanation.queue.is_known
+    assert explanation.queue.leaves == ("leaf0", "leaf1", "r")
+    told = str(explanation)
+    assert "does not exist" not in told
+    assert "queue p holds nothing" in told
+    assert "jobs may name the leaf queues below it: leaf0, leaf1, r" in told
+    assert "if it were first" not in told
+    first = "r" if plugin == "capacity" else "leaf0"  # proportion reads no limits
+    assert f"queue '{first}' instead of 'p'" in [c.text for c in explanation.would_start]
+
+
+def test_of_a_job_at_its_maximum_it_is_not_told_what_would_fit() -> None:
+    snapshot = of_queues(Queue(name="q"), jobs=[waiting("job", count=5, max_available=2)])
+    explanation = explained(snapshot, "job-4", CAPACITY)
+    assert explanation.why is WhyPending.AT_MAXIMUM
+    told = str(explanation)
+    assert "if it were first" not in told
+    assert "as far as nodes go, task job-4 could start" in told
+
+
+def test_what_a_queue_has_on_loan_is_told_of_what_it_holds() -> None:
+    jobs = [
+        JobInfo(name="r", queue="q", tasks=[running(f"r{i}", "n1") for i in range(3)]),
+        waiting("job"),
+    ]
+    snapshot = of_queues(Queue(name="q", weight=0), jobs=jobs, size=3)
+    told = str(explained(snapshot, "default/job", CAPACITY))
+    assert "queue q holds 3 cpu (100.0%), of which 3 cpu is on loan, fair share nothing" in told

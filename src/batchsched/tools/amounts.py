@@ -7,10 +7,17 @@ from typing import TypeVar
 
 from attrs import Attribute, AttrsInstance, evolve, fields
 
+from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Amount, Resource
 from batchsched.model.snapshot import Snapshot
 
-__all__ = ["dimensions_used", "evolved", "with_dimension", "with_dimension_divided"]
+__all__ = [
+    "dimensions_used",
+    "evolved",
+    "raised_limit",
+    "with_dimension",
+    "with_dimension_divided",
+]
 
 PartT = TypeVar("PartT", bound=AttrsInstance)
 
@@ -25,6 +32,22 @@ def dimensions_used(snapshot: Snapshot) -> set[str]:
 
     _with_amounts(snapshot, look)
     return found
+
+
+def raised_limit(limit: ResourceLimit, dimension: str, least: Amount) -> ResourceLimit:
+    """Return a limit that allows at least an amount of one dimension.
+
+    >>> raised_limit(ResourceLimit(milli_cpu=1000), "cpu", 2000).milli_cpu
+    2000
+    """
+    now = limit.get(dimension)
+    if now is None or now >= least:
+        return limit
+    if dimension == "cpu":
+        return evolve(limit, milli_cpu=least)
+    if dimension == "memory":
+        return evolve(limit, memory=least)
+    return evolve(limit, scalars={**limit.scalars, dimension: least})
 
 
 def with_dimension_divided(snapshot: Snapshot, dimension: str, divisor: int) -> Snapshot:

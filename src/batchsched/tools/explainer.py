@@ -11,6 +11,7 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault
 from batchsched.model.cluster import JobInfo
+from batchsched.model.reasons import WhyPending
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
@@ -19,7 +20,7 @@ from batchsched.placement import Fit
 from batchsched.session.session import Session
 from batchsched.state.groups import Counting
 from batchsched.state.live_queue import SortKey
-from batchsched.state.needs import need_of_job
+from batchsched.state.needs import need_of_job, need_of_task
 from batchsched.state.records import JobState, TaskState
 from batchsched.tools.explanation import Explanation, GroupStanding
 from batchsched.tools.helpful_changes import changes_to_try, what_helps, without_evictions
@@ -48,7 +49,8 @@ def explain(
     and it bound one of the waiting tasks (or, given a task, that task). The changes tried are, of
     each kind, the smallest that is enough: more resources on the nearest node; the end of a running
     task; a lower `min_available`; a higher `max_available`; a priority above that of a job before
-    it; a higher weight of the queue. Other changes may help too.
+    it; a higher weight of the queue; a higher limit of the queue or of one above it, if that is why
+    it waits; an open queue; a leaf queue, if it names another. Other changes may help too.
 
     Costs O(nodes + tasks), verdicts on all running tasks if the configuration has preempt or
     reclaim, and at most some tens of cycles without those two, each as cheap as the change is
@@ -97,6 +99,7 @@ def explain(
             task=None if task is None else task.uid,
             task_name="" if task is None else task.info.display_name,
             summary=_summary(job, result, task),
+            why=_why(result, task),
             position=position,
             waiting_jobs=others,
             before_it=tuple(other.uid for other in before[-_BEFORE:][::-1]),
@@ -127,7 +130,7 @@ def explain(
         )
         if not try_changes:
             return explanation
-        kinds = changes_to_try(session, explanation, state, task, before)
+        kinds = changes_to_try(session, result, explanation, state, task, before)
         wanted = frozenset(each.uid for each in named or left)
     found, tried = what_helps(trials, wanted, kinds)
     return evolve(explanation, would_start=found, tried=tried)
@@ -166,6 +169,11 @@ def _summary(job: JobInfo, result: CycleResult, task: TaskState | None) -> str:
     return f"none of its tasks is pending; it {phase}"
 
 
+def _why(result: CycleResult, task: TaskState | None) -> WhyPending | None:
+    reason = None if task is None else result.pending.get(task.uid)
+    return None if reason is None else reason.why
+
+
 # Its place in the queue
 
 
@@ -202,8 +210,9 @@ def _place(session: Session, state: JobState) -> tuple[int | None, int, list[Job
 
 
 def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) -> int:
-    """Return how many of the tasks would fit now if the job were first."""
-    if not state.in_session:
+    """Return how many of the tasks would fit now, and within limits, if the job were first."""
+    queue = state.queue
+    if not state.in_session or queue is None:
         return 0
     count = 0
     tasks = session.in_task_order(waiting)
@@ -211,6 +220,8 @@ def _at_once(session: Session, state: JobState, waiting: Sequence[TaskState]) ->
         tasks = state.groups.within_maxima(tasks)
     with session.statement(is_trial=True) as trial:
         for task in tasks:
+            if session.plugin_set.allocatable(queue, need_of_task(task)) is not None:
+                continue
             node = session.placement.best(task, Fit.NOW)
             if node is not None:
                 trial.allocate(task, node)

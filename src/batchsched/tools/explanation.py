@@ -8,6 +8,7 @@ from typing import cast
 from attrs import Attribute, AttrsInstance, field, fields, frozen, has
 
 from batchsched.model.immutable import EMPTY
+from batchsched.model.reasons import WhyPending
 from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Resource
 from batchsched.model.serialisation import JsonValue
@@ -26,6 +27,22 @@ __all__ = [
 ]
 
 
+_WHATEVER_COMES_FIRST = frozenset({WhyPending.QUEUE_CLOSED, WhyPending.AT_MAXIMUM})
+"""Why a task waits although no other job comes before its own."""
+_WHATEVER_THE_NODES = _WHATEVER_COMES_FIRST | {
+    WhyPending.QUEUE_LIMIT,
+    WhyPending.QUEUE_OVERUSED,
+    WhyPending.QUEUE_NOT_LEAF,
+    WhyPending.QUEUE_UNKNOWN,
+    WhyPending.JOB_INVALID,
+    WhyPending.WAITS_FOR,
+    WhyPending.NEVER_ELIGIBLE,
+}
+"""Why a task waits although nodes have room for it."""
+_SHOWN = 5
+"""The most leaf queues that are shown."""
+
+
 @frozen(kw_only=True)
 class QueueStanding:
     """The state of a queue: what it holds, its share and its limits."""
@@ -39,8 +56,7 @@ class QueueStanding:
     share: float
     """Its dominant share of the cluster."""
     deserved: Resource | None
-    """Its deserved share, as computed by plugin proportion or capacity; None: no plugin computes
-    it."""
+    """Its fair share, as computed by plugin proportion or capacity; None: no plugin computes it."""
     guarantee: Resource | None
     """Its guarantee; None: no plugin reads guarantees."""
     limit: ResourceLimit | None
@@ -48,9 +64,11 @@ class QueueStanding:
     on_loan: Resource | None
     """What it holds beyond its share, which others may reclaim; None: no plugin computes it."""
     is_overused: bool
-    """Whether it holds its deserved share or more, so that allocate skips it."""
+    """Whether it holds its fair share or more, so that allocate skips it."""
     above: tuple[QueueStanding, ...] = ()
     """The queues above it in the tree, the nearest first; only with plugin capacity."""
+    leaves: tuple[str, ...] = ()
+    """The leaf queues below it; empty if it is a leaf, so that jobs may name it."""
 
 
 @frozen(kw_only=True)
@@ -137,6 +155,8 @@ class Explanation(Report):
     """The display name of that task; empty if there is none."""
     summary: str
     """The answer in one sentence."""
+    why: WhyPending | None
+    """Why that task is pending, as a code; None: no task waits, or no reason is known."""
     position: int | None
     """Its position among the waiting jobs of its queue at the beginning of the cycle, counted from
     1; None: it does not wait, or is left out of the cycle."""
@@ -153,12 +173,13 @@ class Explanation(Report):
     lacking: int
     """The number of further tasks that must start together."""
     at_once: int
-    """The number of its waiting tasks that would fit now if it were first."""
+    """The number of its waiting tasks that would fit now if it were first, and that its queue may
+    hold."""
     groups: tuple[GroupStanding, ...] = ()
     """The state of the groups of its tasks, in the order of the job."""
     nodes: int
     available: int
-    """The number of nodes on which its task could start now."""
+    """The number of nodes on which its task could start now, as far as nodes go."""
     unfit: Mapping[str, int] = field(converter=_counts)
     """Reason to the number of nodes on which its task cannot start now."""
     nearest: tuple[NearNode, ...]
@@ -178,7 +199,10 @@ class Explanation(Report):
         if self.task is None:
             return
         could = "could start" if self.available else "can start"
-        lines = [f"task {self.task_name} {could} on {self.available} of {self.nodes} nodes now"]
+        text = f"task {self.task_name} {could} on {self.available} of {self.nodes} nodes now"
+        if self.available and self.why in _WHATEVER_THE_NODES:
+            text = f"as far as nodes go, {text}"
+        lines = [text]
         yield Section("Nodes", tuple(lines), (), [(n, text) for text, n in self.unfit.items()])
         rows: list[tuple[str, str, str]] = []
         for node in self.nearest:
@@ -218,12 +242,14 @@ class Explanation(Report):
             yield _queue_text(queue)
             for above in queue.above:
                 yield f"part of {_queue_text(above)}"
+            if queue.leaves:
+                yield f"jobs may name the leaf queues below it: {_some(queue.leaves)}"
         if self.lacking:
-            yield (
-                f"{self.ready} of {self.min_available} tasks that must start together are ready; "
-                f"if it were first, {min(self.at_once, self.lacking)} of {self.lacking} more "
-                "would fit now"
-            )
+            text = f"{self.ready} of {self.min_available} tasks that must start together are ready"
+            if self.position is not None and self.why not in _WHATEVER_COMES_FIRST:
+                fit = min(self.at_once, self.lacking)
+                text += f"; if it were first, {fit} of {self.lacking} more would fit now"
+            yield text
         for group in self.groups:
             if not group.is_ready:
                 what = "groups in it" if group.of_groups else "tasks"
@@ -238,13 +264,18 @@ class Explanation(Report):
 
 def _queue_text(queue: QueueStanding) -> str:
     text = f"queue {queue.name} holds {resource_text(queue.allocated)} ({queue.share:.1%})"
-    if queue.deserved is not None:
-        text += f", deserves {resource_text(queue.deserved)}"
-    if queue.limit is not None:
-        text += f", may hold at most {limit_text(queue.limit)}"
     if queue.on_loan is not None and not queue.on_loan.is_empty():
         text += f", of which {resource_text(queue.on_loan)} is on loan"
+    if queue.deserved is not None:
+        text += f", fair share {resource_text(queue.deserved)}"
+    if queue.limit is not None:
+        text += f", may hold at most {limit_text(queue.limit)}"
     return text + ("; it has its share" if queue.is_overused else "")
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _held(holders: tuple[Holder, ...]) -> str:
@@ -269,6 +300,8 @@ def _plain(value: object) -> JsonValue:
         return [_plain(item) for item in cast("tuple[object, ...]", value)]
     if isinstance(value, TriedChange):
         return value.text
+    if isinstance(value, WhyPending):
+        return value.value
     if has(type(value)):
         return _part(value)  # type: ignore[arg-type]  # it is of an attrs class
     return str(value)

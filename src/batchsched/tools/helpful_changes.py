@@ -14,13 +14,17 @@ from attrs import evolve, frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live import JobChanged, NodeChanged, QueueChanged, TaskSucceeded
+from batchsched.model.cluster import Queue
 from batchsched.model.groups import least_tasks
-from batchsched.model.status import TaskStatus
+from batchsched.model.reasons import WhyPending
+from batchsched.model.result import CycleResult
+from batchsched.model.status import QueueStatus, TaskStatus
 from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus
-from batchsched.tools.describe import resource_text
+from batchsched.tools.amounts import raised_limit
+from batchsched.tools.describe import limit_text, resource_text
 from batchsched.tools.explanation import Explanation, NearNode, TriedChange
 from batchsched.tools.trials import Change, Trials
 
@@ -33,10 +37,13 @@ _ENDED = 3
 """The number of tasks whose end is tried: the smallest that would leave enough room."""
 _MOST_TASKS = 32
 """The most tasks for which more room on one node is tried."""
+_LEAVES = 5
+"""The most leaf queues that are tried."""
 _ONE_BY_ONE = 8
 """The number of weights that are tried one by one; then each is twice the one before."""
 _HEAVIEST = 1 << 10
-"""The largest factor by which the weight of a queue is multiplied."""
+"""The largest factor by which the weight of a queue is multiplied, and the most tasks for which a
+higher limit is tried."""
 
 Candidate = tuple[Change, str]
 """A change and its description."""
@@ -53,6 +60,7 @@ class Kind:
 
 def changes_to_try(
     session: Session,
+    result: CycleResult,
     explanation: Explanation,
     state: JobState,
     task: TaskState,
@@ -70,6 +78,15 @@ def changes_to_try(
         Kind(tuple(_priorities(state, before))),
     ]
     queue = state.queue
+    if explanation.why is WhyPending.QUEUE_LIMIT:
+        kinds += [
+            Kind(tuple(_higher_limits(above, result, task)))
+            for above in _path(session, state.info.queue)
+        ]
+    elif explanation.why is WhyPending.QUEUE_CLOSED:
+        kinds.append(Kind(tuple(_opened(_path(session, state.info.queue))), grows=False))
+    elif explanation.why is WhyPending.QUEUE_NOT_LEAF:
+        kinds.append(Kind(tuple(_leaves(explanation, state)), grows=False))
     if queue is not None and len(session.queues) > 1:
         # A changed weight resets all kept state, so such a trial is slower than others.
         is_overused = session.overused(queue)
@@ -134,6 +151,46 @@ def _priorities(state: JobState, before: Sequence[JobState]) -> Iterator[Candida
         if priority >= state.info.priority:
             text = f"priority {priority + 1}, above that of job {of_priority[priority]!r}"
             yield JobChanged(state.uid, priority=priority + 1), text
+
+
+def _path(session: Session, name: str) -> Iterator[Queue]:
+    """Yield a queue and those above it, the nearest first."""
+    above: str | None = name
+    while above is not None:
+        queue = session.ledger.queues[above].info
+        yield queue
+        above = queue.parent
+
+
+def _higher_limits(queue: Queue, result: CycleResult, task: TaskState) -> Iterator[Candidate]:
+    """Yield limits that leave room for `task` after the cycle, for two such tasks, and so on."""
+    outcome, now = result.queues.get(queue.name), queue.limit
+    if outcome is None or now is None:
+        return
+    counts = [*range(1, _MOST_TASKS + 1)]
+    while counts[-1] < _HEAVIEST:
+        counts.append(2 * counts[-1])
+    for count in counts:
+        limit = now
+        for dimension, amount in (outcome.allocated + count * task.info.resreq).dimensions():
+            if task.info.resreq.get(dimension):
+                limit = raised_limit(limit, dimension, amount)
+        if limit != now:
+            text = f"limit {limit_text(limit)} of queue {queue.name!r} instead of {limit_text(now)}"
+            yield QueueChanged(evolve(queue, limit=limit)), text
+
+
+def _opened(queues: Iterable[Queue]) -> Iterator[Candidate]:
+    for queue in queues:
+        if queue.state is not QueueStatus.OPEN:
+            text = f"queue {queue.name!r} open instead of {queue.state.value}"
+            yield QueueChanged(evolve(queue, state=QueueStatus.OPEN)), text
+
+
+def _leaves(explanation: Explanation, state: JobState) -> Iterator[Candidate]:
+    for leaf in explanation.queue.leaves[:_LEAVES]:
+        text = f"queue {leaf!r} instead of {state.info.queue!r}"
+        yield JobChanged(state.uid, queue=leaf), text
 
 
 def _weights(session: Session, queue: QueueState, *, is_overused: bool) -> Iterator[Candidate]:

@@ -16,6 +16,7 @@ from batchsched.model.resource_limit import ResourceLimit
 from batchsched.model.resources import Amount, Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.state.queue_tree import QueueTree
+from batchsched.tools.amounts import raised_limit
 
 __all__ = ["QUEUE_FIELDS", "QUEUE_RULES", "Found", "QueueRule", "with_capacity"]
 
@@ -91,14 +92,6 @@ def _at_most(resource: Resource, dimension: str, most: Amount) -> Resource:
     return resource - _only(dimension, excess) if excess > 0 else resource
 
 
-def _limit_at_least(limit: ResourceLimit, dimension: str, amount: Amount) -> ResourceLimit:
-    if dimension == "cpu":
-        return evolve(limit, milli_cpu=amount)
-    if dimension == "memory":
-        return evolve(limit, memory=amount)
-    return evolve(limit, scalars={**limit.scalars, dimension: amount})
-
-
 def _children(tree: QueueTree, position: int) -> list[Queue]:
     return [tree.queues[child] for child in tree.children[position]]
 
@@ -161,7 +154,7 @@ def _deserved_beyond_limit(snapshot: Snapshot, tree: QueueTree) -> Found | None:
             wanted = max(own.get(dimension, 0), below.get(dimension, 0))
             if wanted <= most:
                 continue
-            limit = _limit_at_least(limit, dimension, wanted)
+            limit = raised_limit(limit, dimension, wanted)
             is_own = own.get(dimension, 0) == wanted
             message = (
                 f"{'it deserves' if is_own else 'queues below it deserve'} "

@@ -17,7 +17,7 @@ __all__ = ["as_resource", "standing_of_queue"]
 
 def standing_of_queue(session: Session, state: JobState) -> QueueStanding:
     """Return the state of the queue of a job, and of the queues above it. O(tasks of the queue)."""
-    queue = state.queue
+    queue = session.ledger.queues.get(state.info.queue)
     if queue is None:
         return QueueStanding(
             name=state.info.queue,
@@ -38,7 +38,9 @@ def standing_of_queue(session: Session, state: JobState) -> QueueStanding:
             for name in _names_above(outcomes, queue.name)
         )
         own = _by_outcome(session, queue.name, queue.info.weight, outcomes[queue.name])
-        return evolve(own, above=above, is_overused=session.overused(queue))
+        return evolve(
+            own, above=above, is_overused=session.overused(queue), leaves=_leaves_below(queue)
+        )
     allocated = _held(queue, session.ledger.dimensions.zero)
     share = session.plugin_set.queue_share(queue)
     return QueueStanding(
@@ -52,7 +54,19 @@ def standing_of_queue(session: Session, state: JobState) -> QueueStanding:
         limit=None,
         on_loan=None,
         is_overused=session.overused(queue),
+        leaves=_leaves_below(queue),
     )
+
+
+def _leaves_below(queue: QueueState) -> tuple[str, ...]:
+    waiting, leaves = list(queue.children), list[str]()
+    while waiting:
+        below = waiting.pop()
+        if below.children:
+            waiting += below.children
+        else:
+            leaves.append(below.name)
+    return tuple(sorted(leaves))
 
 
 def _by_outcome(session: Session, name: str, weight: int, outcome: QueueOutcome) -> QueueStanding:
