@@ -160,5 +160,10 @@ def problem_of(error: Exception) -> str:
 
 
 def plugin_error(name: str, point: str, error: Exception) -> PluginError:
-    """Return a `PluginError` for an exception that a plugin raised at an extension point."""
+    """Return a `PluginError` for an exception that a plugin raised at an extension point.
+
+    A `PluginError` of another plugin, which this one called through the session, stays one.
+    """
+    if isinstance(error, PluginError):
+        return PluginError(error.plugin, error.extension_point, error.problem)
     return PluginError(name, point, problem_of(error))

@@ -290,3 +290,98 @@ def test_an_engine_that_cannot_be_made_is_a_fault_of_the_configuration() -> None
         match="placement: expected it to create a placement engine, but it raised ValueError: boom",
     ):
         Scheduler(placement=failing).schedule(snapshot())
+
+
+def problem(name: str, function: Callable[..., object], *others: str) -> str:
+    """Return the error of a cycle with a plugin that has one extension point."""
+    plugin = type("Opened", (), {name: staticmethod(function)})
+    registry = registry_with(plugin)
+    plugins = ["priority", "gang", "mine", "predicates", "nodeorder", *others]
+    config = SchedulerConfig.from_mapping(
+        {"actions": "reclaim, allocate", "tiers": [{"plugins": plugins}]}, registry=registry
+    )
+    given = snapshot()
+    given = evolve(
+        given,
+        queues=[*given.queues, Queue(name="p")],
+        jobs=[given.jobs[0], evolve(given.jobs[1], queue="p")],
+    )
+    with pytest.raises(PluginError) as caught:
+        Scheduler(config, registry).schedule(given)
+    assert caught.value.extension_point == name
+    start = f"plugin 'mine', {name}: "
+    assert str(caught.value).startswith(start)
+    return str(caught.value).removeprefix(start)
+
+
+@pytest.mark.parametrize("answer", [True, None])
+def test_a_claim_that_is_none_is_refused(answer: object) -> None:
+    expected = f"expected a Claim or Unfit, got {answer}"
+    assert problem("claim", lambda _need, _terms: answer) == expected
+
+
+def test_outcomes_of_queues_that_are_none_are_refused() -> None:
+    expected = "expected a mapping of the names of queues to QueueOutcomes, got 3"
+    assert problem("queue_outcomes", lambda _key: 3) == expected
+    expected = "expected a QueueOutcome for queue 'q', got 3"
+    assert problem("queue_outcomes", lambda _key: {"q": 3}) == expected
+    assert problem("queue_outcomes", lambda _key: {3: 3}) == "expected the name of a queue, got 3"
+
+
+@pytest.mark.parametrize("answer", ["no", None, 1])
+def test_an_answer_on_overuse_that_is_no_bool_is_refused(answer: object) -> None:
+    assert problem("overused", lambda _queue: answer) == f"expected a bool, got {answer!r}"
+
+
+@pytest.mark.parametrize("answer", [4, [1], [1, -1], [1, "2"]])
+def test_weights_that_are_none_are_those_of_the_plugin_that_gave_them(answer: object) -> None:
+    expected = f"expected 2 integers, 0 or more, one for each queue, got {answer}"
+    assert problem("surplus_weights", lambda _queues, _: answer, "capacity") == expected
+
+
+@pytest.mark.parametrize("answer", ["much", None, float("nan")])
+def test_past_use_that_is_no_number_is_that_of_the_plugin_that_gave_it(answer: object) -> None:
+    expected = f"expected a number, got {answer!r}"
+    assert problem("past_use_key", lambda _queue, _need: answer, "capacity") == expected
+
+
+def test_an_exception_of_a_plugin_that_another_one_asks_is_told_once() -> None:
+    failed = "ZeroDivisionError: division by zero"
+    assert problem("past_use_key", lambda _queue, _need: 1 / 0, "capacity") == failed
+
+
+@pytest.mark.parametrize("point", ["job_order_key", "queue_order_key", "task_order_key"])
+def test_a_key_that_is_not_a_number_has_no_order(point: str) -> None:
+    nan = float("nan")
+    assert problem(point, lambda _item: nan) == "expected a key that can be ordered, got nan"
+
+
+def test_a_need_key_that_is_not_a_number_has_no_order() -> None:
+    answer = problem("need_order_key", lambda _need: float("nan"), "capacity")
+    assert answer == "expected a key that can be ordered, got nan"
+
+
+@pytest.mark.parametrize("answer", [(1,), 5])
+def test_a_share_that_is_none_is_refused(answer: object) -> None:
+    class Sharing:
+        def overused(self, _queue: object) -> bool:
+            return True
+
+        def queue_share(self, _queue: object) -> object:
+            return answer
+
+    with pytest.raises(PluginError) as caught:
+        schedule(Sharing, free=False)
+    assert caught.value.problem == (
+        f"expected what the queue deserves and what it has, or None, got {answer}"
+    )
+
+
+@pytest.mark.parametrize("reads", Reads)
+def test_the_error_of_a_score_that_is_text_says_so(reads: Reads) -> None:
+    class Scoring:
+        def node_scores(self) -> list[NodeScore]:
+            return [NodeScore(score=lambda _t, _n: "a", reads=reads)]  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(PluginError, match="node_scores: TypeError: expected a finite number, got"):
+        schedule(Scoring)

@@ -16,7 +16,13 @@ from batchsched.placement.accepted_nodes import (
     FewSlots,
     NodeCheck,
 )
-from batchsched.placement.evaluator import CLOSED, Evaluator, checked_scores, checked_unfit
+from batchsched.placement.evaluator import (
+    CLOSED,
+    Evaluator,
+    check_score,
+    checked_scores,
+    checked_unfit,
+)
 from batchsched.placement.score_index import Raw, Scored
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.state.ledger import Ledger
@@ -137,8 +143,12 @@ class EquivalenceClass:
         try:
             for name, weight, values in self.scores:
                 (score,) = values([node])
-                if not isfinite(score):
-                    raise ValueError(f"expected a finite number, got {score!r}")
+                try:
+                    is_sound = isfinite(score)
+                except TypeError:
+                    is_sound = False
+                if not is_sound:
+                    check_score(score)
                 total += weight * score
         except Exception as error:
             raise plugin_error(name, "node_scores", error) from error

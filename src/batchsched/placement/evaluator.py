@@ -8,11 +8,12 @@ from math import isfinite
 from batchsched.errors import plugin_error
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.model.resources import EPSILON
+from batchsched.model.validation.values import shown
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Dimensions, Vector
 
-__all__ = ["CLOSED", "Evaluator", "checked_scores", "checked_unfit"]
+__all__ = ["CLOSED", "Evaluator", "check_score", "checked_scores", "checked_unfit"]
 
 CLOSED = Unfit(UnfitReason.RESERVED)
 """The node is reserved for another task."""
@@ -123,7 +124,22 @@ def checked_scores(scores: list[float], nodes: Sequence[NodeState]) -> list[floa
     """Return the answer of a score if it is one finite number for each node. O(nodes)."""
     if len(scores) != len(nodes):
         raise ValueError(f"expected {len(nodes)} scores, one for each node, got {len(scores)}")
-    if not isfinite(sum(scores, 0.0)):  # a value that is not a number raises
-        wrong = [score for score in scores if not isfinite(score)]
-        raise ValueError(f"expected finite scores, got {wrong!r}")
+    try:
+        is_sound = isfinite(sum(scores, 0.0))
+    except TypeError:
+        is_sound = False
+    if not is_sound:
+        for score in scores:
+            check_score(score)
+        raise ValueError(f"expected scores with a finite sum, got {shown(scores)}")
     return scores
+
+
+def check_score(score: float) -> None:
+    """Raise an error unless a score is a finite number."""
+    try:
+        is_sound = isfinite(0.0 + score)
+    except TypeError:
+        raise TypeError(f"expected a finite number, got {shown(score)}") from None
+    if not is_sound:
+        raise ValueError(f"expected a finite number, got {score!r}")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
-from typing import ParamSpec, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from batchsched.errors import PluginError, plugin_error
-from batchsched.model.reasons import Unfit
 from batchsched.plugin.verdicts import Vote
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, TaskState
@@ -17,7 +16,6 @@ __all__ = [
     "asked_first",
     "by_tier",
     "combine_votes",
-    "expect_unfit",
     "guarded",
     "listed",
     "takes_need",
@@ -105,18 +103,26 @@ def voting(
 
 
 def asked_first(
-    functions: list[Named[Callable[AskedT, AnswerT]]], point: str
+    functions: list[Named[Callable[AskedT, AnswerT]]],
+    point: str,
+    check: Callable[Concatenate[str, AnswerT, AskedT], None],
 ) -> Callable[AskedT, AnswerT] | None:
-    """Return the first function, with errors attributed to its plugin; None if there is none."""
+    """Return the first function, with errors attributed to its plugin; None if there is none.
+
+    `check` raises an error for an answer that makes no sense; it gets the plugin's name, the
+    answer, and what the function got.
+    """
     if not functions:
         return None
     name, function = functions[0]
 
     def ask(*arguments: AskedT.args, **named: AskedT.kwargs) -> AnswerT:
         try:
-            return function(*arguments, **named)
+            answer = function(*arguments, **named)
         except Exception as error:
             raise plugin_error(name, point, error) from error
+        check(name, answer, *arguments, **named)
+        return answer
 
     return ask
 
@@ -151,9 +157,3 @@ def without_need(
 ) -> Callable[[QueueState, Need | None], object]:
     """Return a `queue_order_key` that takes a need and ignores it."""
     return lambda queue, _need: function(queue)
-
-
-def expect_unfit(name: str, refusal: object) -> None:
-    """Raise an error unless a refusal is an `Unfit`."""
-    if not isinstance(refusal, Unfit):
-        raise PluginError(name, "allocatable", (f"expected an Unfit or None, got {refusal!r}"))

@@ -6,7 +6,7 @@ Each extension point is a list of functions by tier, built once when the session
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isfinite
+from math import isfinite, isnan
 from typing import ParamSpec, TypeVar
 
 from batchsched.errors import PluginError, plugin_error
@@ -21,12 +21,22 @@ from batchsched.plugin.verdicts import Vote
 from batchsched.session.aggregation import (
     Named,
     asked_first,
-    expect_unfit,
     guarded,
     listed,
     takes_need,
     voting,
     without_need,
+)
+from batchsched.session.answers import (
+    check_bool,
+    check_claim,
+    check_condition,
+    check_outcomes,
+    check_past_use,
+    check_refusal,
+    check_share,
+    check_weights,
+    no_order_key,
 )
 from batchsched.session.eviction_points import EvictionPoints
 from batchsched.session.opened_plugins import ConfiguredPlugin, OpenedPlugins
@@ -163,7 +173,10 @@ class PluginSet:
         name = ""
         try:
             for name, function in self.job_orders:
-                key.append(function(job))
+                answer = function(job)
+                if type(answer) is float and isnan(answer):
+                    raise no_order_key(name, "job_order_key", answer)
+                key.append(answer)
         except Exception as error:
             raise plugin_error(name, "job_order_key", error) from error
         key.append(job.info.creation_time)
@@ -178,7 +191,10 @@ class PluginSet:
         name = ""
         try:
             for name, function in self._need_orders:
-                key.append(function(need))
+                answer = function(need)
+                if type(answer) is float and isnan(answer):
+                    raise no_order_key(name, "need_order_key", answer)
+                key.append(answer)
         except Exception as error:
             raise plugin_error(name, "need_order_key", error) from error
         return tuple(key)
@@ -192,7 +208,10 @@ class PluginSet:
         name = ""
         try:
             for name, function in self.queue_orders:
-                key.append(function(queue, need))
+                answer = function(queue, need)
+                if type(answer) is float and isnan(answer):
+                    raise no_order_key(name, "queue_order_key", answer)
+                key.append(answer)
         except Exception as error:
             raise plugin_error(name, "queue_order_key", error) from error
         key.append(queue.info.creation_time)
@@ -206,7 +225,10 @@ class PluginSet:
             name = ""
             try:
                 for name, function in self.task_orders:
-                    key.append(function(task))
+                    answer = function(task)
+                    if type(answer) is float and isnan(answer):
+                        raise no_order_key(name, "task_order_key", answer)
+                    key.append(answer)
             except Exception as error:
                 raise plugin_error(name, "task_order_key", error) from error
             key.append(task.info.creation_time)
@@ -230,7 +252,7 @@ class PluginSet:
             except Exception as error:
                 raise plugin_error(name, "job_valid", error) from error
             if refusal is not None:
-                _expect_condition(name, "job_valid", refusal)
+                check_condition(name, "job_valid", refusal)
                 return name, refusal
         return None
 
@@ -238,10 +260,13 @@ class PluginSet:
         """Return whether any plugin says that the queue has its deserved share."""
         for name, function in self._overused:
             try:
-                if function(queue):
-                    return True
+                answer = function(queue)
             except Exception as error:
                 raise plugin_error(name, "overused", error) from error
+            if answer is True:
+                return True
+            if answer is not False:
+                check_bool(name, "overused", answer)
         return False
 
     def allocatable(self, queue: QueueState, need: Need) -> Unfit | None:
@@ -252,14 +277,16 @@ class PluginSet:
             except Exception as error:
                 raise plugin_error(name, "allocatable", error) from error
             if refusal is not None:
-                expect_unfit(name, refusal)
+                check_refusal(name, refusal)
                 return refusal
         return None
 
     def _open_past(self, view: SessionView) -> None:
         """Give the view the functions for past use."""
-        weights = asked_first(self.opened.on("surplus_weights"), "surplus_weights")
-        view.open_past(weights, asked_first(self.opened.on("past_use_key"), "past_use_key"))
+        view.open_past(
+            asked_first(self.opened.on("surplus_weights"), "surplus_weights", check_weights),
+            asked_first(self.opened.on("past_use_key"), "past_use_key", check_past_use),
+        )
 
     @property
     def has_claims(self) -> bool:
@@ -276,11 +303,11 @@ class PluginSet:
         terms = ClaimTerms(self.task_key, kept_by)
         name, function = self._claims[0]
         try:
-            return function(need, terms)
-        except PluginError:
-            raise
+            claim = function(need, terms)
         except Exception as error:
             raise plugin_error(name, "claim", error) from error
+        check_claim(name, claim)
+        return claim
 
     def queue_outcomes(self) -> Mapping[str, QueueOutcome]:
         """Return the outcomes of queues by name; empty if no plugin reports them."""
@@ -289,6 +316,7 @@ class PluginSet:
                 outcomes: Mapping[str, QueueOutcome] = function(self.task_key)
             except Exception as error:
                 raise plugin_error(name, "queue_outcomes", error) from error
+            check_outcomes(name, outcomes)
             return outcomes
         return {}
 
@@ -308,6 +336,7 @@ class PluginSet:
             except Exception as error:
                 raise plugin_error(name, "queue_share", error) from error
             if share is not None:
+                check_share(name, share)
                 return share
         return None
 
@@ -334,18 +363,13 @@ class PluginSet:
         for name, function in self._close:
             try:
                 for job, condition in function():
-                    _expect_condition(name, "close", condition)
+                    check_condition(name, "close", condition)
                     conditions.setdefault(job.uid, condition)
             except PluginError:
                 raise
             except Exception as error:
                 raise plugin_error(name, "close", error) from error
         return conditions
-
-
-def _expect_condition(name: str, point: str, condition: object) -> None:
-    if not isinstance(condition, JobCondition):
-        raise PluginError(name, point, f"expected a JobCondition, got {condition!r}")
 
 
 def _sound_weight(name: str, score: NodeScore) -> float:
