@@ -169,12 +169,18 @@ def run(
 
 
 def canonical(result: CycleResult) -> bytes:
-    """Return a result as a string that is the same if, and only if, the result is."""
+    """Return what a result decides as a string that is the same if, and only if, the decisions are.
+
+    The sentences that are written for people are left out: better words are no other decision.
+    """
     content: Any = result.to_dict()
     for reason in content["pending"].values():
         # The record of a search for victims names its action, and a replay has no actions; the
         # text repeats the record.
-        del reason["evictions"], reason["text"]
+        del reason["evictions"], reason["text"], reason["detail"]
+    for job in content["jobs"].values():
+        if job["condition"] is not None:
+            del job["condition"]["message"]
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
