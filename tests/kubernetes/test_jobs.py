@@ -189,12 +189,18 @@ def test_a_lone_pod_with_the_name_of_a_group_is_not_scheduled():
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        ({"pods": [pod(), pod()]}, "pods['a/p1']: duplicate name"),
+        (
+            {"pods": [pod(), pod()]},
+            "pods['a/p1']: expected a unique name, got it again",
+        ),
         (
             {"pods": [], "pod_groups": [pod_group(), pod_group()]},
-            "pod_groups['a/g1']: duplicate name",
+            "pod_groups['a/g1']: expected a unique name, got it again",
         ),
-        ({"queues": [queue(), queue()]}, "queues['q']: duplicate name"),
+        (
+            {"queues": [queue(), queue()]},
+            "queues['q']: expected a unique name, got it again",
+        ),
         ({"queues": [{"metadata": {}}]}, "queues[0].metadata.name: is missing"),
         ({"queues": [queue(weight="3")]}, "queues['q'].spec.weight: expected an integer, got '3'"),
         ({"queues": [queue(weight=1.0)]}, "queues['q'].spec.weight: expected an integer, got 1.0"),

@@ -130,5 +130,8 @@ def test_every_fault_is_told_with_its_path(given, fault):
 
 
 def test_a_node_that_is_given_twice_is_a_fault():
-    with pytest.raises(KubernetesObjectError, match=r"^nodes\['n1'\]: duplicate name$"):
+    with pytest.raises(
+        KubernetesObjectError,
+        match=r"^nodes\['n1'\]: expected a unique name, got it again$",
+    ):
         read(node(), node())

@@ -66,6 +66,11 @@ def read(*queues: Object) -> tuple[dict[str, Queue], list[str]]:
 
 
 class TestVolcano:
+    def test_a_parent_that_is_no_text_is_told_once(self) -> None:
+        with pytest.raises(KubernetesObjectError) as caught:
+            read(volcano("p", parent=5))
+        assert str(caught.value) == "queues['p'].spec.parent: expected a string, got 5"
+
     def test_amounts_parent_and_priority(self) -> None:
         queues, notices = read(
             volcano("research", parent="root", priority=3, weight=2),

@@ -33,7 +33,7 @@ def test_all_faults_are_told_at_once() -> None:
     ]
     job = elastic("e", {"a": "P", "g": "P", "x": "P", None: "P"}, groups=groups)
     assert faults(job) == [
-        "groups['d']: duplicate name",
+        "groups['d']: expected a unique name, got it again",
         "groups[9]: expected a TaskGroup, got 'no group'",
         "groups['a'].parent: there is no group 'nobody' in this job",
         "groups['d'].max: expected at least its minimum, 3, got 2",

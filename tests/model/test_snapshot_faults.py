@@ -131,7 +131,7 @@ class TestPlainFaults:
             ({"nodes": [NodeInfo(name=[])]}, "nodes[[]].name: expected a string, got []"),
             (
                 {"nodes": [NodeInfo(name="n"), NodeInfo(name="n", max_tasks=2)]},
-                "nodes['n']: duplicate name",
+                "nodes['n']: expected a unique name, got it again",
             ),
             (
                 {"nodes": [NodeInfo(name="n", max_tasks=-1)]},
@@ -178,7 +178,7 @@ class TestPlainFaults:
             ({"queues": [Queue(name=None)]}, "queues[None].name: expected a string, got None"),
             (
                 {"queues": [Queue(name="q"), Queue(name="q", weight=2)]},
-                "queues['q']: duplicate name",
+                "queues['q']: expected a unique name, got it again",
             ),
             (
                 {"queues": [Queue(name="q", weight=-2)]},
@@ -213,7 +213,7 @@ class TestPlainFaults:
             ),
             (
                 {"jobs": [job("j"), job("j", priority=2)]},
-                "jobs['default/j']: duplicate name",
+                "jobs['default/j']: expected a unique name, got it again",
             ),
             (
                 {"jobs": [job("j", min_available=-1)]},

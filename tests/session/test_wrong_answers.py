@@ -385,3 +385,12 @@ def test_the_error_of_a_score_that_is_text_says_so(reads: Reads) -> None:
 
     with pytest.raises(PluginError, match="node_scores: TypeError: expected a finite number, got"):
         schedule(Scoring)
+
+
+def test_what_is_no_predicate_is_shown_by_its_name() -> None:
+    def refuses(_task: object, _node: object) -> None:
+        pass
+
+    said = problem("predicates", lambda: [refuses])
+    assert said.startswith("expected a Predicate, got <function ")
+    assert said.endswith("refuses>")

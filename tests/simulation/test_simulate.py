@@ -86,7 +86,7 @@ def test_ids_are_of_one_kind_and_each_its_own() -> None:
 
 
 def test_columns_must_fit_together() -> None:
-    with pytest.raises(WorkloadError, match="processors: is missing"):
+    with pytest.raises(WorkloadError, match="processors: expected a column of this name, got none"):
         Workload.from_columns({"id": [1], "submit": [0], "run": [1]})
     with pytest.raises(WorkloadError, match="runtime: unknown column"):
         Workload.from_columns({"id": [], "submit": [], "run": [], "processors": [], "runtime": []})

@@ -318,7 +318,7 @@ def named_objects(
         full_name = f"{namespace}/{name}" if namespaced else name
         named_reader = Reader(content, reading, f"{argument}[{full_name!r}]")
         if (its_kind, full_name) in seen:
-            named_reader.fault("", "duplicate name")
+            named_reader.fault("", "expected a unique name, got it again")
             continue
         seen.add((its_kind, full_name))
         metadata = Reader(metadata.content, reading, ".metadata", named_reader)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import lcm
 
 from attrs import evolve
@@ -29,7 +29,8 @@ _ROOT = "root"
 
 def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
     """Return the queues of objects, with inner queues that are only named by others. O(size)."""
-    drafts = [_without_missing_parents(draft, given) for draft in _drafts(given)]
+    names = {queue.name for queue in given if queue.kind == "Queue"}
+    drafts = [_without_missing_parent(draft, names) for draft in _drafts(given)]
     # Weights must be whole numbers, and only their proportions matter.
     factor = lcm(*(draft.weight.denominator for draft in drafts))
     return [evolve(draft.queue, weight=int(draft.weight * factor)) for draft in drafts]
@@ -65,12 +66,10 @@ def _drafts(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
     yield from _read_volcano(of_volcano)
 
 
-def _without_missing_parents(draft: QueueDraft, given: Sequence[KubernetesObject]) -> QueueDraft:
+def _without_missing_parent(draft: QueueDraft, names: Collection[str]) -> QueueDraft:
     """Return a queue without its parent if that was not given."""
     parent = draft.queue.parent
-    if draft.object is None or parent is None or draft.parent_is_known:
-        return draft
-    if any(queue.name == parent and queue.kind == "Queue" for queue in given):
+    if draft.object is None or parent is None or draft.parent_is_known or parent in names:
         return draft
     field = "spec.parentQueue" if is_kai_queue(draft.object) else "spec.parent"
     message = f"queue {parent!r} was not given: the queue has no parent"
@@ -82,14 +81,15 @@ def _without_missing_parents(draft: QueueDraft, given: Sequence[KubernetesObject
 
 
 def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
-    paths = {queue.name: _annotated_path(queue) for queue in given}
+    parents = {queue.name: queue.reader.child("spec").text("parent") for queue in given}
+    paths = {queue.name: _annotated_path(queue, parents[queue.name]) for queue in given}
     names = {path: name for name, path in paths.items() if path}
     implied: dict[tuple[str, ...], QueueDraft] = {}
-    has_root = any(paths.values()) or any(_parent(queue) == _ROOT for queue in given)
+    has_root = any(paths.values()) or _ROOT in parents.values()
     for queue in given:
         if queue.name == _ROOT and has_root:
             continue  # the root is the cluster itself
-        draft = _volcano_draft(queue)
+        draft = _volcano_draft(queue, parents[queue.name])
         path = paths[queue.name]
         if path:
             draft = _in_hierarchy(draft, queue, path, names, implied)
@@ -97,14 +97,9 @@ def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
     yield from implied.values()
 
 
-def _parent(queue: KubernetesObject) -> str:
-    return queue.reader.child("spec").text("parent")
-
-
-def _volcano_draft(given: KubernetesObject) -> QueueDraft:
+def _volcano_draft(given: KubernetesObject, parent: str) -> QueueDraft:
     note_unsupported(given)
     spec = given.reader.child("spec")
-    parent = spec.text("parent")
     capability = read_amounts(spec.child("capability"))
     guarantee = read_amounts(spec.child("guarantee").child("resource"))
     queue = Queue(
@@ -135,13 +130,13 @@ def _volcano_state(given: KubernetesObject) -> QueueStatus:
     return QueueStatus.CLOSED
 
 
-def _annotated_path(given: KubernetesObject) -> tuple[str, ...]:
+def _annotated_path(given: KubernetesObject, parent: str) -> tuple[str, ...]:
     """Return the path in an annotation such as ``root/science/vision``; (): there is none."""
     text = given.metadata.text_map("annotations").get(_HIERARCHY, "")
     if not text:
         return ()
     field = f"metadata.annotations[{_HIERARCHY!r}]"
-    if _parent(given):
+    if parent:
         given.note(NoticeCode.FIELD_IGNORED, field, "ignored: spec.parent takes precedence")
         return ()
     root, *path = text.split("/")

@@ -91,7 +91,11 @@ def _line(name: str, outcome: QueueOutcome, depth: int) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """Return a text in so many columns at most; what tells it from others is often at its end."""
+    """Return a text in one line, in so many columns at most, with control characters escaped.
+
+    What tells it from others is often at its end.
+    """
+    text = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
     if _width(text) <= most:
         return text
     head, tail = "", ""

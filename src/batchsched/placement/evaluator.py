@@ -116,7 +116,7 @@ class Evaluator:
 def checked_unfit(unfit: object) -> Unfit:
     """Return the answer of a predicate if it is an `Unfit`; raise `TypeError` otherwise."""
     if not isinstance(unfit, Unfit):
-        raise TypeError(f"expected an Unfit or None, got {unfit!r}")
+        raise TypeError(f"expected an Unfit or None, got {shown(unfit)}")
     return unfit
 
 

@@ -7,6 +7,7 @@ from inspect import Parameter, signature
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from batchsched.errors import PluginError, plugin_error
+from batchsched.model.validation.values import shown
 from batchsched.plugin.verdicts import Vote
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, TaskState
@@ -43,7 +44,7 @@ def listed(
     items: list[ItemT] = []
     for item in given:
         if not isinstance(item, kind):
-            raise PluginError(name, point, f"expected a {kind.__name__}, got {item!r}")
+            raise PluginError(name, point, f"expected a {kind.__name__}, got {shown(item)}")
         items.append(item)
     return items
 
@@ -74,7 +75,7 @@ def combine_votes(
             elif vote is False or vote is Vote.REJECT:
                 return False
             elif vote is not Vote.ABSTAIN:
-                raise PluginError(name, point, (f"expected a Vote or a bool, got {vote!r}"))
+                raise PluginError(name, point, (f"expected a Vote or a bool, got {shown(vote)}"))
         if permitted:
             return True
     return True

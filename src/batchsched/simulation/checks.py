@@ -15,7 +15,11 @@ def faults_of(
 ) -> Iterator[Fault]:
     """Yield everything wrong with the columns of a workload."""
     known = (*required, *optional)
-    shapes = [Fault(name, "is missing") for name in required if name not in columns]
+    shapes = [
+        Fault(name, "expected a column of this name, got none")
+        for name in required
+        if name not in columns
+    ]
     shapes += [
         Fault(str(name), f"unknown column; expected one of {', '.join(known)}")
         for name in columns
@@ -30,7 +34,7 @@ def faults_of(
         yield from shapes
         return
     ids = columns["id"]
-    id_faults = list(_faults_id_faults(ids))
+    id_faults = list(_faults_of_ids(ids))
     if id_faults:
         yield from id_faults
         return
@@ -73,7 +77,7 @@ _NUMBER_COLUMNS = {
 }
 
 
-def _faults_id_faults(ids: Sequence[object]) -> Iterator[Fault]:
+def _faults_of_ids(ids: Sequence[object]) -> Iterator[Fault]:
     types = {type(each) for each in ids}
     if not (types <= {int} or types <= {str}):
         names = sorted(each.__name__ for each in types)

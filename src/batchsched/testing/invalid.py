@@ -153,19 +153,19 @@ def _in_task(flaw: Flaw) -> _Edit:
 
 def _same_node_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
     node = snapshot.nodes[pick % len(snapshot.nodes)]
-    fault = Fault(f"nodes[{node.name!r}]", "duplicate name")
+    fault = Fault(f"nodes[{node.name!r}]", "expected a unique name, got it again")
     return _parts(snapshot, fault, nodes=(*snapshot.nodes, node))
 
 
 def _same_queue_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
     queue = snapshot.queues[pick % len(snapshot.queues)]
-    fault = Fault(f"queues[{queue.name!r}]", "duplicate name")
+    fault = Fault(f"queues[{queue.name!r}]", "expected a unique name, got it again")
     return _parts(snapshot, fault, queues=(*snapshot.queues, queue))
 
 
 def _same_job_twice(snapshot: Snapshot, pick: int) -> InvalidSnapshot:
     job = snapshot.jobs[pick % len(snapshot.jobs)]
-    fault = Fault(f"jobs[{job.uid!r}]", "duplicate name")
+    fault = Fault(f"jobs[{job.uid!r}]", "expected a unique name, got it again")
     return _parts(snapshot, fault, jobs=(*snapshot.jobs, evolve(job, tasks=())))
 
 

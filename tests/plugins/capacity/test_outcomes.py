@@ -117,3 +117,8 @@ def test_what_is_on_loan_is_what_the_reference_does_not_cover(snapshot: Snapshot
             assert outcome.covered.get(dimension) == covered[dimension]
             assert outcome.on_loan.get(dimension) == there[dimension] - covered[dimension]
             assert outcome.fair_share.get(dimension) == capacity.share[dimension][leaf]
+
+
+def test_a_name_stays_in_its_line_and_controls_no_terminal() -> None:
+    printed = str(QueueOutcomes({"a\nb": QueueOutcome(), "c\x1b[31m": QueueOutcome()}))
+    assert [line.split(" ")[0] for line in printed.splitlines()] == [r"a\nb", r"c\x1b[31m"]

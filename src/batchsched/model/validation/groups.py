@@ -82,7 +82,7 @@ def _named_groups(
         if problems:
             yield from under(f"groups[{position}]", iter(problems))
         elif group.name in named:
-            yield f"groups[{group.name!r}]", "duplicate name"
+            yield f"groups[{group.name!r}]", "expected a unique name, got it again"
         else:
             named[group.name] = group
     return named

@@ -195,7 +195,12 @@ class _Check:
         for name in names:
             if is_text(name):
                 if name in seen:
-                    self.faults.append(Fault(f"{path}[{name!r}]", "duplicate name"))
+                    self.faults.append(
+                        Fault(
+                            f"{path}[{name!r}]",
+                            "expected a unique name, got it again",
+                        )
+                    )
                 seen.add(name)
 
     def node_problems(self, node: NodeInfo) -> Problems:

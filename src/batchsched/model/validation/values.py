@@ -7,6 +7,7 @@ message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from sys import float_info
@@ -44,14 +45,17 @@ LARGEST = float_info.max
 """The largest finite float; larger integers exist, but dividing them would overflow."""
 
 _SHOWN = 80
+_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 
 
 def shown(value: object, /) -> str:
-    """Return the `repr` of any value for a message, shortened if necessary."""
+    """Return the `repr` of any value for a message, without memory addresses, and not too long."""
     try:
         text = repr(value)
     except Exception:  # the repr of something invalid may raise anything
         text = f"<{type(value).__name__}>"
+    if type(value) is not str:
+        text = _ADDRESS.sub("", text)  # the same input has the same message
     text = " ".join(text.split("\n"))  # a fault is one line
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
