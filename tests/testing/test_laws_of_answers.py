@@ -118,7 +118,7 @@ class ReservationsAreKeptAsPlacements(Opened):
         (NormalisesToNan, "node_scores", "requires", "is nan, which is not finite"),
         (ScoresAreTexts, "node_scores", "requires", "is 'n1', which is not a number"),
         (ScoresAreTooLarge, "node_scores", "requires", "too large for a float"),
-        (OverusedIsNothing, "overused", "requires", "is neither True nor False"),
+        (OverusedIsNothing, "overused", "requires", "expected a bool, got None"),
         (ClaimantKeyHoldsAList, "claimant_key", "requires", "cannot be hashed"),
         (ConditionalIsNotCounted, "job_order_key", "is discarded", "was undone"),
         (ReservationsAreKeptAsPlacements, "overused", "is discarded", "was undone"),
