@@ -328,7 +328,7 @@ def test_outcomes_of_queues_that_are_none_are_refused() -> None:
     assert problem("queue_outcomes", lambda _key: {3: 3}) == "expected the name of a queue, got 3"
 
 
-@pytest.mark.parametrize("answer", ["no", None, 1])
+@pytest.mark.parametrize("answer", ["no", None, 2])
 def test_an_answer_on_overuse_that_is_no_bool_is_refused(answer: object) -> None:
     assert problem("overused", lambda _queue: answer) == f"expected a bool, got {answer!r}"
 

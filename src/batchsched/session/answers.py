@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isnan
+from numbers import Integral, Real
 from typing import cast
 
 from batchsched.errors import PluginError
@@ -82,7 +83,7 @@ def check_weights(
     if (
         items is None
         or len(items) != len(siblings)
-        or any(not isinstance(weight, int) or weight < 0 for weight in items)
+        or any(not isinstance(weight, Integral) or weight < 0 for weight in items)
     ):
         expected = f"{len(siblings)} integers, 0 or more, one for each queue"
         raise _wrong(name, "surplus_weights", expected, weights)
@@ -90,13 +91,13 @@ def check_weights(
 
 def check_past_use(name: str, key: object, _queue: QueueState, _need: Need | None) -> None:
     """Raise an error unless past use is a number, which may be infinite."""
-    if not isinstance(key, int | float) or isnan(key):
+    if not isinstance(key, Real) or isnan(key):
         raise _wrong(name, "past_use_key", "a number", key)
 
 
 def check_bool(name: str, point: str, answer: object) -> None:
-    """Raise an error unless an answer is True or False."""
-    if not isinstance(answer, bool):
+    """Raise an error unless an answer is True or False, or equal to one, as of numpy."""
+    if answer not in (True, False):
         raise _wrong(name, point, "a bool", answer)
 
 

@@ -263,10 +263,10 @@ class PluginSet:
                 answer = function(queue)
             except Exception as error:
                 raise plugin_error(name, "overused", error) from error
-            if answer is True:
-                return True
-            if answer is not False:
+            if answer is not True and answer is not False:
                 check_bool(name, "overused", answer)
+            if answer:
+                return True
         return False
 
     def allocatable(self, queue: QueueState, need: Need) -> Unfit | None:
