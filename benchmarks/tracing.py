@@ -91,7 +91,7 @@ def _plain_cycle(scheduler: Scheduler, scenario: Scenario) -> Callable[[], objec
     """Return a cycle without any line of tracing, not even a check whether it is on."""
     opened = scheduler.open(scenario.snapshot)
     assert type(opened) is Session
-    books = opened._books
+    books = opened._policy_state
 
     def run() -> object:
         return scheduler.run(Session(scenario.snapshot, books._configured, placement_of(DEFAULT)))

@@ -19,7 +19,7 @@ from batchsched.errors import (
 )
 from batchsched.live.attached import AttachedScheduler
 from batchsched.live.cluster import Cluster
-from batchsched.live.keeper import Keeper
+from batchsched.live.kept_state import KeptState
 from batchsched.live.warm import WarmCycles
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -259,9 +259,11 @@ predicates, priority, proportion, sjf, sla, usage
             raise SnapshotError([Fault("cluster", message)])
         return AttachedScheduler(self, cluster)
 
-    def keep(self, content: Content, /) -> Keeper:
+    def keep(self, content: Content, /) -> KeptState:
         """Return the state that this configuration keeps up to date for a live cluster."""
-        return Keeper(content, self._plugins, self._placement, promises_repel=self._promises_repel)
+        return KeptState(
+            content, self._plugins, self._placement, promises_repel=self._promises_repel
+        )
 
 
 def _begun(session: Session) -> Session:

@@ -79,7 +79,7 @@ def go_on(life: Life, cluster: Cluster, scheduler: Scheduler, live: Any) -> None
     assert result == cycle
     assert cluster.snapshot() == before
     assert live.schedule() == result
-    audit(live._keeper._ledger)
+    audit(live._kept_state._ledger)
     bound = [
         task.uid
         for job in before.jobs

@@ -41,7 +41,7 @@ def expect_it_is_so(
     now = takes(ledger)
     if took is not None:
         assert {slot for slot, _ in now - took} <= set(columns.grown[known:])
-    assert columns.special == {n.index for n in ledger.nodes if n.special}
+    assert columns.diverging == {n.index for n in ledger.nodes if n.divergence_count}
     assert columns.reserved == {n.index for n in ledger.nodes if n.reserved_tasks}
     for task in ledger.tasks.values():
         request = task.init_resreq

@@ -96,7 +96,7 @@ def expected_accounts(status: TaskStatus, marked: bool) -> dict[str, Any]:
         "backfilled": HELD if marked and status in OCCUPYING else zero,
         "leaving": HELD if marked and status is S.RELEASING else zero,
         "reserved": TO_START if status is S.RESERVED else zero,
-        "special": int(is_special),
+        "divergence_count": int(is_special),
         "ports": int(on_node),
         "scoring_milli_cpu": 7 if on_node else 0,
         "scoring_memory": 8 if on_node else 0,

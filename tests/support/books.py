@@ -16,7 +16,7 @@ from tests.support.hints import hints_of
 
 NODE_ACCOUNTS = (
     *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional", "reserved"),
-    *("special", "ports", "scoring_milli_cpu", "scoring_memory"),
+    *("divergence_count", "ports", "scoring_milli_cpu", "scoring_memory"),
 )
 DERIVED_ACCOUNTS = ("future_idle", "accessible", "eventual")
 JOB_ACCOUNTS = (

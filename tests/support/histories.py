@@ -243,7 +243,7 @@ def state_of(session: Session) -> dict[str, Any]:
         "nodes": [
             (
                 *(node.name, node.idle, node.releasing, node.pipelined, node.backfilled),
-                *(node.leaving, node.conditional, node.reserved, node.special, node.ports),
+                *(node.leaving, node.conditional, node.reserved, node.divergence_count, node.ports),
                 *(node.scoring_milli_cpu, node.scoring_memory),
                 *(frozenset(node.tasks), frozenset(node.reserved_tasks)),
             )

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from batchsched.live.cluster import Cluster
-from batchsched.live.keeper import Keeper
-from batchsched.live.past import Past
+from batchsched.live.content_at import ContentAt
+from batchsched.live.kept_state import KeptState
 from batchsched.model.result import CycleResult
 from batchsched.session.outcomes import Unchanged
 from batchsched.session.session import Session
@@ -26,7 +26,7 @@ class Policy(Protocol):
         """Run all actions in a session, close it, and return the decisions."""
         ...
 
-    def keep(self, content: Content, /) -> Keeper:
+    def keep(self, content: Content, /) -> KeptState:
         """Return the state that is kept up to date with a cluster."""
         ...
 
@@ -34,12 +34,12 @@ class Policy(Protocol):
 class AttachedScheduler:
     """A scheduler that keeps its state of one cluster between cycles; see `Scheduler.attach`."""
 
-    __slots__ = ("_cluster", "_keeper", "_policy")
+    __slots__ = ("_cluster", "_kept_state", "_policy")
 
     def __init__(self, policy: Policy, cluster: Cluster) -> None:
         self._policy = policy
         self._cluster = cluster
-        self._keeper: Keeper | None = None
+        self._kept_state: KeptState | None = None
 
     @property
     def cluster(self) -> Cluster:
@@ -66,12 +66,12 @@ class AttachedScheduler:
             ActionError: an action raised an exception; its effect is the same.
 
         """
-        keeper = self._take_keeper()
+        kept_state = self._take_kept_state()
         result = self._policy.run(
-            keeper.session(), reasons=reasons, unchanged=Past(self._cluster.content)
+            kept_state.session(), reasons=reasons, unchanged=ContentAt(self._cluster.content)
         )
-        keeper.end()
-        self._keeper = keeper
+        kept_state.end()
+        self._kept_state = kept_state
         return result
 
     @contextmanager
@@ -86,12 +86,12 @@ class AttachedScheduler:
                 an invalid object.
 
         """
-        keeper = self._take_keeper()
-        yield keeper.session()
-        keeper.end()
-        self._keeper = keeper
+        kept_state = self._take_kept_state()
+        yield kept_state.session()
+        kept_state.end()
+        self._kept_state = kept_state
 
-    def _take_keeper(self) -> Keeper:
+    def _take_kept_state(self) -> KeptState:
         """Take the kept state, so that it is not used again if the cycle raises."""
-        keeper, self._keeper = self._keeper, None
-        return self._policy.keep(self._cluster.content) if keeper is None else keeper
+        kept_state, self._kept_state = self._kept_state, None
+        return self._policy.keep(self._cluster.content) if kept_state is None else kept_state

@@ -12,8 +12,8 @@ from operator import is_
 from attrs import evolve
 
 from batchsched.live.attached import Policy
-from batchsched.live.keeper import Keeper
-from batchsched.live.past import Past
+from batchsched.live.content_at import ContentAt
+from batchsched.live.kept_state import KeptState
 from batchsched.model.cluster import JobInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
@@ -27,7 +27,7 @@ class WarmCycles:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._kept: tuple[Snapshot, Content, Keeper] | None = None
+        self._kept: tuple[Snapshot, Content, KeptState] | None = None
 
     def schedule(self, snapshot: Snapshot, *, reasons: bool) -> CycleResult:
         """Run one cycle. O(differences from the last snapshot + nodes + jobs + waiting tasks)."""
@@ -35,13 +35,15 @@ class WarmCycles:
         kept, self._kept = self._kept, None
         if kept is None:
             content = Content(snapshot)
-            keeper = self._policy.keep(content)
+            kept_state = self._policy.keep(content)
         else:
-            last, content, keeper = kept
+            last, content, kept_state = kept
             _follow(content, last, snapshot)
-        result = self._policy.run(keeper.session(), reasons=reasons, unchanged=Past(content))
-        keeper.end()
-        self._kept = snapshot, content, keeper
+        result = self._policy.run(
+            kept_state.session(), reasons=reasons, unchanged=ContentAt(content)
+        )
+        kept_state.end()
+        self._kept = snapshot, content, kept_state
         return result
 
 

@@ -162,7 +162,7 @@ class EquivalenceClass:
         """Return whether the node is feasible and the task fits there now."""
         return (
             self.fits_idle(node.idle)
-            and (not node.special or node.fits_now(self.request))
+            and (not node.divergence_count or node.fits_now(self.request))
             and self.is_feasible(node)
         )
 

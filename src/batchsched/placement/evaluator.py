@@ -104,7 +104,7 @@ class Evaluator:
         """Return one reason for each dimension in which `request` does not fit now."""
         short: set[int] = set()
         accounts = [node.idle]
-        if node.special:
+        if node.divergence_count:
             accounts += [node.future_idle, node.accessible, node.eventual]
         for account in accounts:
             for position, (wanted, there) in enumerate(zip(request, account, strict=True)):

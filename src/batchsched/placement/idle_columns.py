@@ -25,9 +25,9 @@ class IdleColumns:
         "_dimensions",
         "_nodes",
         "_vacant",
+        "diverging",
         "grown",
         "reserved",
-        "special",
     )
 
     def __init__(
@@ -44,7 +44,7 @@ class IdleColumns:
         self._columns: list[list[int]] = [
             [node.idle[dimension] for node in nodes] for dimension in range(len(dimensions.names))
         ]
-        self.special: set[int] = {node.slot for node in nodes if node.special}
+        self.diverging: set[int] = {node.slot for node in nodes if node.divergence_count}
         """The slots of the nodes whose derived amounts differ from the idle amount."""
         self.reserved: set[int] = {node.slot for node in nodes if node.reserved_tasks}
         """The slots of the nodes with reservations."""
@@ -56,18 +56,23 @@ class IdleColumns:
         changed = self._cursor.unread()
         if not changed:
             return
-        nodes, columns, special, reserved = self._nodes, self._columns, self.special, self.reserved
+        nodes, columns, diverging, reserved = (
+            self._nodes,
+            self._columns,
+            self.diverging,
+            self.reserved,
+        )
         for index in set(changed):
             node = nodes[index]
-            grew = index in special or index in reserved
+            grew = index in diverging or index in reserved
             for column, amount in zip(columns, node.idle, strict=True):
                 if amount > column[index]:
                     grew = True
                 column[index] = amount
-            if node.special:
-                special.add(index)
-            elif special:
-                special.discard(index)
+            if node.divergence_count:
+                diverging.add(index)
+            elif diverging:
+                diverging.discard(index)
             if node.reserved_tasks:
                 reserved.add(index)
             elif reserved:

@@ -179,7 +179,7 @@ class IndexedPlacement:
         columns = self._columns
         columns.refresh()
         now = self._best_now(task, kind)
-        if not columns.special:
+        if not columns.diverging:
             # Without promises and releases, a task fits now or not at all.
             return now
         if now is not None:
@@ -347,14 +347,14 @@ class IndexedPlacement:
             case Fit.LATER:
                 return lambda among: self._score_feasible(
                     kind,
-                    self._special_where(
+                    self._diverging_where(
                         _looked_at(kind, among), kind.request, NodeState.fits_later
                     ),
                 )
             case Fit.CONDITIONALLY:
                 return lambda among: self._score_feasible(
                     kind,
-                    self._special_where(
+                    self._diverging_where(
                         _looked_at(kind, among), kind.request, NodeState.fits_conditionally
                     ),
                 )
@@ -376,27 +376,27 @@ class IndexedPlacement:
                     node
                     for node in [nodes[index] for index in among]
                     if fits_idle(node.idle)
-                    and (not node.special or node.fits_now(request))
+                    and (not node.divergence_count or node.fits_now(request))
                     and feasible(node)
                 ]
             )
         columns = self._columns
         found = columns.fitting(kind.request, _looked_at(kind, among))
-        special = columns.special
-        if special:
+        diverging = columns.diverging
+        if diverging:
             request = kind.request
-            found = [i for i in found if i not in special or nodes[i].fits_now(request)]
+            found = [i for i in found if i not in diverging or nodes[i].fits_now(request)]
         return self._score_feasible(kind, found)
 
-    def _special_where(
+    def _diverging_where(
         self,
         among: Iterable[int] | None,
         request: Vector,
         fits: Callable[[NodeState, Vector], bool],
     ) -> list[int]:
         self._columns.refresh()
-        special = self._columns.special
-        looked_at = sorted(special) if among is None else [i for i in among if i in special]
+        diverging = self._columns.diverging
+        looked_at = sorted(diverging) if among is None else [i for i in among if i in diverging]
         return [index for index in looked_at if fits(self._nodes[index], request)]
 
     def _score_feasible(self, kind: EquivalenceClass, among: Iterable[int] | None) -> list[Scored]:

@@ -77,7 +77,7 @@ class KeptTally:
         refusal = kind.infeasible(node)
         if refusal is not None:
             return (refusal,)
-        if node.special:
+        if node.divergence_count:
             fits = node.fits_now(kind.request)
             return _NOTHING if fits else self._lacking(kind.request, node)
         idle = node.idle

@@ -46,7 +46,7 @@ class SharedTallies:
             infeasible = kind.infeasible(node) if is_rejected else None
             if infeasible is not None:
                 self._unfit[infeasible] += 1
-            elif node.special:
+            elif node.divergence_count:
                 self._special.append(node)
             else:
                 self._rest.append(node)

@@ -44,9 +44,9 @@ def _fitting_now(
     """
     request = kind.request
     found = columns.fitting(request, kind.only_slots if among is None else among)
-    special = columns.special
-    if special:
-        found = [slot for slot in found if slot not in special or nodes[slot].fits_now(request)]
+    diverging = columns.diverging
+    if diverging:
+        found = [slot for slot in found if slot not in diverging or nodes[slot].fits_now(request)]
     if kind.live_checks or columns.reserved:
         feasible = kind.is_feasible
         return [slot for slot in found if feasible(nodes[slot])]

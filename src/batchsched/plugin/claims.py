@@ -34,12 +34,12 @@ class ClaimTerms:
 
     task_order_key: Callable[[TaskState], SortKey]
     """Ranks tasks; the task with the smallest key is the most valuable."""
-    kept_by: Callable[[EvictionUnit], str | None]
+    protected_by: Callable[[EvictionUnit], str | None]
     """Returns what protects a unit from the claimant: a plugin, by name, or ``minRuntime``."""
 
-    def may_go(self, unit: EvictionUnit) -> bool:
+    def is_evictable(self, unit: EvictionUnit) -> bool:
         """Return whether nothing protects a unit from the claimant."""
-        return self.kept_by(unit) is None
+        return self.protected_by(unit) is None
 
 
 class Shortage(Protocol):

@@ -227,8 +227,8 @@ class _Gang:
         # A replica is evicted as a whole, but not for its own job.
         return Verdict.PROTECTED if job is mine else Verdict.WITH_JOB
 
-    def _at_minimum(self, may_go: bool) -> Verdict:
-        return Verdict.WITH_JOB if may_go and self._evicts_whole_jobs else Verdict.PROTECTED
+    def _at_minimum(self, is_evictable: bool) -> Verdict:
+        return Verdict.WITH_JOB if is_evictable and self._evicts_whole_jobs else Verdict.PROTECTED
 
     def close(self) -> Iterable[tuple[JobState, JobCondition]]:
         known: dict[tuple[int, int], JobCondition] = {}

@@ -128,15 +128,15 @@ class EvictionPoints:
             return Victims(candidates)
         return self._revocable.victims(claimant, candidates)
 
-    def kept_by(
+    def protected_by(
         self, claimant: TaskState, unit: EvictionUnit, recent: RecentStarts | None = None
     ) -> str | None:
         """Return what protects a unit of another queue: a plugin or minRuntime; None: nothing."""
-        return self._reclaimable.kept_by(
+        return self._reclaimable.protected_by(
             claimant, unit.victims, is_whole_job=not unit.is_surplus, recent=recent
         )
 
-    def kept_and_free(
+    def split_protected(
         self,
         point: str,
         claimant: TaskState,
@@ -151,7 +151,7 @@ class EvictionPoints:
         `recent`, but other tasks of their jobs may be.
         """
         judges = self._preemptable if point == "preemptable" else self._reclaimable
-        kept, free = judges.kept_and_free(claimant, groups, in_victim_order, recent)
+        kept, free = judges.split_protected(claimant, groups, in_victim_order, recent)
         reasons: Counter[str] = Counter()
         for (name, verdict), candidates in kept.items():
             general = _VERDICT_TEXTS[verdict].format(plugin=name)

@@ -94,11 +94,11 @@ class EvictionReports:
         if recent is not None:
             groups = [[one for one in group if one not in recent] for group in groups]
         started = candidates - sum(map(len, groups))
-        out, may_go = self._kept_and_free(search, groups)
+        out, is_evictable = self._kept_and_free(search, groups)
         if started:
             out[_JUST_STARTED] += started
         asked = [(d, amount) for d, amount in enumerate(task.init_resreq) if amount >= EPSILON]
-        for node, free in zip(searched, may_go, strict=True):
+        for node, free in zip(searched, is_evictable, strict=True):
             if node in refusing and not accepts_without(session, task, node, free):
                 still_refusing += 1
                 continue
@@ -135,7 +135,7 @@ class EvictionReports:
         """Return the number of protected candidates by reason, and the others by node."""
         session = self._session
         if search.claim is None:
-            return session.plugin_set.eviction.kept_and_free(
+            return session.plugin_set.eviction.split_protected(
                 search.point, search.task, groups, session.in_victim_order, search.recent
             )
         out: Counter[str] = Counter()
@@ -157,7 +157,7 @@ class EvictionReports:
             freed = plus(freed, task.resreq)
             if not task.is_backfill:
                 for_good = plus(for_good, task.resreq)
-        if node.special:
+        if node.divergence_count:
             rooms = [plus(node.future_idle, freed), plus(node.eventual, for_good)]
         else:
             rooms = [plus(node.idle, freed) if gone else node.idle]

@@ -189,7 +189,7 @@ def _takes(placement: Placement, task: TaskState, node: NodeState) -> bool:
     request = task.init_resreq
     fits = (
         node.fits_now(request) or node.fits_later(request) or node.fits_conditionally(request)
-        if node.special
+        if node.divergence_count
         else node.fits_now(request)
     )
     return fits and placement.refusal(task, node) is None

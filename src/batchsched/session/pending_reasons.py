@@ -16,11 +16,11 @@ from batchsched.model.reasons import (
     WhyPending,
 )
 from batchsched.model.status import TaskStatus
+from batchsched.session.blocked_resources import BlockedResources
 from batchsched.session.eviction_reports import EvictionReports
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.gang_needs import GangNeeds
 from batchsched.session.group_reasons import at_maximum, not_asked_for
-from batchsched.session.held_room import HeldRoom
 from batchsched.session.session import Session
 from batchsched.session.waiting_jobs import NOT_CONSIDERED, WaitingJob, not_reached
 from batchsched.state.live_queue import SortKey
@@ -63,8 +63,8 @@ class PendingReasons:
         self._refused = set(_pending_by_job(tasks[uid] for uid in reports.claim_refusals))
 
     @cached_property
-    def _held_room(self) -> HeldRoom:
-        return HeldRoom(self._session)
+    def _blocked_resources(self) -> BlockedResources:
+        return BlockedResources(self._session)
 
     def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
         """Add to a gang's condition why no node accepted a task, and why it can never start."""
@@ -256,7 +256,7 @@ class PendingReasons:
         if tally.available:
             return self._unplaced_beside_room(job, task, tally)
         # Tasks of one kind get the same tally, and so the same reason.
-        key = (self._kind_of(task), job.uid if self._held_room.is_held_by(job) else "")
+        key = (self._kind_of(task), job.uid if self._blocked_resources.is_held_by(job) else "")
         known = self._of_kind.get(key)
         if known is None:
             detail = ""
@@ -264,7 +264,7 @@ class PendingReasons:
             if not self._session.node_room.large_enough(task.init_resreq):
                 detail = "no node is large enough"
             else:
-                held_by = self._held_room.holders(task)
+                held_by = self._blocked_resources.holders(task)
             why = WhyPending.HELD_BY_GANG if held_by else WhyPending.NO_NODE
             known = PendingReason(why, tally, detail, held_by)
             self._of_kind[key] = known
@@ -317,7 +317,7 @@ class PendingReasons:
 
     def _overused(self, job: JobState, queue: QueueState, tally: NodeTally | None) -> PendingReason:
         share = self._session.reports.queues_overused.share(queue.name)
-        holders = self._held_room.share_holders(job, queue, share)
+        holders = self._blocked_resources.share_holders(job, queue, share)
         if holders:
             return PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=holders)
         detail = f"queue {queue.name!r} has its deserved share"

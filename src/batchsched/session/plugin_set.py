@@ -297,10 +297,10 @@ class PluginSet:
         """Return what may be reclaimed for a need, without `recent`, or why nothing may."""
         claimant = need.tasks[0]
 
-        def kept_by(unit: EvictionUnit) -> str | None:
-            return self.eviction.kept_by(claimant, unit, recent)
+        def protected_by(unit: EvictionUnit) -> str | None:
+            return self.eviction.protected_by(claimant, unit, recent)
 
-        terms = ClaimTerms(self.task_key, kept_by)
+        terms = ClaimTerms(self.task_key, protected_by)
         name, function = self._claims[0]
         try:
             claim = function(need, terms)

@@ -18,15 +18,15 @@ from batchsched.model.shortage import QueueShare
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.claims import Claim
+from batchsched.session.accepted_tasks import AcceptedTasks
 from batchsched.session.admission import admit_jobs
-from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.eviction_search import EvictionSearch
-from batchsched.session.let_in import LetIn
 from batchsched.session.memo import Memo
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plans import Plans
 from batchsched.session.plugin_questions import PluginQuestions
+from batchsched.session.policy_state import PlacementFactory, PolicyState
 from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts
@@ -68,18 +68,20 @@ class Session(PluginQuestions):
                 node like running ones.
 
         """
-        books = Books(Ledger(snapshot), plugins, placement, promises_repel=promises_repel)
-        self._begin(books)
+        policy_state = PolicyState(
+            Ledger(snapshot), plugins, placement, promises_repel=promises_repel
+        )
+        self._begin(policy_state)
 
     @classmethod
-    def on(cls, books: Books) -> Session:
-        """Open a session on books that are kept between cycles; see `Books.resume`."""
+    def on(cls, policy_state: PolicyState) -> Session:
+        """Open a session on a state that is kept between cycles; see `PolicyState.resume`."""
         session = cls.__new__(cls)
-        session._begin(books)
+        session._begin(policy_state)
         return session
 
-    def _begin(self, books: Books) -> None:
-        self.ledger = books.ledger
+    def _begin(self, policy_state: PolicyState) -> None:
+        self.ledger = policy_state.ledger
         self.dimensions = self.ledger.dimensions
         """The resource dimensions that amounts have one number for, in this order."""
         self.cluster = self.ledger.cluster
@@ -90,38 +92,38 @@ class Session(PluginQuestions):
         """The nodes by name."""
         self.log = self.ledger.log
         """Which nodes and jobs have changed, in order; for answers that are kept until then."""
-        self.view = books.view
+        self.view = policy_state.view
         self.view.forget_units()
-        self.plugin_set = books.plugin_set
-        self.placement = books.placement
+        self.plugin_set = policy_state.plugin_set
+        self.placement = policy_state.placement
         self.action_name = ""
         """The action that runs now."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
-        self.left_out = books.left_out
+        self.left_out = policy_state.left_out
         self._failed: set[str] = set()
         self.reports = CycleReports(self._share_by_name)
         """For pending reasons: what actions tried, and the outcome."""
-        self._let_in = LetIn(self.ledger.log.charged_jobs)
-        self.jobs = books.jobs
+        self._accepted_tasks = AcceptedTasks(self.ledger.log.charged_jobs)
+        self.jobs = policy_state.jobs
         """The jobs of the session by UID, in order of UID."""
         self.plans = Plans()
         """The plans of the action plan."""
-        self.waiting_jobs = books.waiting_jobs
+        self.waiting_jobs = policy_state.waiting_jobs
         """For pending reasons: the waiting tasks of jobs, at the beginning of the cycle."""
-        self.gang_needs = books.gang_needs
+        self.gang_needs = policy_state.gang_needs
         """For pending reasons: gangs that can never start, at the beginning of the cycle."""
         self.memo = Memo()
         """The cache of actions for this cycle."""
-        self.node_room = books.node_room
+        self.node_room = policy_state.node_room
         """What nodes could hold if other tasks left."""
-        self.failed_turns = books.failed_turns
+        self.failed_turns = policy_state.failed_turns
         """Failed turns that need not be repeated; None: they are not recorded."""
-        self._books = books
+        self._policy_state = policy_state
         self._statement: Statement | None = None
         self.ledger.on_charge = self.plugin_set.allocate_listeners
         self.ledger.on_refund = self.plugin_set.deallocate_listeners
-        admit_jobs(books.to_admit, self.ledger, self.plugin_set, self.jobs, self.left_out)
+        admit_jobs(policy_state.to_admit, self.ledger, self.plugin_set, self.jobs, self.left_out)
         self.plugin_set.jobs_admitted()
         self.overused_at_open = {
             queue.name for queue in self._waiting_queues() if self.plugin_set.overused(queue)
@@ -186,15 +188,15 @@ class Session(PluginQuestions):
         O(n log n) for n such jobs. For sessions on a live cluster.
         """
         jobs = {job.uid: job for job in self.ledger.log.jobs if job.in_session}
-        for task in self._books.diverging():
+        for task in self._policy_state.diverging():
             if task.job is not None and task.job.in_session:
                 jobs[task.job.uid] = task.job
         return dict(sorted(jobs.items()))
 
     @property
     def gang_room(self) -> dict[tuple[tuple[Vector, Vector], int], int]:
-        """For pending reasons: how many like tasks fit on empty nodes; see `Books.gang_room`."""
-        return self._books.gang_room
+        """For pending reasons: how many like tasks fit on empty nodes (`PolicyState`)."""
+        return self._policy_state.gang_room
 
     # The cluster
 
@@ -275,7 +277,7 @@ class Session(PluginQuestions):
         assert job.queue is not None
         refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
         if need is None or refusal is None:
-            self._let_in.replace(() if need is None else need.tasks)
+            self._accepted_tasks.replace(() if need is None else need.tasks)
             return True
         for task in need.tasks:
             self.record_refusal(task, refusal)
@@ -317,7 +319,7 @@ class Session(PluginQuestions):
         job = task.job
         if job is not None and job.groups is not None and not job.groups.may_take(task):
             return False
-        if not self.plugin_set.limits_queues or self._let_in.take(task):
+        if not self.plugin_set.limits_queues or self._accepted_tasks.take(task):
             return True
         assert task.job is not None
         assert task.job.queue is not None

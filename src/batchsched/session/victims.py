@@ -171,7 +171,7 @@ class Judges:
                 return self._split(claimant, left, answers, chosen, number, whole_jobs, recent)
         return _NOBODY
 
-    def kept_by(
+    def protected_by(
         self,
         claimant: TaskState,
         tasks: Sequence[TaskState],
@@ -199,7 +199,7 @@ class Judges:
                     return judge.name
         return None
 
-    def kept_and_free(
+    def split_protected(
         self,
         claimant: TaskState,
         groups: Sequence[Sequence[TaskState]],
@@ -311,10 +311,12 @@ class Judges:
                     whole = unit
             if whole in jobs or whole in replicas:
                 continue
-            may_go = known.get((whole, tier))
-            if may_go is None:
-                may_go = known[whole, tier] = self._may_go_whole(claimant, whole, tier, recent)
-            if may_go:
+            is_evictable = known.get((whole, tier))
+            if is_evictable is None:
+                is_evictable = known[whole, tier] = self._may_go_whole(
+                    claimant, whole, tier, recent
+                )
+            if is_evictable:
                 if isinstance(whole, JobState):
                     jobs.append(whole)
                 else:

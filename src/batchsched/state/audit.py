@@ -33,7 +33,7 @@ def _node_faults(ledger: Ledger) -> Iterator[str]:
     zero = ledger.dimensions.zero
     accounts = (
         *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional"),
-        *("reserved", "special", "ports", "scoring_milli_cpu", "scoring_memory"),
+        *("reserved", "divergence_count", "ports", "scoring_milli_cpu", "scoring_memory"),
         *("tasks", "reserved_tasks", "host_ports"),
     )
     for node in ledger.nodes:

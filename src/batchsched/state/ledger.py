@@ -208,7 +208,7 @@ class Ledger:
             task.is_backfill = is_backfill
         if not same_accounts and node is not None:
             self._put_on(task, node)
-            if not is_undo and (node.special or min(node.idle) < -EPSILON):
+            if not is_undo and (node.divergence_count or min(node.idle) < -EPSILON):
                 self._expect_room(task, node, origin)
         if status.charged and not old.charged:
             if job is not None:
@@ -303,12 +303,12 @@ class Ledger:
             node.idle = tuple(map(sub, node.idle, task.resreq))
             if status.occupies:
                 if task.is_backfill:
-                    node.special += 1
+                    node.divergence_count += 1
                     node.backfilled = tuple(map(add, node.backfilled, task.resreq))
                 if self.on_occupy is not None:
                     self.on_occupy(task, node, 1)
                 return
-        self._book_special(task, node, 1)
+        self._book_divergence(task, node, 1)
 
     @classmethod
     def accountant(cls) -> Callable[[TaskState, NodeState], None]:
@@ -339,14 +339,14 @@ class Ledger:
             node.idle = tuple(map(add, node.idle, task.resreq))
             if status.occupies:
                 if task.is_backfill:
-                    node.special -= 1
+                    node.divergence_count -= 1
                     node.backfilled = tuple(map(sub, node.backfilled, task.resreq))
                 if self.on_occupy is not None:
                     self.on_occupy(task, node, -1)
                 return
-        self._book_special(task, node, -1)
+        self._book_divergence(task, node, -1)
 
-    def _book_special(self, task: TaskState, node: NodeState, sign: int) -> None:
+    def _book_divergence(self, task: TaskState, node: NodeState, sign: int) -> None:
         operator = add if sign > 0 else sub
         match task.status:
             case TaskStatus.RELEASING:
@@ -363,7 +363,7 @@ class Ledger:
                 return
             case _:
                 self._break(f"{task!r} is on {node!r}, where no such task can be")
-        node.special += sign
+        node.divergence_count += sign
 
     def _expect_room(self, task: TaskState, node: NodeState, origin: Origin) -> None:
         problem = overdrawn(task, node, origin)

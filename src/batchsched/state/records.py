@@ -261,6 +261,7 @@ class NodeState:
         "allocatable",
         "backfilled",
         "conditional",
+        "divergence_count",
         "ends",
         "host_ports",
         "idle",
@@ -277,7 +278,6 @@ class NodeState:
         "scoring_memory",
         "scoring_milli_cpu",
         "slot",
-        "special",
         "tasks",
     )
 
@@ -308,7 +308,7 @@ class NodeState:
         """All tasks on the node except Reserved ones, by UID."""
         self.reserved_tasks: dict[str, TaskState] = {}
         """The Reserved tasks, by UID."""
-        self.special = 0
+        self.divergence_count = 0
         """The number of its tasks that make derived amounts differ from `idle`."""
         self.scoring_milli_cpu = 0
         """The sum of the tasks' scoring requests, in thousandths of a cpu."""
@@ -350,7 +350,7 @@ class NodeState:
         """Return whether `request` fits now without using promised resources."""
         if not fits(request, self.idle):
             return False
-        return not self.special or (
+        return not self.divergence_count or (
             fits(request, self.future_idle)
             and fits(request, self.accessible)
             and fits(request, self.eventual)

@@ -220,7 +220,7 @@ class _Turns:
 def _enough_on(node: NodeState, request: Vector) -> Callable[[FreedResources], bool]:
     """Return a predicate: does `request` fit on a node once Allocated tasks are displaced?"""
     missing = minus(request, node.idle)
-    if not node.special:
+    if not node.divergence_count:
         return lambda freed: freed.covers(missing)
     missing_later = minus(request, node.future_idle)
     missing_for_good = (minus(request, node.accessible), minus(request, node.eventual))

@@ -54,7 +54,9 @@ class NodeShortage:
         self._search = search
         self._node = node
         self._is_refused = is_refused
-        self._rooms = (node.future_idle, node.eventual) if node.special else (node.idle, node.idle)
+        self._rooms = (
+            (node.future_idle, node.eventual) if node.divergence_count else (node.idle, node.idle)
+        )
 
     def __call__(self, taken: Sequence[EvictionUnit], /) -> Collection[int]:
         """Return the dimensions that it lacks once some units are evicted."""

@@ -77,8 +77,10 @@ class Shortfall:
     __slots__ = ("_missing", "_missing_for_good", "_request")
 
     def __init__(self, request: Vector, node: NodeState, *, may_use_idle: bool) -> None:
-        self._missing = _missing(request, node.future_idle if node.special else node.idle)
-        self._missing_for_good = _missing(request, node.eventual) if node.special else self._missing
+        self._missing = _missing(request, node.future_idle if node.divergence_count else node.idle)
+        self._missing_for_good = (
+            _missing(request, node.eventual) if node.divergence_count else self._missing
+        )
         self._request = None if may_use_idle else request
 
     def may_be_enough(self, freed: Vector) -> bool:

@@ -171,7 +171,7 @@ def profile_of(node: NodeState, now: float) -> NodeProfile:
     O(tasks log tasks); O(tasks) if they have not changed since the last call, even across cycles.
     """
     free = node.idle
-    if node.special:
+    if node.divergence_count:
         free = minus(minus(free, node.pipelined), node.conditional)
     ends = node.ends
     return NodeProfile(free, _ends(node, now) if ends is None else ends, at_once=now)

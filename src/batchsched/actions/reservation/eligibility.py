@@ -118,7 +118,7 @@ def first_node_to_reserve(
 
 def promised_to_others(task: TaskState, node: NodeState) -> bool:
     """Return whether resources of the node are promised to tasks of other jobs."""
-    return bool(node.special) and any(
+    return bool(node.divergence_count) and any(
         other.job is not task.job
         for other in node.tasks.values()
         if other.status is TaskStatus.PIPELINED or other.status is TaskStatus.CONDITIONAL

@@ -46,7 +46,7 @@ class _Ranked:
     is_new: bool = True
     """Whether no node was ranked yet."""
     entries: dict[_Group, SortedList[Entry]] = Factory(_no_entries)
-    special: dict[_Group, dict[int, Entry]] = Factory(lambda: {group: {} for group in _Group})
+    with_promises: dict[_Group, dict[int, Entry]] = Factory(lambda: {group: {} for group in _Group})
     """Nodes where something may be promised to others, for which jobs get different answers."""
     group_of: dict[int, tuple[_Group, Entry]] = Factory(dict[int, tuple[_Group, Entry]])
 
@@ -54,14 +54,14 @@ class _Ranked:
         known = self.group_of.pop(index, None)
         if known is not None:
             group, entry = known
-            if self.special[group].pop(index, None) is None:
+            if self.with_promises[group].pop(index, None) is None:
                 self.entries[group].remove(entry)
 
     def put_in(self, node: NodeState, group: _Group, score: float) -> None:
         entry = (-score, node.slot)
         self.group_of[node.slot] = (group, entry)
-        if node.special:
-            self.special[group][node.slot] = entry
+        if node.divergence_count:
+            self.with_promises[group][node.slot] = entry
         else:
             self.entries[group].add(entry)
 
@@ -120,7 +120,7 @@ class ReservableNodes:
         for group in groups:
             if ranked.entries[group]:
                 found.append(ranked.entries[group][0])
-            for index, entry in ranked.special[group].items():
+            for index, entry in ranked.with_promises[group].items():
                 if not promised_to_others(task, nodes[index]):
                     found.append(entry)
         return nodes[min(found)[1]] if found else None

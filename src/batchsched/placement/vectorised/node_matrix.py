@@ -117,7 +117,7 @@ class NodeMatrix:
             if milli_cpu >= LARGEST_IN_ARRAYS or memory >= LARGEST_IN_ARRAYS:
                 self.is_exact = False
             amounts[:rows, index] = (*node.idle, milli_cpu, memory, len(node.tasks))
-            if node.special or node.reserved_tasks:
+            if node.divergence_count or node.reserved_tasks:
                 needs_scalar_path.add(index)
             else:
                 needs_scalar_path.discard(index)

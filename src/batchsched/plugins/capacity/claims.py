@@ -53,7 +53,7 @@ def claim_for(
     if reach or levels:
         level = None if reach else accounts.fullness(leaf, need.request)
         return QueueClaim(
-            accounts, book, leaf, frozenset(reach), terms.kept_by, need.dimensions, level
+            accounts, book, leaf, frozenset(reach), terms.protected_by, need.dimensions, level
         )
     for dimension in need.dimensions:
         wanted = accounts.held[dimension][leaf] + need.request[dimension]
@@ -75,7 +75,7 @@ class QueueClaim:
     leaf: int
     reach: Collection[int]
     """The queues on the leaf's path that would stay within their shares."""
-    kept_by: Callable[[EvictionUnit], str | None]
+    protected_by: Callable[[EvictionUnit], str | None]
     """Returns what protects a unit from the claimant, if anything."""
     dimensions: tuple[int, ...]
     """The dimensions of the need."""
@@ -209,7 +209,7 @@ class QueueClaim:
             leaf, unit.size
         ):
             return f"queue {names[leaf]!r} would be no fuller than {names[self.leaf]!r} without it"
-        keeper = self.kept_by(unit)
+        keeper = self.protected_by(unit)
         return None if keeper is None else f"protected by {keeper}"
 
     def _why_out_of_reach(self, leaf: int) -> str:
@@ -253,7 +253,7 @@ class QueueClaim:
     def _is_free(self, unit: EvictionUnit) -> bool:
         known = self._may_go.get(unit)
         if known is None:
-            known = self._may_go[unit] = self.kept_by(unit) is None
+            known = self._may_go[unit] = self.protected_by(unit) is None
         return known
 
     def _chain(self, leaf: int) -> tuple[int, ...] | None:

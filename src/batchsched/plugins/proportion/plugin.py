@@ -298,8 +298,8 @@ class _Proportion:
             if account is None or candidate.is_backfill:
                 answers.append(False)
                 continue
-            may_go = is_within and account.exceeds(asked, candidate, account.allocated)
-            answers.append(not may_go or self._is_covered(candidate))
+            is_evictable = is_within and account.exceeds(asked, candidate, account.allocated)
+            answers.append(not is_evictable or self._is_covered(candidate))
         return answers
 
     def _is_covered(self, task: TaskState) -> bool:

@@ -275,8 +275,8 @@ class Gang(Plugin):
         claimant = self._state.job_of[task.uid]
 
         def at_minimum(job: JobInfo) -> Verdict:
-            may_go = self._may_go_whole and claimant.priority > job.priority
-            return Verdict.WITH_JOB if may_go else Verdict.PROTECTED
+            is_evictable = self._may_go_whole and claimant.priority > job.priority
+            return Verdict.WITH_JOB if is_evictable else Verdict.PROTECTED
 
         return self._victims(candidates, at_minimum, claimant)
 
@@ -285,8 +285,8 @@ class Gang(Plugin):
         claimant = self._state.job_of[task.uid]
 
         def at_minimum(job: JobInfo) -> Verdict:
-            may_go = self._may_go_whole and job is not claimant
-            return Verdict.WITH_JOB if may_go else Verdict.PROTECTED
+            is_evictable = self._may_go_whole and job is not claimant
+            return Verdict.WITH_JOB if is_evictable else Verdict.PROTECTED
 
         return self._victims(candidates, at_minimum, claimant)
 

@@ -10,7 +10,7 @@ from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, minus, plus
 
-__all__ = ["HeldRoom"]
+__all__ = ["BlockedResources"]
 
 _HOLDING = (
     TaskStatus.ALLOCATED,
@@ -20,7 +20,7 @@ _HOLDING = (
 )
 
 
-class HeldRoom:
+class BlockedResources:
     """The resources that jobs that are not ready block for others at the end of a cycle."""
 
     def __init__(self, session: Session) -> None:

@@ -29,7 +29,7 @@ from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector
 
-__all__ = ["Books", "PlacementFactory"]
+__all__ = ["PlacementFactory", "PolicyState"]
 
 PlacementFactory = Callable[[Ledger, Evaluator], Placement]
 """Creates the placement engine of a session."""
@@ -43,7 +43,7 @@ MOST_CLASSES = 2_000
 _NODE_FUNCTIONS = frozenset({"predicates", "node_scores"})
 
 
-class Books:
+class PolicyState:
     """The state of one configuration on one cluster."""
 
     def __init__(

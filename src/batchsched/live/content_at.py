@@ -13,10 +13,10 @@ from batchsched.model.result import JobOutcome, TaskOutcome
 from batchsched.session.outcomes import unchanged_outcome
 from batchsched.transition.content import Content, Table, Value, Version
 
-__all__ = ["Past"]
+__all__ = ["ContentAt"]
 
 
-class Past:
+class ContentAt:
     """The content of a cluster in one version, even after later changes.
 
     A look-up costs O(what changed since the last look-up), and O(1) besides.

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from batchsched.state.records import JobState, TaskState
 
-__all__ = ["LetIn"]
+__all__ = ["AcceptedTasks"]
 
 
-class LetIn:
+class AcceptedTasks:
     """The tasks that need no further check, as their queue can accept everything their job lacks.
 
     This is valid while nothing else is charged.

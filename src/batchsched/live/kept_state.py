@@ -9,19 +9,19 @@ from attrs import fields_dict
 
 from batchsched.model.cluster import Queue, TaskInfo
 from batchsched.plugin.changes import Changes
-from batchsched.session.books import Books, PlacementFactory
 from batchsched.session.opened_plugins import ConfiguredPlugin
+from batchsched.session.policy_state import PlacementFactory, PolicyState
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import Session
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.transition.content import Content, Table, Value
 
-__all__ = ["Keeper"]
+__all__ = ["KeptState"]
 
 
-class Keeper:
-    """Keeps `Books` up to date with the content of a cluster, or rebuilds them where it cannot."""
+class KeptState:
+    """Keeps a `PolicyState` up to date with a cluster, or rebuilds it where it cannot."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class Keeper:
         content = self._content
         self._version = content.version
         self._ledger = LiveLedger(content.snapshot())
-        self._books = Books(
+        self._policy_state = PolicyState(
             self._ledger, self._plugins, self._placement, promises_repel=self._promises_repel
         )
-        self._books.live_on()
+        self._policy_state.live_on()
 
     def session(self) -> Session:
         """Open a session on the present state of the cluster. O(changes since the last one)."""
@@ -55,32 +55,34 @@ class Keeper:
             self._ledger.now = self._content.now
             before = self._content.changed_since(self._version)
             self._version = self._content.version
-            if not _Following(self._content, self._ledger, self._books).follow(before, undone):
+            if not _Following(self._content, self._ledger, self._policy_state).follow(
+                before, undone
+            ):
                 self._rebuild()
         self._ledger.begin_cycle()
-        failed_turns = self._books.failed_turns
+        failed_turns = self._policy_state.failed_turns
         if failed_turns is not None:
             failed_turns.begin_cycle()
-        session = Session.on(self._books)
+        session = Session.on(self._policy_state)
         keep_promises(session)
         start_promised_jobs(session)
         return session
 
     def end(self) -> None:
         """End the session. Its changes are undone when the next one is opened."""
-        failed_turns = self._books.failed_turns
+        failed_turns = self._policy_state.failed_turns
         if failed_turns is not None:
             failed_turns.end_cycle()
-        self._books.to_admit = ()
+        self._policy_state.to_admit = ()
 
 
 class _Following:
-    """Applies changes in the content of a cluster to books."""
+    """Applies changes in the content of a cluster to a `PolicyState`."""
 
-    def __init__(self, content: Content, ledger: LiveLedger, books: Books) -> None:
+    def __init__(self, content: Content, ledger: LiveLedger, policy_state: PolicyState) -> None:
         self._content = content
         self._ledger = ledger
-        self._books = books
+        self._policy_state = policy_state
         self._came: list[JobState] = []
         self._gone: list[JobState] = []
         self._new_tasks: list[TaskState] = []
@@ -146,7 +148,7 @@ class _Following:
             if uid in content.others:
                 ledger.enter_other(content.tasks[uid])
                 self._new_tasks.append(ledger.other_tasks[uid])
-        failed_turns = self._books.failed_turns
+        failed_turns = self._policy_state.failed_turns
         if failed_turns is not None:
             failed_turns.forget(self._gone)
             failed_turns.forget(task.job for task in moved if task.job is not None)
@@ -166,7 +168,7 @@ class _Following:
             nodes_gone=nodes_gone,
             other_tasks=bool(others),
         )
-        self._books.resume(
+        self._policy_state.resume(
             changes,
             other_tasks_changed=bool(others),
             needs_new_view=needs_new_view,
@@ -237,7 +239,7 @@ class _Following:
 
     def _needs_new_view(self, coming: Iterable[TaskInfo], *, nodes: bool) -> bool:
         """Return whether the index of inter-pod affinity cannot represent the new state."""
-        index = self._books.view.pod_affinity_if_any
+        index = self._policy_state.view.pod_affinity_if_any
         if index is None:
             return False
         if nodes and index.is_active:
