@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from attrs import evolve, fields
 
-__all__ = ["copier"]
+__all__ = ["Copy", "copier"]
 
 T = TypeVar("T")
 
 
-def copier(kind: type[T], *names: str) -> Callable[..., T]:
+class Copy(Protocol[T]):
+    """Copies an object with new values for some of its fields."""
+
+    def __call__(self, item: T, /, *values: object) -> T:
+        """Return a copy of the object with these values."""
+        ...
+
+
+def copier(kind: type[T], *names: str) -> Copy[T]:
     """Return a function of an object and new values for these fields, which returns a copy.
 
     The values are taken as they are, so they must be what the converters of the fields would make
@@ -29,7 +36,7 @@ def copier(kind: type[T], *names: str) -> Callable[..., T]:
     setters = [slots[name].__set__ for name in names]
     new = kind.__new__
 
-    def copy(item: T, *values: Any) -> T:
+    def copy(item: T, /, *values: object) -> T:
         if type(item) is not kind:
             return evolve(item, **dict(zip(names, values, strict=True)))  # type: ignore[misc]
         made = new(kind)
