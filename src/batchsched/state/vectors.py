@@ -34,6 +34,8 @@ quotient of two of them, if it is below 16.
 _WITHOUT_SCALARS = ("cpu", "memory")
 MOST_KEPT = 100_000
 """The most vectors that are cached."""
+MOST_BY_IDENTITY = 1_000
+"""How many resources are kept alive to find their vectors by identity; then all are forgotten."""
 
 Vector = tuple[int, ...]
 """Amounts by dimension, in the order of `Dimensions.names`, exact.
@@ -142,7 +144,7 @@ class Dimensions:
         vector = self._cache.get(resource)
         if vector is None:
             vector = self._made(resource)
-        if len(self._known) >= MOST_KEPT:
+        if len(self._known) >= MOST_BY_IDENTITY:
             self._known.clear()
         self._known[id(resource)] = resource, vector
         return vector
