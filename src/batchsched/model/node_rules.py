@@ -1,4 +1,4 @@
-"""What a node's description says of tasks, whatever else runs there."""
+"""Rules on a node's description, whatever runs there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["accepts_by_description", "has_what_is_selected", "out_of_service", "
 
 
 def out_of_service(node: NodeInfo) -> UnfitReason | None:
-    """Return why a node takes no tasks at all for now, whichever they are; None: it does."""
+    """Return why a node accepts no tasks at all at present; None: it is in service."""
     if node.conditions.get("Ready", "True") != "True":
         return UnfitReason.NODE_NOT_READY
     if node.conditions.get("NetworkUnavailable", "False") != "False":
@@ -29,10 +29,10 @@ def has_what_is_selected(node: NodeInfo, task: TaskInfo) -> bool:
 
 
 def tolerates(task: TaskInfo, node: NodeInfo) -> bool:
-    """Return whether a task tolerates the taints of a node that keep tasks away."""
+    """Return whether a task tolerates the NoSchedule and NoExecute taints of a node."""
     return not node.taints or untolerated(node.taints, task.tolerations) is None
 
 
 def accepts_by_description(node: NodeInfo, task: TaskInfo) -> bool:
-    """Return whether a node in service would accept a task, as far as descriptions tell."""
+    """Return whether the labels and taints of a node accept a task."""
     return has_what_is_selected(node, task) and tolerates(task, node)

@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that is not known."""
+"""Suggestions for names that are not known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["did_you_mean", "similar_name"]
 
 
 def similar_name(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str | None:
-    """Return the known name that is most like a name, if one is like it. O(names x length).
+    """Return the known name that is most similar to a name, if one is. O(names x length).
 
     Args:
         name: what was written.

@@ -1,8 +1,8 @@
-"""Numbers for what scores read of nodes: nodes with equal numbers get equal scores.
+"""Numbers for what scores read from nodes: nodes with equal numbers get equal scores.
 
-Nodes of one size that hold the same amounts are in the same state, and a node comes back to states
-that others were in before. So a score is asked for once for each state, and the answer serves all
-tasks with the same signature.
+Nodes of one size that hold the same amounts are in the same state, and nodes often enter states
+that other nodes were in before. So a score is computed once for each state, and serves all tasks
+with the same signature.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ VACANT = -1
 """The number of a slot without a node."""
 
 FEWEST_STATES = 4096
-"""So many states have numbers at least before numbers are given anew."""
+"""The least number of states that are kept before all are numbered again."""
 
 STATES_PER_NODE = 4
-"""So many, if that is more, for each node."""
+"""The states that are kept for each node, if that is more in all."""
 
 
 class NodeStates:
-    """The number of each node's state, brought up to date when asked."""
+    """The number of each node's state, updated by `refresh`."""
 
     __slots__ = (
         *("_cursor", "_known", "_most", "_nodes", "_numbers", "_reads", "_vacant", "edition", "of"),
@@ -48,14 +48,14 @@ class NodeStates:
         vacant: AbstractSet[int] = frozenset(),
         most_classes: int,
     ) -> None:
-        """Give numbers to the states of all nodes. O(nodes).
+        """Number the states of all nodes. O(nodes).
 
         Args:
             nodes: the nodes by slot.
-            changes: the record of changed nodes.
-            reads: what each score reads of a node, with its plugin; see `ScoreHints.state`.
+            changes: the log of changed nodes.
+            reads: what each score reads from a node, with its plugin; see `ScoreHints.state`.
             vacant: the slots without a node.
-            most_classes: for how many classes of tasks scores are remembered at most.
+            most_classes: the most classes of tasks whose scores are kept.
 
         """
         self._nodes = nodes
@@ -66,18 +66,18 @@ class NodeStates:
         self._numbers: dict[Hashable, int] = {}
         self._known = RecentlyUsed[Hashable, ScoreByState](most=most_classes)
         self.edition = 0
-        """How often numbers were given anew; what is known by number is of one edition."""
+        """How often all states were numbered again; scores by number are valid in one edition."""
         self.of: list[int] = []
-        """The number of the state of the node in each slot, as of the last `refresh`."""
+        """By slot, the number of the node's state at the last `refresh`."""
         self._begin()
 
     def refresh(self) -> None:
-        """Bring the numbers up to date. O(changes since the last time), at most O(nodes)."""
+        """Update the numbers. O(changes since the last time), at most O(nodes)."""
         changed = self._cursor.unread()
         if not changed:
             return
         if len(self._numbers) > self._most:
-            # States that no node is in any more are of no use, and their number would grow.
+            # States that no node is in any more would pile up.
             self.edition += 1
             self._known.clear()
             self._begin()
@@ -86,7 +86,7 @@ class NodeStates:
             self.of[slot] = self._number(self._nodes[slot])
 
     def known_scores(self, kind: EquivalenceClass) -> ScoreByState:
-        """Return what is known of scores, to be added to; of no use in another edition. O(1)."""
+        """Return the known scores, to which callers add; valid in this edition only. O(1)."""
         key = kind.scoring_key
         known = self._known.use(key)
         if known is None:
@@ -97,13 +97,12 @@ class NodeStates:
     def scores(
         self, kind: EquivalenceClass, slots: Sequence[int], known: ScoreByState | None
     ) -> list[float]:
-        """Return the sum of the scores of each of several nodes; ask once for each state.
+        """Return the sum of scores for each of several nodes, computed once for each state.
 
         Args:
             kind: a class of tasks that `is_scored_by_state`.
-            slots: where the nodes are.
-            known: what is known of its scores, to which is added; None: nothing, and that is not
-                to be remembered.
+            slots: the slots of the nodes.
+            known: the known scores, to which new ones are added; None: they are not kept.
 
         """
         of, nodes = self.of, self._nodes
@@ -115,7 +114,7 @@ class NodeStates:
             known.update(zip(one_of, scores, strict=True))
         found = list(map(known.get, map(of.__getitem__, slots)))
         if None in found:
-            # Mostly few nodes, and in different states.
+            # These are mostly few nodes, in different states.
             missing = [place for place, score in enumerate(found) if score is None]
             scores = kind.score([nodes[slots[place]] for place in missing])
             for place, score in zip(missing, scores, strict=True):

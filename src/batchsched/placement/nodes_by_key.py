@@ -23,7 +23,7 @@ class NodesByKey:
     __slots__ = ("_keys", "_slots")
 
     def __init__(self, keys: Callable[[NodeState], Iterable[Hashable]]) -> None:
-        """Begin without nodes; `keys` returns the keys of one."""
+        """Create an empty index; `keys` returns the keys of a node."""
         self._keys = keys
         self._slots: dict[Hashable, list[int]] = {}
 
@@ -37,7 +37,7 @@ class NodesByKey:
     def fewest(
         self, alternatives: Sequence[Collection[Hashable]], *, most: int
     ) -> Collection[int] | None:
-        """Return the slots of the nodes with any key of one alternative, the one with the fewest.
+        """Return the slots of the nodes that have any key of the alternative with the fewest nodes.
 
         None: there are more than `most`. O(keys given + slots returned).
         """

@@ -1,7 +1,7 @@
 """Counts of nodes by the first predicate that rejects them, shared by classes of tasks.
 
 Classes that differ in their node selectors mostly have the same predicates before that. How many
-nodes those reject is counted once, and each class then looks only at the nodes that it selects.
+nodes those reject is counted once, and each class then examines only the nodes that it selects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["SharedRefusals"]
 
 
 class SharedRefusals:
-    """Why each node is rejected by the first checks of a class, kept as nodes change."""
+    """Why the first checks of a class reject each node, updated as nodes change."""
 
     __slots__ = ("_count", "_cursor", "_nodes", "_refusal", "_said", "_vacant")
 
@@ -31,7 +31,7 @@ class SharedRefusals:
         changes: Sequence[int],
         vacant: AbstractSet[int],
     ) -> None:
-        """Ask about all nodes. O(nodes).
+        """Check all nodes. O(nodes).
 
         Args:
             refusal: returns why a node is rejected, or None; it depends on that node alone.
@@ -61,7 +61,7 @@ class SharedRefusals:
 
         Args:
             kind: the class; these are its first checks.
-            evaluator: tells what a node lacks.
+            evaluator: says what a node lacks.
             candidates: the slots of nodes that may be accepted or rejected for other reasons.
             otherwise: why the next check rejects all other nodes.
 

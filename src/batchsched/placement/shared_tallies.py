@@ -21,11 +21,11 @@ class SharedTallies:
 
     O(nodes x checks) to create. The first tally is a plain count; the second sorts the nodes by
     each dimension requested. From then on, a tally takes a binary search for each dimension, and
-    looks one by one only at nodes with enough of the scarcest dimension, and at those with promises
-    or releases.
+    examines one by one only nodes with enough of the scarcest dimension, and those with promises or
+    releases.
     """
 
-    __slots__ = ("_columns", "_evaluator", "_is_first", "_nodes", "_rest", "_special", "_unfit")
+    __slots__ = ("_columns", "_diverging", "_evaluator", "_is_first", "_nodes", "_rest", "_unfit")
 
     def __init__(
         self, kind: EquivalenceClass, evaluator: Evaluator, nodes: Sequence[NodeState]
@@ -34,7 +34,7 @@ class SharedTallies:
         self._nodes = nodes
         self._unfit: Counter[Unfit] = Counter()
         """Why nodes are infeasible, which does not depend on the request."""
-        self._special: list[NodeState] = []
+        self._diverging: list[NodeState] = []
         """The feasible nodes with promises and releases: they have four amounts."""
         self._rest: list[NodeState] = []
         """The other feasible nodes."""
@@ -47,7 +47,7 @@ class SharedTallies:
             if infeasible is not None:
                 self._unfit[infeasible] += 1
             elif node.divergence_count:
-                self._special.append(node)
+                self._diverging.append(node)
             else:
                 self._rest.append(node)
 
@@ -67,12 +67,12 @@ class SharedTallies:
                 candidates = enough
         self._is_first = False
         available = sum(kind.fits_idle(node.idle) for node in candidates)
-        available += self._add_special(request, unfit)
+        available += self._add_diverging(request, unfit)
         return NodeTally(len(self._nodes), available, dict(unfit))
 
-    def _add_special(self, request: Vector, unfit: Counter[Unfit]) -> int:
+    def _add_diverging(self, request: Vector, unfit: Counter[Unfit]) -> int:
         available = 0
-        for node in self._special:
+        for node in self._diverging:
             if node.fits_now(request):
                 available += 1
             else:

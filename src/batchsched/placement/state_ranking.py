@@ -1,4 +1,4 @@
-"""The nodes where one kind of task fits now, ranked by scores that follow from states of nodes."""
+"""The nodes where one class of tasks fits now, ranked by scores that depend on node states."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from batchsched.state.records import NodeState
 __all__ = ["Scan", "StateRanking", "scan_nodes"]
 
 Scan = tuple[NodeCursor, NodeCursor, Sequence[int], Sequence[float]]
-"""Where a class fitted, in order, and its scores there.
-
-Before that, how far the records of changed nodes and of those that had grown were read then.
+"""Cursors into the logs of changed and of grown nodes, then the slots where a class fits, in
+order, and its scores there.
 """
 
 
@@ -38,8 +37,8 @@ def _fitting_now(
         kind: the class of the task; it watches nothing.
         nodes: the nodes by slot.
         columns: what is idle there, up to date.
-        among: the slots to be looked at; None: all.
-        asks_descriptions: whether the descriptions of nodes are to be looked at, too.
+        among: the slots to examine; None: all.
+        asks_descriptions: whether to check the descriptions of nodes, too.
 
     """
     request = kind.request
@@ -64,7 +63,7 @@ def scan_nodes(
     states: NodeStates,
     known: ScoreByState | None = None,
 ) -> Scan:
-    """Look at all nodes that may be accepted. O(nodes); see `StateRanking` for what is given."""
+    """Examine all nodes that may be accepted. O(nodes); see `StateRanking` for the arguments."""
     columns.refresh()
     states.refresh()
     slots = _fitting_now(kind, nodes, columns)
@@ -75,7 +74,7 @@ def scan_nodes(
 class StateRanking(Group):
     """The nodes where one class of tasks fits now, with their scores, kept as nodes change.
 
-    A node where it does not fit is not looked at again until something has left there.
+    A node where it does not fit is not examined again until something has left it.
     """
 
     __slots__ = (
@@ -96,10 +95,10 @@ class StateRanking(Group):
         Args:
             kind: a class of tasks that `is_scored_by_state`, and watches nothing.
             nodes: the nodes by slot.
-            changes: the record of changed nodes.
-            columns: what is idle on them.
+            changes: the log of changed nodes.
+            columns: the idle amounts of the nodes.
             states: the numbers of their states.
-            scan: what looking at all of them has found before; None: nothing is known.
+            scan: the result of `scan_nodes`; None: the nodes are scanned now.
 
         """
         super().__init__()
@@ -145,7 +144,7 @@ class StateRanking(Group):
         changed = score_of.keys() & unread
         grown = self._grown.unread()
         if grown or kind.live_checks:
-            # Only there may it fit where it did not, or be refused what it was not.
+            # Only on these nodes may the class fit, or be rejected, where it was not before.
             elsewhere: Iterable[int] = unread if kind.live_checks else grown
             if isinstance(kind.accepts_by_description, FewSlots):
                 elsewhere = kind.accepts_by_description.keys() & elsewhere

@@ -17,7 +17,7 @@ from batchsched.state.recently_used import RecentlyUsed
 __all__ = ["Tallies"]
 
 FEW = 8
-"""Where a class may be accepted by so few nodes, they are asked again for each tally."""
+"""If at most so many nodes may accept a class, they are checked again for each tally."""
 
 MAX_SHARED_TALLIES = 16
 """The most combinations of constraints for which tallies share what they have in common."""
@@ -27,19 +27,19 @@ class Tallies:
     """How many nodes could accept the tasks of a class now, and why the others could not."""
 
     def __init__(self, ledger: Ledger, evaluator: Evaluator, *, most: int) -> None:
-        """Begin without tallies.
+        """Create an empty cache of tallies.
 
         Args:
-            ledger: has the nodes.
-            evaluator: tells what a node lacks.
-            most: how many tallies are kept by node at most.
+            ledger: the ledger, which has the nodes.
+            evaluator: says what a node lacks.
+            most: the most tallies that are kept node by node.
 
         """
         self._in_order = ledger.nodes
         self._nodes = ledger.slots
         self._vacant = ledger.vacant
         self._changes = ledger.log.nodes
-        self._judgement = evaluator
+        self._evaluator = evaluator
         self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
         self._shared_refusals = RecentlyUsed[Hashable, SharedRefusals](most=most)
         self._shared_tallies = RecentlyUsed[Hashable, SharedTallies](most=MAX_SHARED_TALLIES)
@@ -65,15 +65,15 @@ class Tallies:
     def _kept_tally(self, number: int, kind: EquivalenceClass) -> KeptTally:
         kept = self._kept_tallies.use(number)
         if kept is None:
-            kept = KeptTally(kind, self._judgement, self._nodes, self._changes, self._vacant)
+            kept = KeptTally(kind, self._evaluator, self._nodes, self._changes, self._vacant)
             self._kept_tallies.keep(number, kept)
         return kept
 
     def _count_few(self, kind: EquivalenceClass) -> NodeTally | None:
-        """Return the tally of a class one of whose checks names the nodes that it may accept.
+        """Return the tally of a class with a check that names the nodes that it may accept.
 
-        None: there is none, or one before it reads more than the node. O(those nodes + changes),
-        and O(nodes) for other checks before it than those of earlier classes.
+        None: no check does, or a check before it reads more than the node. O(those nodes +
+        changes), and O(nodes) if no earlier class had the same checks before it.
         """
         for position, (_, _, described) in enumerate(kind.all_checks):
             if described is not None and described.usual is not None:
@@ -91,16 +91,16 @@ class Tallies:
             )
             self._shared_refusals.keep(key, shared)
         candidates = {*described.accepted, *described.judged_apart}
-        return shared.tally(kind, self._judgement, candidates, described.usual)
+        return shared.tally(kind, self._evaluator, candidates, described.usual)
 
     def _count(self, kind: EquivalenceClass) -> NodeTally:
-        """Count the nodes, with what is known of classes with equal constraints."""
+        """Count the nodes, using what classes with equal constraints share."""
         now = len(self._changes)
         if self._shared_at != now:
             self._shared_tallies.clear()
             self._shared_at = now
         shared = self._shared_tallies.use(kind.constraints)
         if shared is None:
-            shared = SharedTallies(kind, self._judgement, self._in_order)
+            shared = SharedTallies(kind, self._evaluator, self._in_order)
             self._shared_tallies.keep(kind.constraints, shared)
         return shared.tally(kind)

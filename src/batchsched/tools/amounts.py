@@ -1,4 +1,4 @@
-"""The amounts of a snapshot: which dimensions it uses, and the same snapshot with others."""
+"""The amounts of a snapshot: the dimensions that it uses, and copies with other amounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configuration with one thing in another way: a plugin more, another flag or argument."""
+"""Edits of configurations: add, remove or change a plugin, a flag or an argument."""
 
 from __future__ import annotations
 

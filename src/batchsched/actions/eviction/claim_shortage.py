@@ -19,24 +19,24 @@ __all__ = ["ClaimSearch", "NodeShortage"]
 
 
 class ClaimSearch:
-    """What holds on all nodes that are searched for a task."""
+    """The part of a search for a task that is the same on all nodes."""
 
     __slots__ = ("_alone", "_limits", "asked", "claim", "session", "task")
 
     def __init__(self, session: Session, task: TaskState, claim: Claim) -> None:
-        """Begin with what the task asks for, and what limits let its queue have now."""
+        """Compute the request of the task and the limits that it exceeds now."""
         self.session = session
         self.task = task
         self.claim = claim
         self.asked = [d for d, wanted in enumerate(task.init_resreq) if wanted >= EPSILON]
-        """The dimensions that the task asks for."""
+        """The dimensions that the task requests."""
         self._alone = need_of_task(task)
         self._limits = claim.short_of_limits(self._alone)
 
     def limits_once_gone(self, leaving: Collection[TaskState]) -> tuple[int, ...]:
-        """Return the dimensions in which limits keep the task out once some tasks are gone."""
+        """Return the dimensions in which limits keep the task out once some tasks have left."""
         if not self._limits or not leaving:
-            return self._limits  # who leaves makes them no tighter
+            return self._limits  # evictions make limits no tighter
         return self.claim.short_of_limits(evolve(self._alone, leaving=tuple(leaving)))
 
 
@@ -75,11 +75,11 @@ class NodeShortage:
         return found
 
     def may_be(self) -> Collection[int]:
-        """Return the dimensions in which it may be short, whoever is gone."""
+        """Return the dimensions in which it may be short, whatever is evicted."""
         return {*self._search.asked, *self(())} if self._is_refused else self(())
 
     def may_end_with(self, units: Iterable[EvictionUnit], /) -> bool:
-        """Return False if the task is short whichever of some units are gone."""
+        """Return False if the task is short even if all of some units are evicted."""
         leaving = {victim.uid: victim for unit in units for victim in unit.victims}
         return not (
             self._short_here(leaving.values()) or self._search.limits_once_gone(leaving.values())

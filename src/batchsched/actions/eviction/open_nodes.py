@@ -1,7 +1,7 @@
-"""On which nodes what is on loan may be enough for what a task asks for.
+"""The nodes where loans may free enough for a task.
 
-A claim that finds nobody would visit all nodes with loans, and the next one like it again. So the
-nodes where not even all loans together are enough are remembered, until anything changes there.
+A claim that finds no victims would visit all nodes with loans, and so would the next like claim.
+So the nodes where not even all loans together are enough are remembered until they change.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["OpenNodes"]
 
 @define
 class OpenNodes:
-    """The nodes where there may be room for what is asked for once loans are gone."""
+    """The nodes that may have room for a request once loans are evicted."""
 
     slots: set[int]
-    """Their slots. Who finds that a node has too little discards it."""
+    """Their slots. A search that finds too little on a node discards its slot."""
     _position: Position
-    """As of when it holds; see `Ledger.position`."""
+    """The position in the log up to which `slots` is valid; see `ChangeLog.position`."""
     _read: int
-    """How many changes of loans were read."""
+    """How many entries of `Claim.changes` were read."""
 
     @classmethod
     def known_to(
@@ -33,13 +33,13 @@ class OpenNodes:
     ) -> OpenNodes:
         """Return the nodes that are not known to have too little for a task.
 
-        O(nodes) the first time that a session asks for as much, then O(changes since).
+        O(nodes) for the first request of this size in a session, then O(changes since).
 
         Args:
-            session: where it is asked.
-            task: what asks for it.
-            claim: what its queue may reclaim, after `Claim.nodes` was asked.
-            stage: who may be evicted.
+            session: the session.
+            task: the claimant.
+            claim: what its queue may reclaim; `Claim.nodes` must have been called.
+            stage: which units may be evicted.
 
         """
         log = session.log

@@ -1,4 +1,4 @@
-"""Which leaves may have to give back what they hold beyond their shares."""
+"""The leaves that may lose what they hold beyond their shares."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["lenders_above_shares"]
 def lenders_above_shares(
     accounts: Accounts, claimant: int, reach: Collection[int], *, siblings_alone: bool = False
 ) -> dict[int, Collection[int]]:
-    """Return the leaves that may lose something to a leaf, and of which dimensions.
+    """Return the leaves that may lose resources to a leaf, each with the dimensions concerned.
 
     A leaf may lose of a dimension only if it and all queues above it, up to where its path meets
-    the claimant's, hold more of it than their shares. Queues that do not are not looked below:
+    the claimant's, hold more of it than their shares. The search does not go below other queues:
     O(dimensions x children of the queues that are, and of those above the claimant).
 
     Args:

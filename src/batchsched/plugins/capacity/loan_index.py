@@ -1,4 +1,4 @@
-"""Which leaves have anything on loan on which nodes, and what it comes to there."""
+"""What leaves have on loan on nodes, and its sums by node."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ __all__ = ["LoanIndex"]
 
 
 class LoanIndex:
-    """What is on loan on each node, leaf by leaf, as far as leaves were asked about.
+    """What is on loan on each node, leaf by leaf, for the leaves that were looked up.
 
-    Nodes are known by their index. What was found out about one is kept until something changes
-    there.
+    Nodes are given by their index. Units and sums of a node are kept until it changes.
     """
 
     __slots__ = ("_leaves", "changes", "sums", "units")
@@ -24,12 +23,12 @@ class LoanIndex:
         self.changes: list[int] = []
         """The nodes where anything changed in this cycle, in order; one may come twice."""
         self.units: dict[tuple[int, int], list[EvictionUnit]] = {}
-        """What a leaf has on loan on a node, the least valuable first, where it was asked."""
+        """By leaf and node, the units on loan, least valuable first, where they were looked up."""
         self.sums: dict[int, tuple[Vector, Vector]] = {}
-        """What surplus on loan holds on a node, and all that is on loan, where it was asked."""
+        """By node, the sums of the surplus on loan and of all loans, where they were looked up."""
 
     def leaves_on(self, node: int) -> Collection[int]:
-        """Return the leaves that had anything on loan on a node when they were asked about."""
+        """Return the leaves that had anything on loan on a node when they were looked up."""
         return self._leaves.get(node, {}).keys()
 
     def enter(self, leaf: int, node: int) -> None:
@@ -47,7 +46,7 @@ class LoanIndex:
         self.changes.append(node)
 
     def begin_cycle(self) -> None:
-        """Forget what was found out: it is another cycle, which schedules other jobs."""
+        """Forget units and sums: another cycle schedules other jobs."""
         self.changes.clear()
         self.units.clear()
         self.sums.clear()

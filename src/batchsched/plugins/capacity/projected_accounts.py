@@ -1,4 +1,4 @@
-"""What queues would hold if some units were gone: what decides who goes next."""
+"""What queues would hold without some units, which decides the unit to evict next."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["ProjectedAccounts"]
 
 
 class ProjectedAccounts:
-    """What the queues of some accounts would hold once some units are gone."""
+    """What queues would hold once some units are evicted."""
 
     __slots__ = ("_accounts", "_gone", "_less")
 
     def __init__(self, accounts: Accounts) -> None:
-        """Begin with nothing gone."""
+        """Create accounts without evicted units."""
         self._accounts = accounts
         self._gone: set[str] = set()
         self._less: dict[int, list[int]] = {}
-        """By how much less queues would hold, by position and then by dimension."""
+        """By queue position and dimension, how much less would be held."""
 
     def take(self, leaf: int, unit: EvictionUnit) -> None:
-        """Let a unit of a leaf be gone, with all that goes with it."""
+        """Take off a unit of a leaf, with all tasks that are evicted with it."""
         size = self.size_of(unit)
         self._gone.update(task.uid for task in unit.victims)
         for position in self._accounts.tree.path(leaf):
@@ -32,11 +32,11 @@ class ProjectedAccounts:
                 less[dimension] += amount
 
     def has_taken(self, unit: EvictionUnit) -> bool:
-        """Return whether a unit's own tasks are gone."""
+        """Return whether a unit's own tasks were taken off."""
         return unit.tasks[0].uid in self._gone
 
     def size_of(self, unit: EvictionUnit) -> Sequence[int]:
-        """Return by how much less its queue would hold if a unit went too."""
+        """Return how much less its queue would hold without a unit too."""
         if unit.victims is unit.tasks and not self._gone:
             return unit.size
         size = [0] * len(unit.size)
@@ -76,7 +76,7 @@ class ProjectedAccounts:
     def fullest(self, leaves: Iterable[int], dimensions: Collection[int]) -> int:
         """Walk down from the root to the leaf of the fullest queues, in some dimensions.
 
-        Of queues that are equally full the younger is taken, then the later in order of name.
+        Ties: the younger queue, then the later one in order of name.
         """
         accounts = self._accounts
         tree = accounts.tree
@@ -97,7 +97,7 @@ class ProjectedAccounts:
 
 
 def _part(held: int, share: int) -> float:
-    """Return what part of a share is held: infinite of none."""
+    """Return the part of a share that is held; infinite if the share is 0."""
     if not held:
         return 0.0
     return held / share if share else float("inf")
