@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter, eq, is_
+from operator import attrgetter, eq
 
 from attrs import fields_dict
 
@@ -198,10 +198,10 @@ class _Following:
                         leaving[job] = None
             elif info is not task.info:
                 if _is_same_to_the_books(task.info, info):
-                    if not _is_same_but_for_its_place(task.info, info):
-                        self._ledger.forget_answers(task)
-                        self._new_tasks.append(task)
-                    self._ledger.describe(task, info)
+                    # Its times have changed, too: it has nearly always started or ended.
+                    ledger.forget_answers(task)
+                    self._new_tasks.append(task)
+                    ledger.describe(task, info)
                     self._moved.append(task)
                 else:
                     leaving[task.job.uid] = None
@@ -265,13 +265,6 @@ def _is_same_to_the_books(one: TaskInfo, other: TaskInfo) -> bool:
 _USE = ("usage", "usage_by_user", "usage_half_life")
 _but_for_use = attrgetter(*(name for name in fields_dict(Queue) if name not in _USE))
 
-_PLACE = ("status", "node_name", "is_backfill")
-_others = attrgetter(*(name for name in fields_dict(TaskInfo) if name not in _PLACE))
-
 
 def _is_same_but_for_its_use(one: Queue, other: Queue) -> bool:
     return all(map(eq, _but_for_use(one), _but_for_use(other)))
-
-
-def _is_same_but_for_its_place(one: TaskInfo, other: TaskInfo) -> bool:
-    return all(map(is_, _others(one), _others(other)))

@@ -50,7 +50,8 @@ def admit_jobs(
             refusal = None if refused is None else refused[1]
         ledger.admit(job, is_admitted=refusal is None)
         if refusal is None:
-            admitted[job.uid] = job
+            if admitted.get(job.uid) is not job:  # to write into a sorted map costs more
+                admitted[job.uid] = job
             left_out.pop(job.uid, None)
         else:
             left_out[job.uid] = refusal

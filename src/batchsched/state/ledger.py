@@ -271,18 +271,34 @@ class Ledger:
         """Move an Allocated task to Binding, which changes no amount and no charge."""
         if task.status is not _ALLOCATED:
             raise InvariantError(f"expected an Allocated task to bind, got {task!r}")
-        task.status = _BINDING
         job = task.job
         assert job is not None
-        self._recount(job, task, _ALLOCATED, _BINDING)
-        del job.allocated[task.uid]
         job.has_bind = True
+        self._advance(job, task, _BINDING)
         self._job_changed(job)
-        node = task.node
+
+    def _advance(self, job: JobState, task: TaskState, status: TaskStatus) -> None:
+        """Set the status of a task that occupies its node before and after.
+
+        This changes no amount and no charge.
+        """
+        before, node = task.status, task.node
         assert node is not None
-        if self.log.nodes[-1] != node.slot:
-            # Plugins may read the statuses of tasks on a node.
-            self._node_changed(node.slot)
+        task.status = status
+        self._recount(job, task, before, status)
+        if before is _ALLOCATED:
+            del job.allocated[task.uid]
+        if job.running_by_node is not None:
+            job.count_running(before, node, -1)
+            job.count_running(status, node, 1)
+        # Plugins may read the statuses of tasks on a node.
+        self._note_change(node)
+
+    def _note_change(self, node: NodeState) -> None:
+        """Add a node to the log of changes unless it is the last entry."""
+        slots = self.log.nodes
+        if not slots or slots[-1] != node.slot:
+            slots.append(node.slot)
 
     def _put_on(self, task: TaskState, node: NodeState) -> None:
         status = task.status

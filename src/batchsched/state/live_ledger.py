@@ -108,13 +108,18 @@ class LiveLedger(Ledger):
     def _let_be(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
     ) -> None:
-        if (task.status, task.node, task.is_backfill) == (status, node, is_backfill):
+        before, job = task.status, task.job
+        stays = task.node is node and task.is_backfill is is_backfill
+        if stays and before is status:
             return
-        self.move(task, status, node, is_backfill=is_backfill, is_undo=True)
+        if stays and job is not None and before.occupies and status.occupies:
+            self._advance(job, task, status)
+        else:
+            self.move(task, status, node, is_backfill=is_backfill, is_undo=True)
         if node is not None:
             # A change of status alone is not logged for the node, but plugins may read it.
             node.running = None
-            self._node_changed(node.slot)
+            self._note_change(node)
 
     # Between cycles
 

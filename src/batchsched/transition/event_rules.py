@@ -51,7 +51,7 @@ from batchsched.transition.events import (
 )
 from batchsched.transition.job_transitions import set_eligible_times
 from batchsched.transition.past_use import let_use_pass
-from batchsched.transition.task_rules import RULES, with_run_added
+from batchsched.transition.task_rules import RULES
 
 __all__ = ["apply_events"]
 
@@ -67,9 +67,6 @@ _RULE_OF: dict[type[object], str] = {
     TaskGone: "gone",
     TaskRemoved: "removed",
 }
-
-_ENDS = ("succeeded", "failed", "gone")
-"""The rules by which a run ends."""
 
 
 def apply_events(content: Content, events: Iterable[object]) -> None:
@@ -157,11 +154,9 @@ class _Applied:
         if problem:
             self._refuse(f"task {uid!r}: {problem}")
             return
-        if rule_name in _ENDS:
-            task = with_run_added(task, content.now)
         # A task without a job is not replaced.
         is_left_for_good = rule_name == "gone" and uid in content.others
-        after = None if is_left_for_good else rule.after(task)
+        after = None if is_left_for_good else rule.after(task, content.now)
         if after is None:
             content.take_out_task(uid)
         elif after is not task:

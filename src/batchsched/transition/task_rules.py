@@ -30,6 +30,7 @@ TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
 
 _in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time")
 _with_service = copier(TaskInfo, "attained_service", "start_time")
+_ended = copier(TaskInfo, "status", "node_name", "start_time", "attained_service")
 
 
 def as_new(task: TaskInfo) -> TaskInfo | None:
@@ -83,8 +84,8 @@ class TaskRule:
     applies: Callable[[TaskInfo], bool]
     who: str
     """A description of these tasks that completes "only a task that"."""
-    after: Callable[[TaskInfo], TaskInfo | None]
-    """Returns the task after the event; None: it is removed."""
+    after: Callable[[TaskInfo, float], TaskInfo | None]
+    """Returns the task after the event, given the time; None: it is removed."""
 
     def problem(self, task: TaskInfo) -> str:
         """Return why this cannot have happened to the task, or an empty string."""
@@ -109,12 +110,24 @@ def _occupies(task: TaskInfo) -> bool:
     return task.status.occupies
 
 
-def _becomes(status: TaskStatus) -> Callable[[TaskInfo], TaskInfo]:
-    return lambda task: placed(task, status, task.node_name)
+def _becomes(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
+    return lambda task, _now: placed(task, status, task.node_name)
 
 
-def _ends(status: TaskStatus) -> Callable[[TaskInfo], TaskInfo]:
-    return lambda task: placed(task, status, None)
+def _ends(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
+    return lambda task, now: _ended(task, status, None, None, task.seconds_held(now))
+
+
+def _is_replaced(task: TaskInfo, now: float) -> TaskInfo | None:
+    return as_new(with_run_added(task, now))
+
+
+def _stays(task: TaskInfo, _now: float) -> TaskInfo:
+    return task
+
+
+def _is_removed(_task: TaskInfo, _now: float) -> None:
+    return None
 
 
 RULES = {
@@ -122,19 +135,21 @@ RULES = {
         _is_on_a_node, "is on a node can have succeeded", _ends(TaskStatus.SUCCEEDED)
     ),
     "failed": TaskRule(_is_on_a_node, "is on a node can have failed", _ends(TaskStatus.FAILED)),
-    "gone": TaskRule(_is_on_a_node, "is on a node can have left it", as_new),
-    "removed": TaskRule(lambda _task: True, "", lambda _task: None),
+    "gone": TaskRule(_is_on_a_node, "is on a node can have left it", _is_replaced),
+    "removed": TaskRule(lambda _task: True, "", _is_removed),
     "started": TaskRule(
         _is_to_start, "is bound and has yet to start can start", _becomes(TaskStatus.RUNNING)
     ),
     "not_started": TaskRule(_is_to_start, "is bound has yet to start", _becomes(TaskStatus.BOUND)),
     "bind_refused": TaskRule(
-        _is_to_start, "is bound and has yet to start can have been refused", as_new
+        _is_to_start,
+        "is bound and has yet to start can have been refused",
+        lambda task, _now: as_new(task),
     ),
     "releasing": TaskRule(
         _occupies, "runs on a node can be going away", _becomes(TaskStatus.RELEASING)
     ),
-    "still_releasing": TaskRule(_is_releasing, "is Releasing has yet to leave", lambda task: task),
+    "still_releasing": TaskRule(_is_releasing, "is Releasing has yet to leave", _stays),
     "eviction_refused": TaskRule(
         lambda task: _is_releasing(task) and task.node_name is not None,
         "is Releasing on a node can go on running",

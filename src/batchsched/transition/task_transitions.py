@@ -24,8 +24,6 @@ _MOVING = (*TO_START, TaskStatus.RELEASING, *_WAITING)
 _NEW = (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _ON_A_NODE = tuple(status for status in TaskStatus if status not in _NEW)
 
-_ENDS = ("succeeded", "failed")
-
 _Place = tuple[TaskStatus, str]
 """The status and the node that a decision gives a task."""
 
@@ -232,7 +230,7 @@ class TaskTransitions:
         status = task.status
         if event is None:
             if status in TO_START:
-                return RULES["started"].after(task)
+                return RULES["started"].after(task, self._now)
             if status is TaskStatus.RELEASING:
                 return self._replaced(task, replacement)
             return task
@@ -244,7 +242,7 @@ class TaskTransitions:
             return task
         if event == "gone":
             return self._replaced(task, replacement)
-        return rule.after(with_run_added(task, self._now) if event in _ENDS else task)
+        return rule.after(task, self._now)
 
     def _replaced(
         self, task: TaskInfo, replacement: Callable[[TaskInfo], TaskInfo | None]

@@ -5,7 +5,8 @@ On a live cluster both are updated from cycle to cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from attrs import define
 
@@ -32,43 +33,36 @@ def uses_of_leaves(
     for queue in view.queues.values():
         if queue.jobs:
             position = tree.position[queue.name]
-            held[position] = _sum((t for job in queue.jobs for t in _charged(job)), zero)
-            wanted = (t for job in queue.jobs if job.in_session for t in _wanted(job, view))
+            charged = [each for job in queue.jobs for each in _charged(job)]
+            wanted = [each for job in queue.jobs if job.in_session for each in _wanted(job, view)]
+            held[position] = _sum(charged, zero)
             requests[position] = plus(held[position], _sum(wanted, zero))
     return held, requests
 
 
-def _charged(job: JobState) -> Iterator[TaskState]:
-    return (t for t in job.tasks if t.status.charged and not t.is_backfill)
+def _charged(job: JobState) -> list[Vector]:
+    return [t.resreq for t in job.tasks if t.status.charged and not t.is_backfill]
 
 
-def _wanted(job: JobState, view: SessionView) -> Iterable[TaskState]:
-    """Return the tasks that a job waits for, as far as its maxima allow."""
+def _wanted(job: JobState, view: SessionView) -> list[Vector]:
+    """Return the requests of the tasks that a job waits for, as far as its maxima allow."""
     wanted = [t for t in job.tasks if t.status in _WANTED and not t.is_backfill]
-    if job.groups is None:
-        return wanted
-    reserved = [t for t in wanted if t.status is TaskStatus.RESERVED]
-    pending = [t for t in wanted if t.status is TaskStatus.PENDING]
-    return reserved + job.groups.within_maxima(view.in_task_order(pending))
+    if job.groups is not None:
+        reserved = [t for t in wanted if t.status is TaskStatus.RESERVED]
+        pending = [t for t in wanted if t.status is TaskStatus.PENDING]
+        wanted = reserved + job.groups.within_maxima(view.in_task_order(pending))
+    return [t.resreq for t in wanted]
 
 
-def _sum(tasks: Iterable[TaskState], zero: Vector) -> Vector:
-    counts: dict[Vector, int] = {}
-    alike: Vector | None = None
-    count = 0
-    for task in tasks:
-        # Most tasks of a job ask for the very same.
-        if task.resreq is alike:
-            count += 1
-            continue
-        if alike is not None:
-            counts[alike] = counts.get(alike, 0) + count
-        alike, count = task.resreq, 1
-    if alike is not None:
-        counts[alike] = counts.get(alike, 0) + count
+def _sum(vectors: Sequence[Vector], zero: Vector) -> Vector:
+    if not vectors:
+        return zero
+    first, count = vectors[0], len(vectors)
+    if vectors.count(first) == count:  # the usual case
+        return first if count == 1 else tuple([a * count for a in first])
     total = zero
-    for vector, count in counts.items():
-        total = plus(total, vector if count == 1 else tuple([a * count for a in vector]))
+    for vector, times in Counter(vectors).items():
+        total = plus(total, tuple([a * times for a in vector]))
     return total
 
 
