@@ -8,9 +8,10 @@ tasks end, and the event of the row. The cost of a cycle includes the events, th
 cycle, and carrying it out. "From scratch" is to build the same snapshot again and to decide on it
 with `Scheduler.schedule`; this is done for some of the cycles, and the result must be equal in
 full to that of the living cluster. Each row is measured with `capacity`, as in the default tiers,
-and with `proportion` in its place. Times are processor time, the median of the cycles but the
-first five. ``--memory`` runs ten thousand small cycles instead, and reports the memory in use
-after a tenth of them, and after all.
+and with `proportion` in its place. "Books" is what no scheduler can spare: the same jobs enter the
+ledger, and the same tasks end and are placed there, with all listeners, but nobody decides where.
+Times are processor time, the median of the cycles but the first five. ``--memory`` runs ten
+thousand small cycles instead, and reports the memory in use after a tenth of them, and after all.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import argparse
 import gc
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from random import Random
@@ -29,6 +30,7 @@ from attrs import evolve, frozen
 from examples.openb import make_snapshot, read_shapes
 
 from batchsched import (
+    Bind,
     CycleResult,
     JobInfo,
     NodeInfo,
@@ -52,6 +54,7 @@ from batchsched.live import (
     TaskSucceeded,
     TimePassed,
 )
+from batchsched.state.live_ledger import LiveLedger
 from benchmarks.workloads.nodes import GIB
 from benchmarks.workloads.simulation import History, simulation
 
@@ -105,6 +108,8 @@ class Row:
     """Whether the reasons of pending tasks are computed."""
     is_trial: bool = False
     """Whether each cycle is a trial, which is rolled back."""
+    has_books: bool = False
+    """Whether the books alone are measured too: jobs come and tasks end, and nothing else."""
 
 
 @frozen
@@ -114,6 +119,7 @@ class Measured:
     live: float
     scratch: float
     waiting: int
+    books: float | None
 
 
 def busy_cluster(
@@ -220,11 +226,12 @@ def as_simulated(state: State, number: int) -> list[Event]:
 _LARGE = partial(busy_cluster, nodes=10_000, running=100_000)
 
 ROWS = (
-    Row(name="large", start=_LARGE, happening=ten_and_ten),
+    Row(name="large", start=_LARGE, happening=ten_and_ten, has_books=True),
     Row(
         name="small",
         start=partial(busy_cluster, nodes=1000, running=10_000),
         happening=ten_and_ten,
+        has_books=True,
     ),
     Row(
         name="waiting",
@@ -304,9 +311,10 @@ def measure(
     gc.collect()
     spent: list[float] = []
     scratch: list[float] = []
+    books: list[float] = []
     waiting = 0
     number = row.cycles if cycles is None else cycles
-    for seconds, compared, waits in islice(
+    for seconds, compared, waits, of_books in islice(
         _cycles(row, scheduler, cluster, partial(live.schedule, reasons=row.reasons), seed, number),
         number,
     ):
@@ -314,7 +322,47 @@ def measure(
         waiting = waits
         if compared is not None:
             scratch.append(compared)
-    return Measured(median(spent[min(WARM_UP, len(spent) - 1) :]), median(scratch), waiting)
+        if of_books is not None:
+            books.append(of_books)
+    return Measured(
+        live=_usual(spent),
+        scratch=median(scratch),
+        waiting=waiting,
+        books=_usual(books) if books else None,
+    )
+
+
+def _usual(spent: list[float]) -> float:
+    return median(spent[min(WARM_UP, len(spent) - 1) :])
+
+
+class Books:
+    """The ledger of a cluster with its listeners, where cycles are entered as they were decided."""
+
+    def __init__(self, scheduler: Scheduler, cluster: Cluster) -> None:
+        self._ledger = scheduler.keep(cluster.content).session().ledger
+
+    def enter(self, events: list[Event], binds: Sequence[Bind]) -> float:
+        """Enter jobs, ended tasks and binds; return the seconds that it took."""
+        ledger = self._ledger
+        assert isinstance(ledger, LiveLedger)
+        begin = process_time()
+        for event in events:
+            if isinstance(event, JobArrived):
+                job = ledger.enter_job(event.job)
+                job.in_session = True
+            elif isinstance(event, TaskSucceeded):
+                task = ledger.tasks[event.uid]
+                ledger.move(task, TaskStatus.SUCCEEDED, None, is_backfill=False)
+        for bind in binds:
+            task, node = ledger.tasks[bind.task_uid], ledger.node_named[bind.node_name]
+            ledger.move(task, TaskStatus.ALLOCATED, node, is_backfill=False)
+        for bind in binds:
+            ledger.bind(ledger.tasks[bind.task_uid])
+        for bind in binds:
+            task = ledger.tasks[bind.task_uid]
+            ledger.move(task, TaskStatus.RUNNING, task.node, is_backfill=False)
+        return process_time() - begin
 
 
 def _cycles(
@@ -324,8 +372,10 @@ def _cycles(
     schedule: Callable[[], CycleResult],
     seed: int,
     count: int,
-) -> Iterator[tuple[float, float | None, int]]:
+) -> Iterator[tuple[float, float | None, int, float | None]]:
+    """Yield, of each cycle, its cost, that from scratch, the waiting tasks, that of the books."""
     before = cluster.snapshot()
+    books = Books(scheduler, cluster) if row.has_books else None
     state = State(before, seed)
     for number in range(count):
         events = [*row.happening(state, number), TimePassed(cluster.now + 1)]
@@ -355,7 +405,8 @@ def _cycles(
             compared = process_time() - begin
             if result != expected:
                 raise AssertionError(f"{row.name}: cycle {number} is not that from scratch")
-        yield seconds, compared, len(result.pending)
+        of_books = None if books is None else books.enter(events, result.binds)
+        yield seconds, compared, len(result.pending), of_books
 
 
 def memory(cycles: int = 10_000) -> tuple[int, int]:
@@ -403,15 +454,16 @@ def main(arguments: list[str] | None = None) -> None:
         )
         return
     names = None if given.only is None else given.only.split(",")
-    print("| row | shares | from scratch, ms | live, ms | times | waiting tasks |")
-    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    print("| row | shares | from scratch, ms | live, ms | times | waiting tasks | books, ms |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     for row in ROWS:
         for shares in given.shares.split(",") if names is None or row.name in names else ():
             found = measure(row, given.scale, shares=shares)
             times = found.scratch / found.live
             print(
                 f"| {row.name} | {shares} | {found.scratch * 1e3:,.1f} | {found.live * 1e3:,.2f} "
-                f"| {times:,.0f} | {found.waiting:,} |",
+                f"| {times:,.0f} | {found.waiting:,} "
+                f"| {'' if found.books is None else f'{found.books * 1e3:,.2f}'} |",
                 flush=True,
             )
 
