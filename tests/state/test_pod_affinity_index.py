@@ -127,7 +127,6 @@ class TasksComeAndGo(RuleBasedStateMachine):
     session: Session
     index: PodAffinityIndex
 
-    @initialize(snapshot=snapshots(max_nodes=5, max_jobs=5, running=True))
     def open(self, snapshot: Snapshot) -> None:
         self.session = opened(snapshot, ["gang", "predicates", "nodeorder"])
         self.index = self.session.view.pod_affinity
@@ -209,9 +208,73 @@ class TasksComeAndGo(RuleBasedStateMachine):
             self.seen[uid] = (now, positions)
 
 
-TestTheIndexSaysWhatARecountSays = TasksComeAndGo.TestCase
+class AnyTasksComeAndGo(TasksComeAndGo):
+    """Any terms of the kit."""
+
+    @initialize(snapshot=snapshots(max_nodes=5, max_jobs=5, running=True))
+    def begin(self, snapshot: Snapshot) -> None:
+        self.open(snapshot)
+
+
+TestTheIndexSaysWhatARecountSays = AnyTasksComeAndGo.TestCase
 TestTheIndexSaysWhatARecountSays.settings = settings(
-    max_examples=120, stateful_step_count=12, deadline=None
+    max_examples=100, stateful_step_count=12, deadline=None
+)
+
+
+def all_but(*requirements: Requirement, **labels: str) -> LabelSelector:
+    return LabelSelector(match_labels=labels, match_expressions=requirements)
+
+
+EXCEPTIONS = [
+    all_but(Requirement(key="app", operator=Operator.NOT_IN, values=["db"])),
+    all_but(Requirement(key="app", operator=Operator.NOT_IN, values=["web", "none"])),
+    all_but(Requirement(key="track", operator=Operator.DOES_NOT_EXIST)),
+    all_but(Requirement(key="track", operator=Operator.NOT_IN, values=["canary"]), app="db"),
+    all_but(
+        Requirement(key="app", operator=Operator.EXISTS),
+        Requirement(key="app", operator=Operator.NOT_IN, values=["db"]),
+        Requirement(key="track", operator=Operator.DOES_NOT_EXIST),
+    ),
+    LabelSelector(),
+]
+TERMS = st.builds(
+    PodAffinityTerm,
+    selector=st.sampled_from(EXCEPTIONS),
+    topology_key=st.sampled_from(["zone", "host"]),
+    namespaces=st.sampled_from([(), ("default", "team")]),
+)
+WISHES = st.builds(
+    PodAffinity,
+    required=st.lists(TERMS, max_size=2),
+    preferred=st.lists(
+        st.builds(WeightedPodTerm, weight=st.integers(1, 3), term=TERMS), max_size=1
+    ),
+)
+
+
+class TasksAreExceptions(TasksComeAndGo):
+    """The same where terms say which tasks they do not mean."""
+
+    @initialize(
+        snapshot=snapshots(max_nodes=4, max_jobs=4, running=True),
+        wishes=st.lists(st.tuples(WISHES, WISHES), min_size=1, max_size=3),
+    )
+    def open_with(self, snapshot: Snapshot, wishes: list[tuple[PodAffinity, PodAffinity]]) -> None:
+        of_jobs = []
+        for number, each in enumerate(snapshot.jobs):
+            near, far = wishes[number % len(wishes)]
+            tasks = [
+                evolve(task, pod_affinity=near, pod_anti_affinity=far) if k % 3 else task
+                for k, task in enumerate(each.tasks, number)
+            ]
+            of_jobs.append(evolve(each, tasks=tasks))
+        self.open(evolve(snapshot, jobs=of_jobs))
+
+
+TestTheIndexSubtractsExceptions = TasksAreExceptions.TestCase
+TestTheIndexSubtractsExceptions.settings = settings(
+    max_examples=60, stateful_step_count=12, deadline=None
 )
 
 
@@ -372,6 +435,15 @@ MATCHES = LabelSelector.matches
 def test_terms_about_labels_of_ones_own_are_matched_with_ones_own_tasks(selector) -> None:
     # For each task: whom its term means, and who has a term that means it.
     assert matches_to_open(40, selector) == 2 * 40
+
+
+def test_terms_about_all_others_are_matched_once_and_with_the_exceptions() -> None:
+    def all_others(app: str) -> LabelSelector:
+        mine = Requirement(key="app", operator=Operator.NOT_IN, values=(app,))
+        return LabelSelector(match_labels={"all": "alike"}, match_expressions=[mine])
+
+    # As above, with everybody's common term; with the same and with one's own, as an exception.
+    assert matches_to_open(40, all_others) == (2 + 2 * 2) * 40
 
 
 def test_terms_in_namespaces_of_ones_own_are_matched_with_ones_own_tasks() -> None:

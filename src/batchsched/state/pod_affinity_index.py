@@ -4,6 +4,9 @@ Matching each task with all tasks on all nodes would cost tasks x tasks. Instead
 index counts, for each term and topology domain, the occupying tasks that the term
 selects or that carry the term. Evaluating a node then costs one look-up for each
 term that concerns the task.
+
+With terms like "all but my own tasks", almost every term concerns almost every task. Such terms
+are counted together as if they had no exceptions, and the exceptions are subtracted.
 """
 
 from __future__ import annotations
@@ -17,8 +20,21 @@ from batchsched.model.cluster import TaskInfo
 from batchsched.model.constraints import PodAffinityTerm
 from batchsched.model.reasons import UnfitReason
 from batchsched.model.status import TaskStatus
-from batchsched.state.affinity_terms import Meaning, Term, TermsByNeed, meaning_of, needs_met
-from batchsched.state.domain_counts import CountsTogether, DomainCount
+from batchsched.state.affinity_terms import (
+    Meaning,
+    Selection,
+    Term,
+    TermsByNeed,
+    meaning_of,
+    needs_met,
+)
+from batchsched.state.domain_counts import (
+    ChangeNumber,
+    CountsTogether,
+    DomainCount,
+    NetCount,
+    Presence,
+)
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.watch import Watch
 
@@ -29,16 +45,14 @@ __all__ = ["AffinityProfile", "PodAffinityIndex"]
 class AffinityProfile:
     """The counts that concern tasks with the same namespace, labels and terms."""
 
-    required: list[DomainCount] = field(factory=list[DomainCount])
+    required: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
     """For each required affinity term: the tasks that all of these terms select together."""
     meets_itself: bool = True
     """Whether the task meets its own required affinity terms."""
-    repelled: list[DomainCount] = field(factory=list[DomainCount])
+    repelled: list[DomainCount | NetCount] = field(factory=list[DomainCount | NetCount])
     """For each required anti-affinity term: the tasks that it selects."""
-    repelling: list[DomainCount] = field(factory=list[DomainCount])
-    """For required anti-affinity terms that select these tasks: the tasks that carry them."""
-    repellers: Sequence[CountsTogether] = ()
-    """The sums of `repelling`, for each topology key."""
+    repelling: list[Presence] = field(factory=list[Presence])
+    """The tasks with required anti-affinity terms that select these."""
     attracting: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
     """The counts that contribute to the score of a domain, with their weights."""
     counted: list[tuple[DomainCount, int]] = field(factory=list[tuple[DomainCount, int]])
@@ -56,15 +70,15 @@ class AffinityProfile:
 
         O(own terms + topology keys).
         """
-        for together in self.repellers:
-            if labels.get(together.key) in together.not_zero:
+        for there in self.repelling:
+            if there.is_at(labels):
                 return UnfitReason.EXISTING_ANTI_AFFINITY
-        if self.required and not all(count.of(labels) for count in self.required):
-            nobody = not any(count.counts for count in self.required)
+        if self.required and not all(there.is_at(labels) for there in self.required):
+            nobody = not any(there.is_anywhere for there in self.required)
             if not (nobody and self.meets_itself):
                 return UnfitReason.POD_AFFINITY
-        for count in self.repelled:
-            if count.of(labels):
+        for there in self.repelled:
+            if there.is_at(labels):
                 return UnfitReason.POD_ANTI_AFFINITY
         return None
 
@@ -82,7 +96,8 @@ class PodAffinityIndex:
     """
 
     __slots__ = (
-        *("_carried", "_domains", "_meant", "_nodes", "_profiles", "_promises_repel", "_repelled"),
+        *("_carried", "_domains", "_meant", "_net_counts", "_nodes", "_number", "_profiles"),
+        *("_promises_repel", "_repelled"),
         "is_active",
     )
 
@@ -106,8 +121,10 @@ class PodAffinityIndex:
         self._nodes = nodes
         self._domains: dict[str, dict[str, list[int]]] = {}
         self._profiles: dict[Hashable, AffinityProfile] = {}
-        self._meant: dict[tuple[frozenset[Meaning], str], DomainCount] = {}
-        self._carried: dict[tuple[str, Meaning, str], DomainCount] = {}
+        self._number = ChangeNumber()
+        self._net_counts: dict[tuple[DomainCount, ...], NetCount] = {}
+        self._meant: dict[tuple[Selection, str], DomainCount] = {}
+        self._carried: dict[tuple[str, Selection, str], DomainCount] = {}
         # Attraction requires running tasks; for repulsion a promise may be enough.
         self._repelled = {} if promises_repel else self._meant
         """The counts of tasks that anti-affinity terms select."""
@@ -153,9 +170,11 @@ class PodAffinityIndex:
     def watch_refusals(self, task: TaskState) -> Sequence[Watch]:
         """Return watches that report changes of the nodes that reject such tasks."""
         profile = self.profile(task)
-        counts = (*profile.required, *profile.repelled)
-        own = [count.appearances for count in dict.fromkeys(counts)]
-        return [*own, *(together.appearances for together in profile.repellers)]
+        watched = dict.fromkeys([*profile.required, *profile.repelled, *profile.repelling])
+        return [
+            *(there.any_appearance for there in dict.fromkeys(profile.required)),
+            *(watch for there in watched for watch in there.appearances),
+        ]
 
     def watch_attractions(self, task: TaskState) -> Sequence[Watch]:
         """Return watches that report changes of how nodes attract such tasks."""
@@ -170,7 +189,7 @@ class PodAffinityIndex:
                 domain = node.info.labels.get(topology_key)
                 if domain is not None:
                     domains.setdefault(domain, []).append(node.slot)
-        return DomainCount(topology_key, domains)
+        return DomainCount(topology_key, domains, self._number)
 
     def occupy(self, task: TaskState, node: NodeState, sign: int) -> None:
         """Record that `task` begins (1) or ceases (-1) to occupy `node`."""
@@ -195,16 +214,18 @@ class PodAffinityIndex:
             met = all(meaning.means(info) for meaning in together)
             profile.meets_itself = met
             for term in attract.required:
-                profile.required.append(self._meant_by(together, term.topology_key))
-                self._carry(profile, "requires", meaning_of(term, own), term.topology_key, 1)
+                key = term.topology_key
+                profile.required.append(self._remaining(*self._selected_by(together, key)))
+                self._carry(profile, "requires", meaning_of(term, own), key, 1)
             for preferred in attract.preferred:
                 self._prefer(profile, own, preferred.term, preferred.weight)
         if repel is not None:
             for term in repel.required:
+                key = term.topology_key
                 meaning = meaning_of(term, own)
-                meant = self._meant_by(frozenset([meaning]), term.topology_key, repels=True)
-                profile.repelled.append(meant)
-                self._carry(profile, "repels", meaning, term.topology_key, 1)
+                selected = self._selected_by(frozenset([meaning]), key, repels=True)
+                profile.repelled.append(self._remaining(*selected))
+                self._carry(profile, "repels", meaning, key, 1)
             for preferred in repel.preferred:
                 self._prefer(profile, own, preferred.term, -preferred.weight)
         return profile
@@ -213,66 +234,88 @@ class PodAffinityIndex:
         self, profile: AffinityProfile, own: str, term: PodAffinityTerm, weight: int
     ) -> None:
         meaning = meaning_of(term, own)
-        meant = self._meant_by(frozenset([meaning]), term.topology_key)
-        profile.attracting.append((meant, weight))
+        whole, *exceptions = self._selected_by(frozenset([meaning]), term.topology_key)
+        profile.attracting.append((whole, weight))
+        profile.attracting += [(count, -weight) for count in exceptions]
         self._carry(profile, "prefers", meaning, term.topology_key, weight)
 
-    def _meant_by(
+    def _selected_by(
         self, together: frozenset[Meaning], topology_key: str, *, repels: bool = False
-    ) -> DomainCount:
+    ) -> list[DomainCount]:
+        """Return the count of the tasks that terms select, and if needed one to be subtracted."""
         known = self._repelled if repels else self._meant
-        key = (together, topology_key)
-        if key not in known:
-            known[key] = self._count_by(topology_key)
-        return known[key]
+        keys = [(part, topology_key) for part in Selection.parts(together)]
+        for key in keys:
+            if key not in known:
+                known[key] = self._count_by(topology_key)
+        return [known[key] for key in keys]
 
     def _carry(
         self, profile: AffinityProfile, how: str, meaning: Meaning, key: str, amount: int
     ) -> None:
-        carried = (how, meaning, key)
-        if carried not in self._carried:
-            self._carried[carried] = self._count_by(key)
-        profile.counted.append((self._carried[carried], amount))
-        if how == "repels":
-            profile.promised.append(self._carried[carried])
+        for part in Selection.parts(frozenset([meaning])):
+            carried = (how, part, key)
+            if carried not in self._carried:
+                self._carried[carried] = self._count_by(key)
+            profile.counted.append((self._carried[carried], amount))
+            if how == "repels":
+                profile.promised.append(self._carried[carried])
 
     def _introduce(self, examples: Mapping[Hashable, TaskInfo]) -> None:
         """Add to each profile the counts of all terms that select its tasks."""
         met = Counter(need for info in examples.values() for need in needs_met(info))
         terms = TermsByNeed(met)
-        for (together, _), count in self._meant.items():
-            terms.add(Term(together, "", count))
+        for (selection, _), count in self._meant.items():
+            terms.add(Term(selection, "", count))
         if self._promises_repel:
-            for (together, _), count in self._repelled.items():
-                terms.add(Term(together, "", count, is_repelled=True))
-        for (how, meaning, _), count in self._carried.items():
-            terms.add(Term(frozenset([meaning]), how, count))
+            for (selection, _), count in self._repelled.items():
+                terms.add(Term(selection, "", count, is_repelled=True))
+        for (how, selection, _), count in self._carried.items():
+            terms.add(Term(selection, how, count))
+        repelled_by: dict[DomainCount, list[AffinityProfile]] = {}
         for key, info in examples.items():
             profile = self._profiles[key]
+            repelling: dict[DomainCount, list[DomainCount]] = {}
             for term in terms.that_mean(info):
                 if not term.carried:
                     profile.counted.append((term.count, 1))
                     if term.is_repelled:
                         profile.promised.append(term.count)
-                elif term.carried == "repels":
-                    profile.repelling.append(term.count)
+                elif term.carried != "repels":
+                    profile.attracting.append((term.count, term.selection.sign))
+                elif term.selection.is_whole:
+                    repelling.setdefault(term.count, [])
                 else:
-                    profile.attracting.append((term.count, 1))
-        self._put_together()
+                    whole = self._carried["repels", term.selection.whole, term.count.key]
+                    repelling.setdefault(whole, []).append(term.count)
+            for whole, exceptions in repelling.items():
+                if exceptions:
+                    profile.repelling.append(self._remaining(whole, *exceptions))
+                else:
+                    repelled_by.setdefault(whole, []).append(profile)
+        self._put_together(repelled_by)
 
-    def _put_together(self) -> None:
-        """Share one sum among all profiles with the same repelling counts."""
-        known: dict[frozenset[DomainCount], Sequence[CountsTogether]] = {}
-        for profile in self._profiles.values():
-            counts = frozenset(profile.repelling)
-            if counts not in known:
-                by_key: dict[str, CountsTogether] = {}
-                for count in dict.fromkeys(profile.repelling):
-                    if count.key not in by_key:
-                        by_key[count.key] = CountsTogether(count.key, self._domains[count.key])
-                    count.together_with.append(by_key[count.key])
-                known[counts] = tuple(by_key.values())
-            profile.repellers = known[counts]
+    def _put_together(self, repelled_by: Mapping[DomainCount, Sequence[AffinityProfile]]) -> None:
+        """Share one sum among all counts of tasks that repel the same profiles, without exceptions.
+
+        A task may be repelled by very many terms, but mostly all tasks like it are.
+        """
+        alike: dict[tuple[str, tuple[AffinityProfile, ...]], list[DomainCount]] = {}
+        for count, profiles in repelled_by.items():
+            alike.setdefault((count.key, tuple(profiles)), []).append(count)
+        for (_, profiles), counts in alike.items():
+            there = counts[0] if len(counts) == 1 else CountsTogether(counts)
+            for profile in profiles:
+                profile.repelling.append(there)
+
+    def _remaining(self, whole: DomainCount, *exceptions: DomainCount) -> DomainCount | NetCount:
+        """Return where the exceptions from a count are not all of it; equal ones are shared."""
+        if not exceptions:
+            return whole
+        counts = (whole, *exceptions)
+        if counts not in self._net_counts:
+            self._net_counts[counts] = NetCount(whole, exceptions)
+        return self._net_counts[counts]
 
 
 def _read_of(info: TaskInfo) -> Hashable:
