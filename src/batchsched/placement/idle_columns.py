@@ -24,10 +24,10 @@ class IdleColumns:
         "_cursor",
         "_dimensions",
         "_nodes",
-        "_vacant",
         "diverging",
         "grown",
         "reserved",
+        "vacant",
     )
 
     def __init__(
@@ -39,7 +39,8 @@ class IdleColumns:
     ) -> None:
         self._nodes = nodes
         self._dimensions = dimensions
-        self._vacant = vacant
+        self.vacant = vacant
+        """The slots without a node."""
         self._cursor = NodeCursor(changes)
         self._columns: list[list[int]] = [
             [node.idle[dimension] for node in nodes] for dimension in range(len(dimensions.names))
@@ -91,8 +92,8 @@ class IdleColumns:
         else:
             # Of whole numbers as much as is wanted must be there, and comparing those is quick.
             found = self._fitting_whole(request, among)
-        if self._vacant:
-            found = [i for i in found if i not in self._vacant]
+        if self.vacant:
+            found = [i for i in found if i not in self.vacant]
         return found
 
     def _fitting_exactly(self, request: Vector, among: Iterable[int] | None) -> list[int]:

@@ -15,6 +15,9 @@ from batchsched.state.records import NodeState
 
 __all__ = ["Scan", "StateRanking", "scan_nodes"]
 
+FEW = 4
+"""Up to this many changes, nodes are examined one by one."""
+
 Scan = tuple[NodeCursor, NodeCursor, Sequence[int], Sequence[float]]
 """Cursors into the logs of changed and of grown nodes, then the slots where a class fits, in
 order, and its scores there.
@@ -135,12 +138,16 @@ class StateRanking(Group):
         if not unread:
             return
         columns, states, kind = self._columns, self._states, self._kind
+        # Up to date here too, so that what grows from now on is noticed.
         columns.refresh()
         states.refresh()
         if states.edition != self._edition:
             self._edition = states.edition
             self._known = states.known_scores(kind)
-        score_of, buckets, in_order = self.score_of, self._buckets, self._in_order
+        if len(unread) <= FEW:
+            self._rank_each(set(unread))
+            return
+        score_of = self.score_of
         changed = score_of.keys() & unread
         grown = self._grown.unread()
         if grown or kind.live_checks:
@@ -157,11 +164,31 @@ class StateRanking(Group):
         scores = states.scores(kind, kept, self._known)
         for slot, score in zip(kept, scores, strict=True):
             if get(slot) != score:
-                score_of[slot] = score
-                if score in in_order:
-                    heappush(buckets[score], slot)
-                elif score in buckets:
-                    buckets[score].append(slot)
-                else:
-                    buckets[score] = [slot]
-                    heappush(self._scores, -score)
+                self._put(slot, score)
+
+    def _rank_each(self, slots: Iterable[int]) -> None:
+        """Rank a few nodes again, one by one."""
+        kind, known, vacant = self._kind, self._known, self._columns.vacant
+        for slot in slots:
+            node = self._nodes[slot]
+            if slot in vacant or not kind.takes_now(node):
+                self.score_of.pop(slot, None)
+                continue
+            state = self._states.of[slot]
+            score = known.get(state)
+            if score is None:
+                score = known[state] = kind.score_one(node)
+            if self.score_of.get(slot) != score:
+                self._put(slot, score)
+
+    def _put(self, slot: int, score: float) -> None:
+        """Set the score of a node to another one."""
+        self.score_of[slot] = score
+        bucket = self._buckets.get(score)
+        if bucket is None:
+            self._buckets[score] = [slot]
+            heappush(self._scores, -score)
+        elif score in self._in_order:
+            heappush(bucket, slot)
+        else:
+            bucket.append(slot)
