@@ -34,12 +34,15 @@ def test_running_tasks_are_listed_by_queue_with_what_they_hold_together() -> Non
     held = {}
     for name, queue in of.queues.items():
         mine, others = running.of_queue(queue), running.of_other_queues(queue)
-        held[name] = [
-            (sorted(task.uid for task in some.tasks), some.total) for some in (mine, others)
-        ]
-    a, b = (["a-1", "a-2"], (3000, 2 * gib)), (["b-1"], (3000, 2 * gib))
-    nobody, everybody = ([], (0, 0)), (["a-1", "a-2", "b-1"], (6000, 4 * gib))
-    assert held == {"q": [a, b], "r": [b, a], "s": [nobody, everybody]}
+        held[name] = (
+            sorted(task.uid for task in mine),
+            sorted(task.uid for task in others),
+            running.held_by_queue(queue),
+        )
+    amount = (3000, 2 * gib)
+    a, b = ["a-1", "a-2"], ["b-1"]
+    assert [name for name, queue in of.queues.items() if running.has_any_of(queue)] == ["q", "r"]
+    assert held == {"q": (a, b, amount), "r": (b, a, amount), "s": ([], [*a, *b], (0, 0))}
 
 
 def test_running_tasks_are_listed_once_until_the_node_changes() -> None:
@@ -48,12 +51,11 @@ def test_running_tasks_are_listed_once_until_the_node_changes() -> None:
     queue = of.queues["q"]
     running = of.running_on(on)
     assert of.running_on(on) is running
-    assert running.of_queue(queue) is running.of_queue(queue)
-    assert running.of_other_queues(queue) is running.of_other_queues(queue)
     of.evict(of.task("a-1"), claimant=of.task("b-2"))
     anew = of.running_on(on)
     assert anew is not running
-    assert [task.uid for task in anew.of_queue(queue).tasks] == ["a-2"]
+    assert [task.uid for task in anew.of_queue(queue)] == ["a-2"]
+    assert anew.held_by_queue(queue) == anew.of_queue(queue)[0].resreq
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,11 @@ class IndexedPlacement:
         nodes = self._nodes
         if among is not None and len(among) < len(nodes):
             accepts = kind.accepts_by_description
-            in_order = sorted(accepts.keys() & among if isinstance(accepts, FewSlots) else among)
+            if isinstance(accepts, FewSlots):
+                among = accepts.keys() & among
+            if len(among) * FEW > len(nodes):
+                return (node for node in nodes if node.slot in among and kind.is_feasible(node))
+            in_order = sorted(among)
             return (nodes[i] for i in in_order if kind.is_feasible(nodes[i]))
         return (nodes[index] for index in self._order(task.kind, kind).indices())
 

@@ -28,6 +28,7 @@ AnyT = TypeVar("AnyT")
 _Answers = list[list[Sequence[Verdict]]]
 """Verdicts on some candidates, by tier and plugin."""
 
+_ONLY_VERDICTS = frozenset((Verdict,))
 _PASS, _PROTECTED, _WITH_JOB = Verdict.PASS, Verdict.PROTECTED, Verdict.WITH_JOB
 _SEVERITY = {_PROTECTED: 0, _PASS: 1, _WITH_JOB: 2, Verdict.VICTIM: 3}
 """The order in which verdicts explain why a candidate is not a victim."""
@@ -139,11 +140,30 @@ class Judges:
         """
         if recent is not None:
             candidates = [candidate for candidate in candidates if candidate not in recent]
-        left = self._not_protected(claimant, candidates)
-        if not left:
+        if len(candidates) == 1:
+            left, answers = candidates, self._ask_alone_of_one(claimant, candidates)
+        else:
+            left = self._not_protected(claimant, candidates)
+            answers = self._ask_together(claimant, left) if left else []
+        if not answers:
             return _NOBODY
-        answers = self._ask_together(claimant, left)
         return self._of_answers(claimant, left, answers, whole_jobs, recent)
+
+    def _ask_alone_of_one(self, claimant: TaskState, candidates: Sequence[TaskState]) -> _Answers:
+        """Return the verdicts on an only candidate; nothing if it is protected.
+
+        Together with no others, it gets the verdict that it gets alone.
+        """
+        answers: _Answers = []
+        for tier in self._tiers:
+            of_tier: list[Sequence[Verdict]] = []
+            for judge in tier:
+                verdicts = self._ask_alone(judge, claimant, candidates)
+                if _PROTECTED in verdicts:
+                    return []
+                of_tier.append(verdicts)
+            answers.append(of_tier)
+        return answers
 
     def _ask_together(self, claimant: TaskState, left: Sequence[TaskState]) -> _Answers:
         return [
@@ -374,10 +394,10 @@ class Judges:
             count = len(candidates)
             problem = f"expected one verdict for each of {count} candidates, got {len(verdicts)}"
             raise PluginError(judge.name, self._point, problem)
-        for verdict in verdicts:
-            if type(verdict) is not Verdict:
-                problem = f"expected a Verdict, got {verdict!r}"
-                raise PluginError(judge.name, self._point, problem)
+        if not _ONLY_VERDICTS.issuperset(map(type, verdicts)):
+            wrong = next(verdict for verdict in verdicts if type(verdict) is not Verdict)
+            problem = f"expected a Verdict, got {wrong!r}"
+            raise PluginError(judge.name, self._point, problem)
         return verdicts
 
 

@@ -7,7 +7,6 @@ a few cached values whose descriptions name their writer.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from operator import add
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.constraints import HostPort
@@ -17,7 +16,7 @@ from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.live_queue import Reorders
 from batchsched.state.vectors import Vector, fits, minus, plus
 
-__all__ = ["HeldBy", "JobState", "NodeState", "QueueState", "RunningTasks", "TaskState"]
+__all__ = ["JobState", "NodeState", "QueueState", "RunningTasks", "TaskState"]
 
 
 class QueueState:
@@ -202,56 +201,43 @@ class TaskState:
 
 
 class RunningTasks:
-    """The Running tasks of jobs in the session on a node.
+    """The Running tasks of jobs in the session on a node, listed once until the node changes."""
 
-    They, and subsets of them, are listed once until the node changes.
-    """
-
-    __slots__ = ("_of_others", "_of_queue", "_zero", "all")
+    __slots__ = ("_held", "_zero", "all")
 
     def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
         self.all = tasks
         """All tasks, in no meaningful order."""
         self._zero = zero
-        self._of_queue: dict[QueueState | None, HeldBy] = {}
-        self._of_others: dict[QueueState | None, HeldBy] = {}
+        self._held: dict[QueueState | None, Vector] | None = None
+        """For each queue, what its tasks hold together; None: not computed yet."""
 
-    def of_queue(self, queue: QueueState | None) -> HeldBy:
-        """Return the tasks of a queue."""
-        known = self._of_queue.get(queue)
-        if known is None:
-            tasks = [t for t in self.all if t.job is not None and t.job.queue is queue]
-            known = self._of_queue[queue] = HeldBy(tasks, self._zero)
-        return known
+    def of_queue(self, queue: QueueState | None) -> list[TaskState]:
+        """Return the tasks of a queue. O(tasks)."""
+        return [t for t in self.all if t.job is not None and t.job.queue is queue]
 
-    def of_other_queues(self, queue: QueueState | None) -> HeldBy:
-        """Return the tasks of all other queues."""
-        known = self._of_others.get(queue)
-        if known is None:
-            tasks = [t for t in self.all if t.job is not None and t.job.queue is not queue]
-            known = self._of_others[queue] = HeldBy(tasks, self._zero)
-        return known
+    def of_other_queues(self, queue: QueueState | None) -> list[TaskState]:
+        """Return the tasks of all other queues. O(tasks)."""
+        return [t for t in self.all if t.job is not None and t.job.queue is not queue]
 
+    def held_by_queue(self, queue: QueueState | None) -> Vector:
+        """Return what the tasks of a queue hold together. O(tasks on first use), then O(1)."""
+        return self._held_by_queue().get(queue, self._zero)
 
-class HeldBy:
-    """Some tasks, and what they hold together."""
+    def has_any_of(self, queue: QueueState | None) -> bool:
+        """Return whether there are tasks of a queue. O(tasks on first use), then O(1)."""
+        return queue in self._held_by_queue()
 
-    __slots__ = ("_total", "_zero", "tasks")
-
-    def __init__(self, tasks: Sequence[TaskState], zero: Vector) -> None:
-        self.tasks = tasks
-        self._zero = zero
-        self._total: Vector | None = None
-
-    @property
-    def total(self) -> Vector:
-        """What they hold together. O(tasks) on first use, which is rare."""
-        if self._total is None:
-            total = self._zero
-            for task in self.tasks:
-                total = tuple(map(add, total, task.resreq))
-            self._total = total
-        return self._total
+    def _held_by_queue(self) -> dict[QueueState | None, Vector]:
+        held = self._held
+        if held is None:
+            held = self._held = {}
+            for task in self.all:
+                if task.job is not None:
+                    known = held.get(task.job.queue)
+                    more = task.resreq
+                    held[task.job.queue] = more if known is None else plus(known, more)
+        return held
 
 
 class NodeState:

@@ -7,7 +7,7 @@ faster. Vectors are tuples and never change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from operator import add, sub
 
@@ -22,6 +22,7 @@ __all__ = [
     "is_empty",
     "minus",
     "plus",
+    "total_of",
 ]
 
 LARGEST_IN_ARRAYS = 1 << 48
@@ -53,6 +54,15 @@ def plus(left: Vector, right: Vector, /) -> Vector:
 def minus(left: Vector, right: Vector, /) -> Vector:
     """Return the difference of two vectors, which may be negative. O(dimensions)."""
     return tuple(map(sub, left, right))
+
+
+def total_of(vectors: Collection[Vector], zero: Vector, /) -> Vector:
+    """Return the sum of any number of vectors; `zero` if there are none. O(vectors x dimensions).
+
+    >>> total_of([(1, 2), (10, 20)], (0, 0)), total_of([], (0, 0))
+    ((11, 22), (0, 0))
+    """
+    return tuple(map(sum, zip(*vectors, strict=True))) or zero
 
 
 def fits(request: Iterable[float], capacity: Iterable[float], /) -> bool:

@@ -56,10 +56,10 @@ def victims_judged(
         for node in session.nodes:
             running = session.running_on(node)
             if action == "preempt":
-                there = [t for t in running.of_queue(job.queue).tasks if t.job is not job]
+                there = [t for t in running.of_queue(job.queue) if t.job is not job]
                 judge = session.preemptable
             else:
-                there = list(running.of_other_queues(job.queue).tasks)
+                there = running.of_other_queues(job.queue)
                 judge = session.reclaimable
             if there:
                 judge(claimant, session.in_victim_order(there))

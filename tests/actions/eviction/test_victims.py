@@ -26,6 +26,7 @@ from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.eviction.victims import (
     FreedResources,
     Shortfall,
+    room_with,
     running_tasks,
     spare,
     take_until,
@@ -33,6 +34,7 @@ from batchsched.actions.eviction.victims import (
 from batchsched.plugin import Verdict
 from batchsched.session.session import Session
 from batchsched.state.records import TaskState
+from batchsched.state.vectors import fits, total_of
 from batchsched.testing import snapshots
 
 AMOUNTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6)
@@ -168,9 +170,14 @@ def test_enough_is_what_the_rules_call_enough(
         victims = [task for i, task in enumerate(running) if subset >> i & 1]
         for task in session.ledger.tasks.values():
             room = Shortfall(task.init_resreq, of, may_use_idle=may_use_idle)
-            assert room.is_enough_with(victims) is enough_by_the_rules(
-                task, of, victims, may_use_idle=may_use_idle
-            )
+            is_enough = enough_by_the_rules(task, of, victims, may_use_idle=may_use_idle)
+            assert room.is_enough_with(victims) is is_enough
+            if is_enough:
+                # What is dismissed because of a bound is never enough.
+                for held in (victims, running):
+                    freed = total_of([each.resreq for each in held], session.dimensions.zero)
+                    room_then = room_with(of, freed, may_use_idle=may_use_idle)
+                    assert fits(task.init_resreq, room_then)
 
 
 def crowded() -> Session:
@@ -212,10 +219,8 @@ def test_there_may_be_room_only_if_all_that_is_freed_would_be_enough(
     request_: int, freed: int, may_use_idle: bool, expected: bool
 ) -> None:
     on = crowded().nodes[0]
-    assert (
-        Shortfall(milli(request_), on, may_use_idle=may_use_idle).may_be_enough(milli(freed))
-        is expected
-    )
+    room = room_with(on, milli(freed), may_use_idle=may_use_idle)
+    assert fits(milli(request_), room) is expected
 
 
 def test_there_may_be_room_only_if_it_is_enough_before_backfill_tasks_leave() -> None:
@@ -223,9 +228,7 @@ def test_there_may_be_room_only_if_it_is_enough_before_backfill_tasks_leave() ->
         cluster([node("n1", "4C0G")], job("b", "2C0G@n1*", "2C0G@n1", minimum=1)), ["priority"]
     )
     (on,) = session.nodes  # nothing is idle, 2 are there in the end
-    room = Shortfall(milli(2000), on, may_use_idle=True)
-    assert not room.may_be_enough(milli(1999))
-    assert room.may_be_enough(milli(2000))
+    assert room_with(on, milli(1999), may_use_idle=True) == milli(1999)
 
 
 @pytest.mark.parametrize(

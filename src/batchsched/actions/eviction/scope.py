@@ -37,9 +37,9 @@ def candidates_on(
     running = session.running_on(node)
     match scope:
         case EvictionScope.OTHER_QUEUES:
-            return list(running.of_other_queues(job.queue).tasks)
+            return running.of_other_queues(job.queue)
         case EvictionScope.OTHER_JOBS:
-            return [other for other in running.of_queue(job.queue).tasks if other.job is not job]
+            return [other for other in running.of_queue(job.queue) if other.job is not job]
         case EvictionScope.SAME_JOB:
             return [other for other in running.all if other.job is job]
         case EvictionScope.ANY_OTHER_JOB:

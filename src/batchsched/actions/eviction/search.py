@@ -14,14 +14,13 @@ from functools import partial
 from batchsched.actions.eviction.curing import CuringSearch
 from batchsched.actions.eviction.scope import EvictionScope, candidates_on
 from batchsched.actions.eviction.search_cache import (
-    Bounds,
     FailedSearch,
     RelevantChanges,
     SearchResults,
     Verdicts,
-    VictimBound,
     running_nodes,
 )
+from batchsched.actions.eviction.victim_bounds import BoundFinder, Bounds, VictimBound
 from batchsched.actions.eviction.victims import (
     Shortfall,
     choose_units,
@@ -32,7 +31,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts, Victims, WholeJobs
-from batchsched.state.records import HeldBy, NodeState, TaskState
+from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["EvictionScope", "make_room"]
 
@@ -129,8 +128,8 @@ class _Search:
     """A search for room for one claimant, using what earlier searches have learned."""
 
     __slots__ = (
-        *("_own_nodes", "_bounds", "_may_use_idle", "_open", "_open_alone", "_recent", "_scope"),
-        *("_searched", "_session", "_task", "_verdicts", "_whole_jobs"),
+        *("_finder", "_may_use_idle", "_open", "_open_alone", "_own_nodes", "_recent"),
+        *("_scope", "_searched", "_session", "_task", "_verdicts", "_whole_jobs"),
     )
 
     def __init__(
@@ -149,9 +148,8 @@ class _Search:
         self._may_use_idle = may_use_idle
         self._recent = recent
         self._whole_jobs: WholeJobs = {}
-        self._bounds: Bounds | None = None
         self._verdicts: Verdicts | None = None
-        self._searched = SearchResults(session.log.position())
+        self._searched = SearchResults(0)
         self._open: set[int] | None = None
         """The nodes where there may be room; None: any."""
         self._open_alone: set[int] | None = None
@@ -162,11 +160,13 @@ class _Search:
         assert job is not None
         if scope in (EvictionScope.OTHER_JOBS, EvictionScope.ANY_OTHER_JOB):
             self._own_nodes = running_nodes(job)
-        if claimant_key is not None:
-            self._recall(claimant_key)
+        bounds = None if claimant_key is None else self._recall(claimant_key)
+        self._finder = BoundFinder(
+            session, task, scope, may_use_idle, recent, self._own_nodes, bounds
+        )
 
-    def _recall(self, claimant_key: Hashable) -> None:
-        """Load what equal searches have learned."""
+    def _recall(self, claimant_key: Hashable) -> Bounds:
+        """Load what equal searches have learned; return the bounds on victims."""
         session, task, scope = self._session, self._task, self._scope
         job = task.job
         assert job is not None
@@ -178,16 +178,16 @@ class _Search:
             large_enough = running_nodes(job) & large_enough
             own = job.uid
         across = job.queue if scope is EvictionScope.OTHER_QUEUES else None
-        changes = RelevantChanges(session.log, across, session.plugin_set.eviction.may_give)
-        now = session.log.position()
+        within = job.queue if scope is EvictionScope.OTHER_JOBS else None
+        may_give = session.plugin_set.eviction.may_give
+        changes = RelevantChanges(session.log, across, within, may_give)
         shield_key = session.plugin_set.eviction.shield_key(scope.point, task)
         who: Hashable = (scope, job.queue.name, own, shield_key, self._recent)
         known_bounds = session.memo.store(Bounds)
         bounds = known_bounds.get(who)
         if bounds is None:
-            bounds = known_bounds[who] = Bounds(changes, now)
+            bounds = known_bounds[who] = Bounds(changes)
         bounds.catch_up()
-        self._bounds = bounds
         request_key = (task.init_resreq, self._may_use_idle)
         self._open = bounds.open_for(request_key, large_enough, alone=False)
         self._open_alone = bounds.open_for(request_key, large_enough, alone=True)
@@ -197,67 +197,68 @@ class _Search:
             known_verdicts = session.memo.store(Verdicts)
             verdicts = known_verdicts.get(who)
             if verdicts is None:
-                verdicts = known_verdicts[who] = Verdicts(changes, now)
+                verdicts = known_verdicts[who] = Verdicts(changes)
             verdicts.catch_up()
             self._verdicts = verdicts
             self._searched = verdicts.searched((kind, self._may_use_idle))
+        return bounds
 
     # Both passes
 
     def alone(self) -> _Found | None:
         """Find the first node where evicting single tasks is enough."""
-        open_ = self._open_alone
-        if open_ is not None:
-            open_ = open_ - self._without_own_nodes(self._searched.insufficient_alone)
+        among = self._without(self._open_alone, self._searched.insufficient_alone)
         tried: list[int] = []
-        for node in self._feasible(open_):
-            victims = self._alone_on(node)
+        found: _Found | None = None
+        for node, bound in self._finder.promising(self._feasible(among), alone=True):
+            victims = self._alone_on(node, bound)
             if victims is not None:
-                self._record_insufficient(tried, alone=True)
-                return node, victims
+                found = node, victims
+                break
             tried.append(node.slot)
         # Infeasible nodes are skipped too, until they change.
-        self._record_insufficient(tried if open_ is None else open_, alone=True)
-        return None
+        failed_on = tried if found is not None or among is None else among
+        self._record_insufficient(failed_on, alone=True)
+        self._record_too_small()
+        return found
 
     def with_jobs(self) -> _Found | None:
         """Find the node where, with whole jobs, the fewest tasks are evicted; the first of equals.
 
         Only after `alone` has found no node.
         """
-        open_ = self._open
         searched = self._searched
-        if open_ is not None:
-            open_ = open_ - self._without_own_nodes(searched.insufficient)
-        best: NodeState | None = None
+        among = self._without(self._open, searched.insufficient)
+        best: tuple[NodeState, VictimBound] | None = None
         fewest = 0
         tried: list[int] = []
         is_complete = True
-        for node in self._feasible(open_):
-            index = node.slot
-            count = None if index in self._own_nodes else searched.with_jobs.get(index)
+        for node, bound in self._finder.promising(self._feasible(among), alone=False):
+            slot = node.slot
+            count = None if slot in self._own_nodes else searched.with_jobs.get(slot)
             if count is None:
-                victims = self._with_jobs_on(node)
+                victims = self._with_jobs_on(node, bound)
                 if victims is None:
-                    tried.append(index)
+                    tried.append(slot)
                     continue
                 count = len(victims)
-                if index not in self._own_nodes:
-                    searched.with_jobs[index] = count
+                if slot not in self._own_nodes:
+                    searched.with_jobs[slot] = count
             if best is None or count < fewest:
-                best, fewest = node, count
+                best, fewest = (node, bound), count
                 if count == 1:
                     is_complete = False
                     break
-        if is_complete and open_ is not None:
-            self._record_insufficient(open_ - searched.with_jobs.keys(), alone=False)
+        if is_complete and among is not None:
+            self._record_insufficient(among - searched.with_jobs.keys(), alone=False)
         else:
             self._record_insufficient(tried, alone=False)
+        self._record_too_small()
         if best is None:
             return None
-        chosen = self._with_jobs_on(best)
+        chosen = self._with_jobs_on(*best)
         assert chosen is not None
-        return best, chosen
+        return best[0], chosen
 
     def _feasible(self, among: Collection[int] | None) -> Iterable[NodeState]:
         """Return the feasible nodes in the order of the search."""
@@ -267,47 +268,46 @@ class _Search:
             return self._session.placement.feasible(self._task, among)
         return self._session.placement.ranked(self._task, among)
 
-    def _without_own_nodes(self, indices: set[int]) -> set[int]:
+    def _without(self, open_: set[int] | None, insufficient: set[int]) -> set[int] | None:
+        """Return the open nodes but for those where an equal search has failed."""
+        return open_ - self._without_own_nodes(insufficient) if open_ and insufficient else open_
+
+    def _without_own_nodes(self, slots: set[int]) -> set[int]:
         """Drop the nodes where the claimant's job runs, since its candidates differ there."""
-        return indices - self._own_nodes if self._own_nodes else indices
+        return slots - self._own_nodes if self._own_nodes else slots
 
     def _record_insufficient(self, tried: Iterable[int], *, alone: bool) -> None:
         searched = self._searched
         known = searched.insufficient_alone if alone else searched.insufficient
-        known.update(self._without_own_nodes(set(tried)))
+        known.update(self._without_own_nodes(set(tried)) if self._own_nodes else tried)
+
+    def _record_too_small(self) -> None:
+        """Close the nodes where the bound was not enough."""
+        if self._open is not None:
+            self._open.difference_update(self._finder.too_small)
+        if self._open_alone is not None:
+            self._open_alone.difference_update(self._finder.too_small_alone)
 
     # One node
 
-    def _alone_on(self, node: NodeState) -> list[TaskState] | None:
+    def _alone_on(self, node: NodeState, bound: VictimBound) -> list[TaskState] | None:
         """Return the single tasks to evict on a node, or None if they are not enough."""
-        bound = self._bound_on(node)
-        if not bound.tasks:
-            self._close(node, self._open_alone)
-            self._close(node, self._open)
-            return None
-        room = Shortfall(self._task.init_resreq, node, may_use_idle=self._may_use_idle)
-        if not room.may_be_enough(bound.alone):
-            self._close(node, self._open_alone)
-            if not room.may_be_enough(bound.total):
-                self._close(node, self._open)
-            return None
-        victims = self._victims_on(node)
-        if victims.alone and room.is_enough_with(victims.alone):
-            # Try all of them first: usually not even that is enough.
-            return take_until(victims.alone, room.is_enough_with)
+        victims = self._victims_on(node, bound)
+        if victims.alone:
+            room = Shortfall(self._task.init_resreq, node, may_use_idle=self._may_use_idle)
+            if room.is_enough_with(victims.alone):
+                # Try all of them first: usually not even that is enough.
+                return take_until(victims.alone, room.is_enough_with)
         if victims.is_all_alone:
             self._record_insufficient([node.slot], alone=False)
         return None
 
-    def _with_jobs_on(self, node: NodeState) -> list[TaskState] | None:
+    def _with_jobs_on(self, node: NodeState, bound: VictimBound) -> list[TaskState] | None:
         """Return the tasks to evict on a node, whole jobs included, or None if not enough."""
-        room = Shortfall(self._task.init_resreq, node, may_use_idle=self._may_use_idle)
-        if not room.may_be_enough(self._bound_on(node).total):
-            self._close(node, self._open)
-            return None
-        victims = self._victims_on(node)
+        victims = self._victims_on(node, bound)
         if victims.is_all_alone:
             return None
+        room = Shortfall(self._task.init_resreq, node, may_use_idle=self._may_use_idle)
         units = [
             *([victim] for victim in victims.alone),
             *(self._session.in_victim_order(unit.victims) for unit in victims.replicas),
@@ -315,60 +315,18 @@ class _Search:
         ]
         return choose_units(units, node, room.is_enough_with)
 
-    @staticmethod
-    def _close(node: NodeState, open_: set[int] | None) -> None:
-        if open_ is not None:
-            open_.discard(node.slot)
-
-    def _victims_on(self, node: NodeState) -> Victims:
+    def _victims_on(self, node: NodeState, bound: VictimBound) -> Victims:
         if node.slot in self._own_nodes:
             # No other claimant has these candidates, so they are not cached.
             mine = self._task.job
-            others = [other for other in self._all_on(node).tasks if other.job is not mine]
-            return self._victims_among(others)
+            return self._victims_among([other for other in bound.tasks if other.job is not mine])
         verdicts = self._verdicts
         known = None if verdicts is None else verdicts.victims.get(node.slot)
         if known is None:
-            known = self._victims_among(self._all_on(node).tasks)
+            known = self._victims_among(bound.tasks)
             if verdicts is not None:
                 verdicts.keep(node.slot, known)
         return known
-
-    def _bound_on(self, node: NodeState) -> VictimBound:
-        """Return the upper bound on the victims of claimants like this one, cached if known."""
-        bounds = self._bounds
-        if bounds is None:
-            all_ = self._all_on(node)
-            return VictimBound(all_.tasks, all_.total, all_.total)
-        bound = bounds.held.get(node.slot)
-        if bound is None:
-            bound = bounds.held[node.slot] = self._compute_bound(node)
-            if not bound.tasks:
-                bounds.without_victims.add(node.slot)
-        return bound
-
-    def _compute_bound(self, node: NodeState) -> VictimBound:
-        all_ = self._all_on(node)
-        zero = self._session.dimensions.zero
-        if not all_.tasks:
-            return VictimBound((), zero, zero)
-        candidates: Sequence[TaskState] = all_.tasks
-        own: Sequence[TaskState] = ()
-        if node.slot in self._own_nodes:
-            # Plugins may shield tasks from their own job but not from others, or the reverse.
-            candidates = [other for other in all_.tasks if other.job is not self._task.job]
-            own = [other for other in all_.tasks if other.job is self._task.job]
-        plugins, point = self._session.plugin_set.eviction, self._scope.point
-        left = plugins.unshielded(point, self._task, candidates)
-        if self._recent is not None:
-            left = [other for other in left if other not in self._recent]
-        if not left and not own:
-            return VictimBound((), zero, zero)
-        only_with_job = plugins.only_with_job(point, self._task, left)
-        alone = [one for one, needs_job in zip(left, only_with_job, strict=True) if not needs_job]
-        total = all_ if len(left) + len(own) == len(all_.tasks) else HeldBy([*left, *own], zero)
-        of_alone = total if len(alone) == len(left) else HeldBy([*alone, *own], zero)
-        return VictimBound(total.tasks, total.total, of_alone.total)
 
     def _victims_among(self, candidates: Sequence[TaskState]) -> Victims:
         if not candidates:
@@ -378,17 +336,3 @@ class _Search:
         if self._scope is EvictionScope.OTHER_QUEUES:
             return plugins.reclaimable(self._task, in_order, self._whole_jobs, self._recent)
         return plugins.preemptable(self._task, in_order, self._whole_jobs, self._recent)
-
-    def _all_on(self, node: NodeState) -> HeldBy:
-        """Return the candidates of claimants like this one, and the tasks of its own job."""
-        running = self._session.running_on(node)
-        job = self._task.job
-        assert job is not None
-        if self._scope is EvictionScope.OTHER_QUEUES:
-            return running.of_other_queues(job.queue)
-        if self._scope is EvictionScope.OTHER_JOBS:
-            return running.of_queue(job.queue)
-        tasks = running.all
-        if self._scope is EvictionScope.SAME_JOB:
-            tasks = [other for other in tasks if other.job is job]
-        return HeldBy(tasks, self._session.dimensions.zero)

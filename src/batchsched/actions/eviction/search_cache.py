@@ -4,7 +4,7 @@ A search checks node by node whether evicting tasks there makes room for a claim
 Two things are remembered, each until the node or the accounts of the jobs and queues
 that run there change.
 
-- `Bounds`: an upper bound on the victims, whatever the accounts become, from plugins
+- `victim_bounds.Bounds`: an upper bound on the victims, whatever the accounts become, from plugins
   with the hint `shielded`. Many claimants share it, it holds while accounts become
   smaller, and it decides most nodes.
 - `Verdicts`: the victims that plugins allow. Only claimants that plugins cannot tell
@@ -13,27 +13,27 @@ that run there change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Hashable
+from typing import TypeVar
 
 from attrs import Factory, define, frozen
 
 from batchsched.model.status import TaskStatus
 from batchsched.session.victims import Victims
 from batchsched.state.change_log import ChangeLog, Position
-from batchsched.state.records import JobState, QueueState, TaskState
-from batchsched.state.vectors import Vector
+from batchsched.state.records import JobState, QueueState
 
 __all__ = [
-    "Bounds",
+    "ChangedNodes",
     "FailedSearch",
-    "NodesAsOf",
     "RelevantChanges",
     "SearchResults",
     "Verdicts",
-    "VictimBound",
+    "forget_slots",
     "running_nodes",
 ]
+
+AnyT = TypeVar("AnyT")
 
 
 @define
@@ -43,6 +43,8 @@ class RelevantChanges:
     log: ChangeLog
     across_queues: QueueState | None
     """The claimants' queue, if they reclaim from other queues, whose accounts then matter too."""
+    within: QueueState | None
+    """The only queue of the candidates; None: they may be of several queues."""
     may_give: Callable[[QueueState], bool]
     """Returns whether any task of a queue could be a victim now."""
 
@@ -59,8 +61,10 @@ class RelevantChanges:
         nodes, jobs, charged = self.log.changed_since(position)
         relevant = charged if charged_only else jobs
         if self.across_queues is None:
+            within = self.within
             for job in relevant:
-                nodes |= running_nodes(job)
+                if within is None or job.queue is within:
+                    nodes |= running_nodes(job)
         elif self._touches(relevant, givers):
             return None
         return nodes
@@ -85,83 +89,42 @@ class FailedSearch:
         return self.position == log.position()
 
 
-@frozen
-class VictimBound:
-    """An upper bound on the victims on a node."""
-
-    tasks: Sequence[TaskState]
-    total: Vector
-    """The resources that they hold together."""
-    alone: Vector
-    """The resources held together by those that may be evicted without their whole jobs."""
-
-
 @define
-class NodesAsOf:
-    """A set of nodes, valid at a position of the log."""
+class ChangedNodes:
+    """The nodes whose answers may have changed, for several readers that read them when needed."""
 
     position: Position
-    """The position of the log at which it is valid; see `ChangeLog.position`."""
-    indices: set[int]
+    """The position of the log up to which changes were read; see `ChangeLog.position`."""
+    _steps: list[set[int] | None] = Factory(list[set[int] | None])
+    """The nodes of each step; None: all nodes."""
 
+    @property
+    def count(self) -> int:
+        """The number of steps so far; a reader that has read them all has read so many."""
+        return len(self._steps)
 
-@define
-class Bounds:
-    """Upper bounds on the victims on nodes."""
+    def add(self, nodes: set[int] | None, position: Position) -> None:
+        """Add the nodes that may have changed up to a position of the log."""
+        self.position = position
+        if nodes is None or nodes:
+            self._steps.append(nodes)
 
-    changes: RelevantChanges
-    position: Position
-    """The position of the log at which `held` is valid; see `ChangeLog.position`."""
-    held: dict[int, VictimBound] = Factory(dict[int, VictimBound])
-    """Slot of a node to the tasks that no plugin shields there."""
-    without_victims: set[int] = Factory(set[int])
-    """The nodes without any such task, where no request will find room."""
-    _open: dict[Hashable, NodesAsOf] = Factory(dict[Hashable, NodesAsOf])
-    """Request to the nodes where the bound may be enough for it."""
-    _open_alone: dict[Hashable, NodesAsOf] = Factory(dict[Hashable, NodesAsOf])
-    """The same, when evicting single tasks only."""
-
-    def catch_up(self) -> None:
-        """Forget what may have changed. O(changes since, plus the tasks of jobs charged)."""
-        now = self.changes.log.position()
-        if self.position != now:
-            changed = self._changed(self.position)
-            _forget(self.held, changed)
-            if changed is None:
-                self.without_victims.clear()
-            else:
-                self.without_victims -= changed
-            self.position = now
-
-    def open_for(
-        self, request_key: Hashable, large_enough: AbstractSet[int], *, alone: bool
-    ) -> set[int]:
-        """Return the nodes, of those that are large enough, that may have room for a request.
-
-        The caller discards from it the nodes where the bound is not enough. `alone`: by
-        evicting single tasks; if not, by evicting whole jobs too.
-        """
-        now = self.changes.log.position()
-        which = self._open_alone if alone else self._open
-        known = which.get(request_key)
-        if known is None:
-            known = which[request_key] = NodesAsOf(now, set(large_enough - self.without_victims))
-        elif known.position != now:
-            changed = self._changed(known.position)
-            known.indices |= large_enough if changed is None else changed & large_enough
-            known.position = now
-        return known.indices
-
-    def _changed(self, position: Position) -> set[int] | None:
-        return self.changes.changed(position, givers=set(), charged_only=True)
+    def since(self, count: int) -> set[int] | None:
+        """Return the nodes of all steps after the first `count`; None: all nodes."""
+        found: set[int] = set()
+        for nodes in self._steps[count:]:
+            if nodes is None:
+                return None
+            found |= nodes
+        return found
 
 
 @define
 class SearchResults:
     """What searches for one kind of request have learned about nodes."""
 
-    position: Position
-    """The position of the log at which it is valid; see `ChangeLog.position`."""
+    read: int
+    """How many steps of `ChangedNodes` it takes into account."""
     insufficient: set[int] = Factory(set[int])
     """The nodes where evicting is not enough."""
     insufficient_alone: set[int] = Factory(set[int])
@@ -176,36 +139,42 @@ class SearchResults:
             self.insufficient_alone.clear()
             self.with_jobs.clear()
             return
-        self.insufficient -= set(changed)
-        self.insufficient_alone -= set(changed)
-        for index in changed:
-            self.with_jobs.pop(index, None)
+        self.insufficient.difference_update(changed)
+        self.insufficient_alone.difference_update(changed)
+        if self.with_jobs:
+            for slot in changed:
+                self.with_jobs.pop(slot, None)
 
 
-@define
 class Verdicts:
     """The victims that plugins allow on nodes."""
 
-    changes: RelevantChanges
-    position: Position
-    """The position of the log at which `victims` is valid; see `ChangeLog.position`."""
-    victims: dict[int, Victims] = Factory(dict[int, Victims])
-    """Slot of a node to the victims that plugins allow there."""
-    _searched: dict[Hashable, SearchResults] = Factory(dict[Hashable, SearchResults])
-    """Kind of request to what searches for it have learned."""
-    _givers: set[QueueState] = Factory(set[QueueState])
+    __slots__ = ("_changed", "_changes", "_givers", "_searched", "victims")
+
+    def __init__(self, changes: RelevantChanges) -> None:
+        self._changes = changes
+        self._changed = ChangedNodes(changes.log.position())
+        self.victims: dict[int, Victims] = {}
+        """Slot of a node to the victims that plugins allow there."""
+        self._searched: dict[Hashable, SearchResults] = {}
+        """Kind of request to what searches for it have learned."""
+        self._givers: set[QueueState] = set()
 
     def catch_up(self) -> None:
         """Forget what may have changed. O(changes since, plus the tasks of jobs that changed)."""
-        now = self.changes.log.position()
-        if self.position != now:
-            _forget(self.victims, self._changed(self.position))
-            self.position = now
+        now = self._changes.log.position()
+        if self._changed.position == now:
+            return
+        changed = self._changes.changed(
+            self._changed.position, givers=self._givers, charged_only=False
+        )
+        self._changed.add(changed, now)
+        forget_slots(self.victims, changed)
 
-    def keep(self, node_index: int, victims: Victims) -> None:
+    def keep(self, slot: int, victims: Victims) -> None:
         """Remember the victims that plugins allow on a node."""
-        self.victims[node_index] = victims
-        if self.changes.across_queues is not None:
+        self.victims[slot] = victims
+        if self._changes.across_queues is not None:
             for victim in victims.alone:
                 assert victim.job is not None
                 self._add_giver(victim.job)
@@ -217,28 +186,27 @@ class Verdicts:
         self._givers.add(job.queue)
 
     def searched(self, request_key: Hashable) -> SearchResults:
-        """Return what earlier searches for a request have learned, for this search to extend."""
-        now = self.changes.log.position()
+        """Return what earlier searches for a request have learned, for this search to extend.
+
+        Valid as of the last `catch_up`.
+        """
+        steps = self._changed.count
         known = self._searched.get(request_key)
         if known is None:
-            known = self._searched[request_key] = SearchResults(now)
-        elif known.position != now:
-            known.forget(self._changed(known.position))
-            known.position = now
+            known = self._searched[request_key] = SearchResults(steps)
+        elif known.read != steps:
+            known.forget(self._changed.since(known.read))
+            known.read = steps
         return known
 
-    def _changed(self, position: Position) -> set[int] | None:
-        return self.changes.changed(position, givers=self._givers, charged_only=False)
 
-
-def _forget(
-    known: dict[int, VictimBound] | dict[int, Victims], changed: Collection[int] | None
-) -> None:
+def forget_slots(known: dict[int, AnyT], changed: Collection[int] | None) -> None:
+    """Drop what is known about the nodes with some slots; None: about all nodes."""
     if changed is None:
         known.clear()
     else:
-        for index in changed:
-            known.pop(index, None)
+        for slot in changed:
+            known.pop(slot, None)
 
 
 def running_nodes(job: JobState) -> set[int]:

@@ -8,7 +8,7 @@ from batchsched.model.resources import EPSILON
 from batchsched.model.status import TaskStatus
 from batchsched.session.statement import Statement
 from batchsched.state.records import NodeState, TaskState
-from batchsched.state.vectors import Vector, fits, is_empty, minus, plus
+from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of
 
 __all__ = [
     "FreedResources",
@@ -16,6 +16,7 @@ __all__ = [
     "Unit",
     "choose_units",
     "evict_for",
+    "room_with",
     "running_tasks",
     "spare",
     "take_until",
@@ -68,7 +69,21 @@ class FreedResources:
 
 def _sum_of(victims: Sequence[TaskState]) -> Vector:
     """Return the sum of what victims hold; an empty tuple if there are none."""
-    return tuple(map(sum, zip(*[victim.resreq for victim in victims], strict=True)))
+    return total_of([victim.resreq for victim in victims], ())
+
+
+def room_with(node: NodeState, freed: Vector, *, may_use_idle: bool) -> Vector:
+    """Return the most that a request may ask for on a node if victims free some resources.
+
+    Amounts are exact, so that a request which does not fit in it is not met by any victims that
+    together hold at most `freed`; see `Shortfall`. O(dimensions).
+    """
+    if node.divergence_count:
+        now, finally_free = plus(node.future_idle, freed), plus(node.eventual, freed)
+        room = tuple(map(min, now, finally_free))
+    else:
+        room = plus(node.idle, freed)
+    return room if may_use_idle else tuple(map(min, room, freed))
 
 
 class Shortfall:
@@ -82,14 +97,6 @@ class Shortfall:
             _missing(request, node.eventual) if node.divergence_count else self._missing
         )
         self._request = None if may_use_idle else request
-
-    def may_be_enough(self, freed: Vector) -> bool:
-        """Return False if the request would not fit even with `freed` more resources."""
-        return (
-            fits(self._missing, freed)
-            and (self._request is None or fits(self._request, freed))
-            and (self._missing_for_good is self._missing or fits(self._missing_for_good, freed))
-        )
 
     def is_enough_with(self, victims: Sequence[TaskState] | FreedResources) -> bool:
         """Return whether there is room without `victims`.

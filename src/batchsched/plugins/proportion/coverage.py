@@ -9,7 +9,7 @@ reclaimed again at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from batchsched.model.resources import EPSILON
 from batchsched.state.records import JobState, QueueState, TaskState
@@ -55,10 +55,14 @@ class Coverage:
 
     def covers(self, task: TaskState) -> bool:
         """Return whether a task is covered. O(1), or O(tasks of the queue) after changes."""
+        return task.uid in self.covered()
+
+    def covered(self) -> Collection[str]:
+        """Return the UIDs of the covered tasks. O(1), or O(tasks of the queue) after changes."""
         if self._covered is None or self._is_stale or (self._changed and not self._is_still_true()):
             self._find()
             assert self._covered is not None
-        return task.uid in self._covered
+        return self._covered.keys()
 
     @property
     def may_have_changed(self) -> bool:

@@ -6,7 +6,7 @@ rounds, and what a queue does not request is divided again among the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from attrs import define, frozen
 
@@ -292,15 +292,37 @@ class _Proportion:
         is_within, asked = self._claim(claimant)
         if is_within:
             self._find_losses(claimant)
+        beyond_share: dict[QueueState, tuple[Sequence[int], Collection[str]]] = {}
         answers: list[bool] = []
         for candidate in candidates:
-            account = self._account_of(candidate)
-            if account is None or candidate.is_backfill:
+            queue = None if candidate.job is None else candidate.job.queue
+            if queue is None or candidate.is_backfill:
                 answers.append(False)
                 continue
-            is_evictable = is_within and account.exceeds(asked, candidate, account.allocated)
-            answers.append(not is_evictable or self._is_covered(candidate))
+            if not is_within:
+                answers.append(True)
+                continue
+            known = beyond_share.get(queue)
+            if known is None:
+                known = beyond_share[queue] = self._beyond_share(queue, asked)
+            above, covered = known
+            size = candidate.resreq
+            answers.append(
+                candidate.uid in covered
+                or not any(size[dimension] > EPSILON for dimension in above)
+            )
         return answers
+
+    def _beyond_share(
+        self, queue: QueueState, asked: Sequence[int]
+    ) -> tuple[Sequence[int], Collection[str]]:
+        """Return the asked dimensions of which a queue has more than its share, and who is covered.
+
+        Covered tasks are given by UID; none if nothing of the queue may be reclaimed anyway.
+        """
+        account = self._accounts[queue.name]
+        above = [d for d in asked if account.allocated[d] - account.deserved[d] > EPSILON]
+        return above, self._coverage(queue.name).covered() if above else ()
 
     def _is_covered(self, task: TaskState) -> bool:
         assert task.job is not None
