@@ -150,20 +150,14 @@ class Accounts:
     def _enter(self, held: list[int], guarantees: list[int]) -> None:
         """Add up what leaves hold in one dimension."""
         tree = self.tree
-        kept = [0] * len(held)
+        kept = list(map(max, guarantees, held)) if any(guarantees) else list(held)
         below = [0] * len(held)
-        at_top = 0
-        for position in reversed(tree.downward):
-            is_leaf = not tree.children[position]
-            kept[position] = max(
-                guarantees[position], held[position] if is_leaf else below[position]
-            )
-            parent = tree.parents[position]
-            if parent >= 0:
-                held[parent] += held[position]
-                below[parent] += kept[position]
-            else:
-                at_top += kept[position]
+        for position in tree.inner_upward:
+            children = tree.children[position]
+            held[position] = sum([held[child] for child in children])
+            below[position] = sum([kept[child] for child in children])
+            kept[position] = max(guarantees[position], below[position])
+        at_top = sum([kept[top] for top in tree.tops])
         self.held.append(held)
         self.kept.append(kept)
         self._kept_below.append(below)
