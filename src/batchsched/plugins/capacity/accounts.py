@@ -90,7 +90,7 @@ class Accounts:
         self.statuses: list[QueueStatus] = (
             effective_status(tree) if before is None else before.statuses
         )
-        is_open = all(status is QueueStatus.OPEN for status in self.statuses)
+        is_open = self.statuses.count(QueueStatus.OPEN) == len(self.statuses)
         count = len(tree.names)
         self.held: list[list[int]] = []
         self.share: list[list[int]] = []
