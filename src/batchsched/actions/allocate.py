@@ -104,20 +104,17 @@ class AllocateAction:
                 if failed is not None:
                     session.record_failed_again(job, failed)
                     left.pop(job.uid, None)
-                    if not (ranks_by_need and queues) or (
-                        walk is not None and walk.stays_next(queue)
-                    ):
+                    if not ranks_by_need or (walk is not None and walk.stays_next(queue)):
                         # Nothing has changed, so it is still this queue's turn.
                         continue
-                    queues.push(queue)
-                    break
-                tasks = left.pop(job.uid, None)
-                if tasks is None:
-                    tasks = tasks_left(session, job)
-                need = None if walk is None else walk.offered(queue)
-                if self._take_turn(session, job, tasks, need):
-                    left[job.uid] = tasks
-                    waiting.push(job)
+                else:
+                    tasks = left.pop(job.uid, None)
+                    if tasks is None:
+                        tasks = tasks_left(session, job)
+                    need = None if walk is None else walk.offered(queue)
+                    if self._take_turn(session, job, tasks, need):
+                        left[job.uid] = tasks
+                        waiting.push(job)
                 if queues:
                     queues.push(queue)
                     break

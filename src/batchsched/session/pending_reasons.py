@@ -52,8 +52,8 @@ class PendingReasons:
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
         self._tallies: dict[int | str, tuple[NodeTally, str]] = {}
         """The tallies by kind, with their texts."""
-        self._conditions: dict[tuple[int, int], JobCondition] = {}
-        """Explained conditions, by the identity of the condition and the kind that is blocked."""
+        self._conditions: dict[tuple[str, str, int], JobCondition] = {}
+        """Explained conditions, by message, plugin, and the kind that is blocked."""
         self._explained: dict[str, JobCondition] = {}
         """Conditions by message: jobs that are alike share one."""
         self._changed = set(session.ledger.log.jobs)
@@ -68,16 +68,13 @@ class PendingReasons:
         return BlockedResources(self._session)
 
     def explain(self, job: JobState, condition: JobCondition) -> JobCondition:
-        """Add to a gang's condition why no node accepted a task, and why it can never start.
-
-        `condition` must outlive this object: jobs that are alike share one.
-        """
+        """Add to a gang's condition why no node accepted a task, and why it can never start."""
         if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
             return condition
         blocked = self._blocked.get(job)
         if blocked is None:
             return self._explain(job, condition)
-        key = id(condition), blocked
+        key = condition.message, condition.plugin, blocked
         known = self._conditions.get(key)
         if known is None:
             known = self._conditions[key] = self._explain(job, condition)
