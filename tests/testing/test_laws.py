@@ -254,6 +254,32 @@ class NodeKeysTooFew(Opened):
         )
 
 
+class RoomTooMuch(Opened):
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(
+            check=lambda task, node: NO if len(node.tasks) > 1 else None,
+            reads=Reads.ACCOUNTS,
+            signature=lambda task: None,
+            hints=PredicateHints(room=lambda task, node: 2),
+        )
+
+
+class VotesForPartOfAGang(Opened):
+    rejects_below_minimum = True
+
+    def job_ready(self, job: JobState, /) -> bool:
+        return job.ready_count + 1 >= job.min_available
+
+    job_pipelined = job_condition_ready = job_ready
+
+
+class DoesNotVote(Opened):
+    rejects_below_minimum = True
+
+    def job_order_key(self, job: JobState, /) -> int:
+        return 0
+
+
 class ShieldsWhomItGives(Opened):
     def claimant_key(self, claimant: TaskState, /) -> None:
         return None
@@ -326,6 +352,9 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (ArraysDiffer, "node_scores", "vectorise"),
     (ArraysCheckLess, "predicates", "vectorise"),
     (NodeKeysTooFew, "predicates", "without a key"),
+    (RoomTooMuch, "predicates", "as many like tasks on a node as room says"),
+    (VotesForPartOfAGang, "job_ready", "rejects jobs with fewer than min_available"),
+    (DoesNotVote, "job_ready", "rejects jobs with fewer than min_available"),
     (ShieldsWhomItGives, "shielded", "alone and with any others"),
     (ShieldsFewerWhenThereIsLess, "shielded", "while accounts become smaller"),
     (WatchesNothing, "predicates", "watches"),

@@ -15,6 +15,7 @@ from batchsched.actions.placing import can_still_start, place_on_ladder
 from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.foresight import foreseen_failure
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.group_needs import TasksLeft
@@ -189,8 +190,18 @@ class AllocateAction:
 
     def _try(self, session: Session, job: JobState, tasks: deque[TaskState]) -> tuple[bool, bool]:
         """Place a job's tasks; return whether they stay placed and whether it gets another turn."""
-        remembers = session.failed_turns is not None and self._can_remember(session)
+        can_remember = self._can_remember(session)
+        remembers = session.failed_turns is not None and can_remember
         to_place = list(tasks) if remembers else []
+        failure = foreseen_failure(session, job, tasks) if can_remember else None
+        if failure is not None:
+            for task in failure.failed:
+                session.record_failure(task)
+            session.reports.record_rollback(failure.undone)
+            if remembers:
+                tried = [*failure.undone, *failure.failed]
+                self._remember(session, job, to_place, tried, failure.undone, failure.slots)
+            return False, False
         placed: list[TaskState] = []
         slots: set[int] = set()
         with session.statement() as statement:

@@ -6,10 +6,11 @@ equal those of a plain loop over all nodes.
 
 from batchsched.placement.interface import (
     FITS,
+    CountsRoom,
     Fit,
     FollowsNodes,
     Placement,
     first_of_best,
 )
 
-__all__ = ["FITS", "Fit", "FollowsNodes", "Placement", "first_of_best"]
+__all__ = ["FITS", "CountsRoom", "Fit", "FollowsNodes", "Placement", "first_of_best"]

@@ -9,7 +9,7 @@ answers always equal those of a plain loop over all nodes; see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 
 from batchsched.model.reasons import NodeTally, Unfit
@@ -22,6 +22,7 @@ from batchsched.placement.interface import Fit
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.placement.node_index import Evaluate, EvaluateOne, NodeIndex
 from batchsched.placement.node_states import NodeStates
+from batchsched.placement.room import room_limits
 from batchsched.placement.score_index import Entry, Order, Raw, Scored, ScoreIndex
 from batchsched.placement.state_ranking import Scan, StateRanking, scan_nodes
 from batchsched.placement.tallies import Tallies
@@ -157,6 +158,23 @@ class IndexedPlacement:
         if not kind.is_watched:
             return self._plain.tally(task)
         return self._tallies.tally(task.kind, kind)
+
+    def room(self, task: TaskState, /, *, below: int) -> Mapping[int, int] | None:
+        """Return how many tasks like a given one fit now, by slot; see `CountsRoom`.
+
+        Known only for kinds of tasks that are ranked by the states of nodes, which they are from
+        the second time on that one is placed. O(below + changes since the last time).
+        """
+        kind = self._kinds.class_of(task)
+        ranking = self._state_rankings.use(task.kind)
+        limits = room_limits(kind)
+        if ranking is None or limits is None or not self._dimensions.are_small:
+            return None
+        self._columns.refresh()
+        if self._columns.diverging:
+            # Promises and releases make more of a difference than idle amounts.
+            return None
+        return ranking.room(task, limits, below=below)
 
     def nodes_changed(self, slots: Collection[int], /) -> bool:
         """Process added, removed or changed nodes; return False if a new engine is needed.

@@ -10,7 +10,7 @@ from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 
-__all__ = ["FITS", "Fit", "FollowsNodes", "Placement", "first_of_best"]
+__all__ = ["FITS", "CountsRoom", "Fit", "FollowsNodes", "Placement", "first_of_best"]
 
 
 class Fit(Enum):
@@ -49,6 +49,19 @@ class FollowsNodes(Protocol):
         """Process what is at these slots now; return False if a new engine is needed.
 
         The change log has the slots too.
+        """
+        ...
+
+
+@runtime_checkable
+class CountsRoom(Protocol):
+    """An engine that can count how many like tasks fit without placing them."""
+
+    def room(self, task: TaskState, /, *, below: int) -> Mapping[int, int] | None:
+        """Return how many tasks like a given one fit now on the feasible nodes, by slot.
+
+        So many can be placed one after the other, in any order, and then no other one fits now,
+        later or conditionally. None: they are not fewer than `below` together, or it is not known.
         """
         ...
 

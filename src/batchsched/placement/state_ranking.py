@@ -9,9 +9,10 @@ from batchsched.placement.accepted_nodes import FewSlots
 from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.idle_columns import IdleColumns
 from batchsched.placement.node_states import NodeStates, ScoreByState
+from batchsched.placement.room import RoomLimit, room_on
 from batchsched.placement.score_index import Group
 from batchsched.state.change_log import NodeCursor
-from batchsched.state.records import NodeState
+from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["Scan", "StateRanking", "scan_nodes"]
 
@@ -132,6 +133,31 @@ class StateRanking(Group):
         """
         self._refresh()
         return super().best()
+
+    def room(
+        self, task: TaskState, limits: Sequence[RoomLimit], *, below: int
+    ) -> dict[int, int] | None:
+        """Return how many tasks of the class fit on each node, by slot.
+
+        None: they are not fewer than `below` together. O(below + changes since the last time).
+
+        Args:
+            task: a task of the class; the others have the same requests.
+            limits: what limits their number on a node besides resources.
+            below: the number.
+
+        """
+        self._refresh()
+        found: dict[int, int] = {}
+        left = below
+        for slot in self.score_of:
+            room = room_on(self._nodes[slot], task, limits)
+            if room is None or room >= left:
+                return None
+            if room:
+                found[slot] = room
+                left -= room
+        return found
 
     def _refresh(self) -> None:
         unread = self._cursor.unread()

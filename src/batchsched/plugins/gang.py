@@ -46,6 +46,7 @@ class GangPlugin:
 
 class _Gang:
     votes_on_jobs_alone = True
+    rejects_below_minimum = True
 
     def __init__(self, view: SessionView, *, evicts_whole_jobs: bool) -> None:
         self._view = view

@@ -32,9 +32,8 @@ class ConfiguredPlugin:
     """The disabled extension points, by method name; see `ENABLE_FLAGS`."""
 
 
-_VOTES = frozenset(
-    {"job_ready", "job_pipelined", "job_condition_ready", "on_allocate", "on_deallocate"}
-)
+_READINESS = frozenset({"job_ready", "job_pipelined", "job_condition_ready"})
+_VOTES = _READINESS | {"on_allocate", "on_deallocate"}
 
 
 @frozen
@@ -112,6 +111,19 @@ class OpenedPlugins:
             getattr(opened.object, "votes_on_jobs_alone", False) is True
             for opened in self.all
             if not _VOTES.isdisjoint(opened.points)
+        )
+
+    @property
+    def reject_below_minimum(self) -> bool:
+        """Whether no job is ready, pipelined or conditionally ready below its minimum."""
+        voting = [opened for opened in self.all if not _READINESS.isdisjoint(opened.points)]
+        first = min([opened.tier for opened in voting], default=0)
+        return self.vote_on_jobs_alone and any(
+            # The vote of the first tier decides, and a rejection decides that.
+            opened.tier == first
+            and opened.points >= _READINESS
+            and getattr(opened.object, "rejects_below_minimum", False) is True
+            for opened in voting
         )
 
     # Signatures are not checked; a wrong one fails at the first call. Checking protocols with

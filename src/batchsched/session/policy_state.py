@@ -15,7 +15,7 @@ from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
 from batchsched.model.reasons import JobCondition
 from batchsched.model.shortage import GangNeed
 from batchsched.model.validation.values import shown
-from batchsched.placement import FollowsNodes, Placement
+from batchsched.placement import CountsRoom, FollowsNodes, Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
@@ -82,6 +82,9 @@ class PolicyState:
         """The failed turns that need not be repeated, on a live cluster."""
         self.to_admit: Iterable[JobState] = ledger.jobs.values()
         """The jobs whose admission is to be decided."""
+        self.foresees = self._can_foresee()
+        """Whether turns that leave a job below its minimum are known to be rolled back, and the
+        engine counts how many like tasks fit."""
 
     def _make_engine(self) -> Placement:
         plugins = self.plugin_set
@@ -100,7 +103,11 @@ class PolicyState:
             raise ConfigError([Fault("placement", message)])
         # Checking a protocol costs as much as the other checks of a small cycle together.
         self._follows_nodes = isinstance(engine, FollowsNodes)
+        self._counts_room = isinstance(engine, CountsRoom)
         return engine
+
+    def _can_foresee(self) -> bool:
+        return self._counts_room and self.plugin_set.opened.reject_below_minimum
 
     def _engine_follows(self) -> bool:
         """Let the engine process changed nodes; return whether it could."""
@@ -190,4 +197,5 @@ class PolicyState:
             self._forget_turns()
         if anew:
             self.waiting_jobs.clear()
+        self.foresees = self._can_foresee()
         self.to_admit = self.ledger.jobs.values() if "job_valid" in anew else changes.jobs

@@ -195,6 +195,11 @@ class Session(PluginQuestions):
         return dict(sorted(jobs.items()))
 
     @property
+    def foresees(self) -> bool:
+        """Whether turns that leave a job below its minimum are known to be rolled back."""
+        return self._policy_state.foresees
+
+    @property
     def gang_room(self) -> dict[tuple[tuple[Vector, Vector], int], int]:
         """For pending reasons: how many like tasks fit on empty nodes (`PolicyState`)."""
         return self._policy_state.gang_room

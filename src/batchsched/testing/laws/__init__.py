@@ -22,6 +22,7 @@ from batchsched.plugin.arguments import ArgumentValue
 from batchsched.plugin.extension_points import Plugin
 from batchsched.testing.laws.asking import ANSWERS, Answers
 from batchsched.testing.laws.claims import check_claimant_keys, check_may_give
+from batchsched.testing.laws.foresight import check_minimum, check_room
 from batchsched.testing.laws.isolation import check_isolation
 from batchsched.testing.laws.kept import check_kept, may_keep
 from batchsched.testing.laws.moves import KINDS, Move
@@ -64,8 +65,8 @@ def check_plugin(
     The laws: its methods return what their extension points require, and never raise. Equal
     calls return equal answers, and calls change nothing. Keys of jobs and queues depend only on the
     job or queue; keys of tasks are constant. Predicates and scores respect their declared scope
-    (`Reads`), and agree with their `signature`, `specialise`, `state`, `vectorise` (if NumPy is
-    installed) and `watch`; `normalise` depends only on its arguments. Verdicts agree with
+    (`Reads`), and agree with their `signature`, `specialise`, `state`, `room`, `vectorise` (if
+    NumPy is installed) and `watch`; `normalise` depends only on its arguments. Verdicts agree with
     `claimant_key` (and then read only the permitted accounts), `shielded` and `may_give`. After a
     statement is discarded, every answer is as before. No state leaks from cycle to cycle: neither
     answers nor results depend on earlier cycles. Kept state (`resume`) answers like freshly opened
@@ -181,5 +182,7 @@ def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
     check_arrays(trial)
     check_states(trial, moves)
     check_normalise(trial, moves)
+    check_room(trial)
+    check_minimum(trial, moves)
     check_scope(trial, moves)
     return answers
