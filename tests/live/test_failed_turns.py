@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -56,13 +56,17 @@ TIERS = [
 
 
 class Counting(IndexedPlacement):
-    """Counts the questions for the best node."""
+    """Counts the questions for the best node, and for room."""
 
     asked = 0
 
     def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
         Counting.asked += 1
         return super().best(task, fit)
+
+    def room(self, task: TaskState, /, *, below: int) -> Mapping[int, int] | None:
+        Counting.asked += 1
+        return super().room(task, below=below)
 
 
 def cpus(count: float) -> Resource:
@@ -97,7 +101,7 @@ def living(
 
 
 def questions(cluster: Cluster, scheduler: Scheduler, live: Any) -> int:
-    """Run a cycle; return how often it was asked for the best node. It is that from scratch."""
+    """Run a cycle; return how often it was asked for nodes. It is that from scratch."""
     Counting.asked = 0
     result = live.schedule()
     asked = Counting.asked
