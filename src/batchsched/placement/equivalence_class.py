@@ -23,6 +23,7 @@ from batchsched.placement.evaluator import (
     checked_scores,
     checked_unfit,
 )
+from batchsched.placement.raw_scores import KeptRawScores, RawScores
 from batchsched.placement.score_index import Raw, Scored
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.state.ledger import Ledger
@@ -49,11 +50,13 @@ class EquivalenceClass:
         "checks",
         "constraints",
         "fits_idle",
+        "has_scores_by_state",
         "is_best_effort",
         "is_exact",
         "is_scored_by_state",
         "is_watched",
         "key",
+        "known_raw",
         "live_checks",
         "live_predicates",
         "normalised",
@@ -96,10 +99,14 @@ class EquivalenceClass:
         """The `NodeScore` objects behind `scores`, with their plugins."""
         self.scoring_key: Hashable = ()
         """Classes with equal keys get equal `scores`."""
+        self.has_scores_by_state = False
+        """Whether `scores` are all computed from the states of nodes."""
         self.is_scored_by_state = False
-        """Whether there are only `scores`, all computed from the states of nodes."""
+        """Whether, moreover, there are no other scores and no `watches`."""
         self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
         """Scores that are normalised, with their plugins and functions."""
+        self.known_raw: RawScores | None = None
+        """Their values that are known, if they read nothing but descriptions."""
         self.watches: list[Watch] = []
         """Report changes elsewhere that affect the answers on nodes."""
         self.is_exact = True
@@ -113,6 +120,10 @@ class EquivalenceClass:
 
     def raw(self, nodes: Sequence[NodeState]) -> list[Raw]:
         """Return, for each node, the raw values of the normalised scores."""
+        return self.compute_raw(nodes) if self.known_raw is None else self.known_raw(nodes)
+
+    def compute_raw(self, nodes: Sequence[NodeState]) -> list[Raw]:
+        """Return, for each node, the raw values of the normalised scores, computed now."""
         columns: list[list[float]] = []
         name = ""
         try:
@@ -170,11 +181,14 @@ class EquivalenceClass:
         """Return `score_one` of a feasible node, else None."""
         return self.score_one(node) if self.is_feasible(node) else None
 
-    def score_of(self, nodes: list[NodeState]) -> list[Scored]:
-        """Return each node's index, raw scores, and the sum of its other scores."""
-        scores = self.score(nodes)
+    def score_of(
+        self, nodes: Sequence[NodeState], scores: Sequence[float] | None = None
+    ) -> list[Scored]:
+        """Return each node's index, raw scores, and the sum of its other scores (None: compute)."""
+        if scores is None:
+            scores = self.score(nodes)
         if self.normalised and self.is_exact:
-            self.is_exact = all(type(score) is int for score in scores)
+            self.is_exact = set(map(type, scores)) <= {int}
         if not self.normalised:
             return [(node.slot, (), score) for node, score in zip(nodes, scores, strict=True)]
         return [
@@ -199,6 +213,28 @@ class EquivalenceClass:
         except Exception as error:
             raise plugin_error(name, "predicates", error) from error
         return True
+
+    def feasible_of(self, nodes: Sequence[NodeState]) -> Sequence[NodeState]:
+        """Return those of several nodes that are feasible, see `is_feasible`."""
+        accepts = self.accepts_by_description
+        if accepts is not None:
+            nodes = [node for node in nodes if accepts[node.slot]]
+        if not self.is_best_effort:
+            nodes = [node for node in nodes if not node.reserved_tasks or not node.is_closed]
+        name = ""
+        try:
+            for name, check in self.live_checks:
+                accepted: list[NodeState] = []
+                for node in nodes:
+                    unfit = check(node)
+                    if unfit is None:
+                        accepted.append(node)
+                    else:
+                        checked_unfit(unfit)
+                nodes = accepted
+        except Exception as error:
+            raise plugin_error(name, "predicates", error) from error
+        return nodes
 
     def infeasible(self, node: NodeState) -> Unfit | None:
         """Return why the node cannot be considered, or None; see `Evaluator.infeasible`."""
@@ -232,7 +268,8 @@ class EquivalenceClass:
 class EquivalenceClassMaker:
     """Assigns tasks to equivalence classes and creates the classes."""
 
-    def __init__(self, ledger: Ledger, evaluator: Evaluator) -> None:
+    def __init__(self, ledger: Ledger, evaluator: Evaluator, *, most_tables: int) -> None:
+        """Begin without classes; keep at most so many tables of scores of all nodes."""
         self._ledger = ledger
         self._begin = ledger.classes_end
         """The number of the first class; lower ones were given by an earlier engine."""
@@ -246,6 +283,7 @@ class EquivalenceClassMaker:
         self._kinds: list[EquivalenceClass] = []
         self._accepted_nodes = AcceptedNodes(ledger)
         self._descriptions: dict[Hashable, DescriptionCheck] = {}
+        self._raw_scores = KeptRawScores(most=most_tables)
 
     def class_of(self, task: TaskState) -> EquivalenceClass:
         """Return the class of a task. O(1) after the first time."""
@@ -301,13 +339,14 @@ class EquivalenceClassMaker:
         kind.constraints = tuple(constraints)
         self._settle(kind)
         scoring_key: list[Hashable] = []
+        raw_key: list[Hashable] = []
         for position, (name, score) in enumerate(self._judgement.scores):
             try:
                 values = _values_for(score, task)
                 if values is None:
                     continue
-                if score.normalise is None:
-                    scoring_key.append((position, score.signature(task)))
+                key_of = scoring_key if score.normalise is None else raw_key
+                key_of.append((position, score.signature(task)))
             except Exception as error:
                 raise plugin_error(name, "node_scores", error) from error
             if score.normalise is None:
@@ -317,11 +356,13 @@ class EquivalenceClassMaker:
                 kind.normalised.append((name, score, values))
             self._watch(kind, name, score, task)
         kind.scoring_key = tuple(scoring_key)
+        if kind.normalised and all(s.reads is Reads.DESCRIPTION for _, s, _ in kind.normalised):
+            kind.known_raw = self._raw_scores.of(tuple(raw_key), kind.compute_raw)
+        kind.has_scores_by_state = kind.is_watched and all(
+            score.hints.state is not None for _, score in kind.plain_scores
+        )
         kind.is_scored_by_state = (
-            kind.is_watched
-            and not kind.watches
-            and not kind.normalised
-            and all(score.hints.state is not None for _, score in kind.plain_scores)
+            kind.has_scores_by_state and not kind.watches and not kind.normalised
         )
         return kind
 
@@ -334,6 +375,7 @@ class EquivalenceClassMaker:
         if any(kind.watches for kind in self._kinds):
             return False
         self._accepted_nodes.nodes_changed(slots)
+        self._raw_scores.nodes_changed(slots)
         for kind in self._kinds:
             self._settle(kind)
         return True

@@ -54,11 +54,11 @@ class IndexedPlacement:
         self._changes: Sequence[int] = ledger.log.nodes
         self._dimensions = ledger.dimensions
         self._judgement = evaluator
-        self._kinds = EquivalenceClassMaker(ledger, evaluator)
+        self._most_tables = most = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
+        self._kinds = EquivalenceClassMaker(ledger, evaluator, most_tables=most)
         self._plain = LinearScanPlacement(ledger, evaluator)
         self._columns_or_none: IdleColumns | None = None
         self._asked: set[int] = set()
-        self._most_tables = most = max(MAX_KEPT_ENTRIES // max(len(self._nodes), 1), 1)
         self._rankings = RecentlyUsed[tuple[int, Fit], NodeIndex[ScoreIndex]](most=most)
         self._scans = RecentlyUsed[int, tuple[NodeCursor, list[Scored]]](
             most=MAX_SCANNED_ENTRIES // max(len(self._nodes), 1)
@@ -424,12 +424,16 @@ class IndexedPlacement:
     def _score_feasible(self, kind: EquivalenceClass, among: Iterable[int] | None) -> list[Scored]:
         nodes = self._nodes
         among = _looked_at(kind, among)
-        looked_at = list(nodes) if among is None else [nodes[index] for index in among]
+        looked_at = nodes if among is None else [nodes[index] for index in among]
         self._columns.refresh()
         if kind.accepts_by_description is not None or kind.live_checks or self._columns.reserved:
-            feasible = kind.is_feasible
-            looked_at = [node for node in looked_at if feasible(node)]
-        return kind.score_of(looked_at)
+            looked_at = kind.feasible_of(looked_at)
+        if not kind.has_scores_by_state:
+            return kind.score_of(looked_at)
+        states = self._states
+        states.refresh()
+        slots = [node.slot for node in looked_at]
+        return kind.score_of(looked_at, states.scores(kind, slots, states.known_scores(kind)))
 
 
 def _looked_at(kind: EquivalenceClass, among: Iterable[int] | None) -> Iterable[int] | None:

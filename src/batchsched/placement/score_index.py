@@ -7,6 +7,7 @@ equal, so that the best node of a group does not depend on the other groups.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
@@ -101,17 +102,20 @@ class ScoreIndex:
             self._only.put(scored)
             return
         group_of = self._group_of
+        of_groups: defaultdict[Raw, list[Scored]] = defaultdict(list)
         for entry in scored:
-            index, raw, _ = entry
+            of_groups[entry[1]].append(entry)
+        for raw, entries in of_groups.items():
             group = self._groups.get(raw)
             if group is None:
                 group = self._groups[raw] = Group()
-            known = group_of.get(index)
-            if known is not group:
-                if known is not None:
-                    known.score_of.pop(index, None)
-                group_of[index] = group
-            group.put([entry])
+            for index, _, _ in entries:
+                known = group_of.get(index)
+                if known is not group:
+                    if known is not None:
+                        known.score_of.pop(index, None)
+                    group_of[index] = group
+            group.put(entries)
 
     def put_one(self, index: int, score: float) -> None:
         """Set the score of a node that has no raw scores."""

@@ -261,7 +261,25 @@ def _affinity_of_task(task: TaskState) -> Callable[[Sequence[NodeState]], list[f
     if affinity is None or not affinity.preferred:
         # Most tasks: their scores need not be normalised.
         return None
-    return lambda nodes: [affinity.weight_of(node.info.labels, node.name) for node in nodes]
+    terms = [preferred.term for preferred in affinity.preferred]
+    if any(term.match_fields for term in terms):
+        return lambda nodes: [affinity.weight_of(node.info.labels, node.name) for node in nodes]
+    keys = list(dict.fromkeys(each.key for term in terms for each in term.match_expressions))
+    known: dict[tuple[str | None, ...], int] = {}
+
+    def score_all(nodes: Sequence[NodeState]) -> list[float]:
+        # Nodes often have few different values of the labels that the terms name.
+        scores: list[float] = []
+        for node in nodes:
+            labels = node.info.labels
+            values = tuple(map(labels.get, keys))
+            score = known.get(values)
+            if score is None:
+                score = known[values] = affinity.weight_of(labels, node.name)
+            scores.append(score)
+        return scores
+
+    return score_all
 
 
 def _part_of_highest(raw: float, _lowest: float, highest: float) -> float:

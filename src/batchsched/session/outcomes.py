@@ -7,7 +7,7 @@ from typing import Protocol
 
 from batchsched.errors import InvariantError
 from batchsched.model.cluster import JobInfo
-from batchsched.model.reasons import JobCondition, PendingReason
+from batchsched.model.reasons import JobCondition
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.session.pending_reasons import PendingReasons
@@ -72,10 +72,7 @@ def close(
     tasks: Mapping[str, TaskOutcome] = outcomes.tasks
     jobs: Mapping[str, JobOutcome] = outcomes.jobs
     left_out = dict(session.left_out)
-    pending: Mapping[str, PendingReason] = why.of_all() if reasons else {}
-    if unchanged is None:
-        pending = dict(pending)
-    else:
+    if unchanged is not None:
         tasks, jobs = unchanged.tasks(tasks, left_out), unchanged.jobs(jobs, left_out)
     pipelined = _promised(session, TaskStatus.PIPELINED)
     conditional = _promised(session, TaskStatus.CONDITIONAL)
@@ -101,7 +98,7 @@ def close(
         tasks=tasks,
         jobs=jobs,
         left_out=left_out,
-        pending=pending,
+        pending=why.of_all() if reasons else {},
         queues=session.plugin_set.queue_outcomes(),
         names=_names(session, mentioned),
         planned=dict(sorted(session.plans.made.items())),
@@ -195,8 +192,6 @@ def _dropped(tasks: Iterable[TaskState], status: TaskStatus) -> Iterator[Promise
 
 
 def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
-    if not job.ready_count and job.min_available > 0:  # as most jobs that wait
-        return JobPhase.PENDING
     if condition is not None and job.count(TaskStatus.RUNNING):
         return JobPhase.UNKNOWN
     if job.tasks and job.count(TaskStatus.SUCCEEDED) == len(job.tasks):
