@@ -50,6 +50,17 @@ class World:
         return self.key(child, self.needs[leaf])
 
 
+def offers_next(world: World, walk: QueueWalk, leaf: QueueState, wish: int) -> None:
+    """Let the leaf that was taken out offer something else, and wait again."""
+    world.wish[world.needs[leaf]] = wish
+    world.waiting.add(leaf)
+    if walk.stays_next(leaf):
+        assert world.expected() is leaf
+        world.waiting.remove(leaf)
+    else:
+        walk.push(leaf)
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["pop", "push", "rank", "wish"]), st.integers(0, 15), st.integers(0, 3)
@@ -72,6 +83,8 @@ def test_the_next_queue_is_what_a_plain_walk_finds(
             expected = world.expected()
             assert walk.pop() is expected
             world.waiting.remove(expected)
+            if who % 2:
+                offers_next(world, walk, expected, value)
         elif what == "push" and leaf not in world.waiting:
             walk.push(leaf)
             world.waiting.add(leaf)
@@ -97,3 +110,14 @@ def test_a_flat_list_is_a_tree_of_one_level() -> None:
     walk = QueueWalk(world.key, world.needs.__getitem__, world.queues.values(), world.leaves)
     world.rank["b"] = -1
     assert [walk.pop().name for _ in range(3)] == ["b", "a", "c"]
+
+
+def test_a_leaf_stays_next_as_long_as_it_offers_nothing_that_ranks_differently() -> None:
+    world = World(tuple(Queue(name=name) for name in "ab"))
+    walk = QueueWalk(world.key, world.needs.__getitem__, world.queues.values(), world.leaves)
+    leaf = walk.pop()
+    assert walk.stays_next(leaf)
+    world.wish[world.needs[leaf]] = 1
+    assert not walk.stays_next(leaf)
+    walk.push(leaf)
+    assert [walk.pop().name for _ in range(2)] == ["b", "a"]

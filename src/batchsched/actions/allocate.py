@@ -77,7 +77,7 @@ class AllocateAction:
                 left[job.uid] = tasks_left(session, job)
             return left[job.uid]
 
-        turns = session.failed_turns
+        turns = session.failed_turns if self._can_remember(session) else None
 
         def known_need(job: JobState) -> Need | None:
             return None if turns is None else turns.need_of(job)
@@ -101,39 +101,24 @@ class AllocateAction:
                 if not waiting:
                     break
                 job = waiting.pop()
-                if self._would_fail_again(session, job):
+                failed = None if turns is None else turns.find(job, session.placement)
+                if failed is not None:
+                    session.record_failed_again(job, failed)
                     left.pop(job.uid, None)
-                    if ranks_by_need and queues:
-                        queues.push(queue)
-                        break
-                    # Nothing has changed, so it is still this queue's turn.
-                    continue
-                tasks = left.pop(job.uid, None)
-                if tasks is None:
-                    tasks = tasks_left(session, job)
-                need = None if walk is None else walk.offered(queue)
-                if self._take_turn(session, job, tasks, need):
-                    left[job.uid] = tasks
-                    waiting.push(job)
+                    if not ranks_by_need or (walk is not None and walk.stays_next(queue)):
+                        # Nothing has changed, so it is still this queue's turn.
+                        continue
+                else:
+                    tasks = left.pop(job.uid, None)
+                    if tasks is None:
+                        tasks = tasks_left(session, job)
+                    need = None if walk is None else walk.offered(queue)
+                    if self._take_turn(session, job, tasks, need):
+                        left[job.uid] = tasks
+                        waiting.push(job)
                 if queues:
                     queues.push(queue)
                     break
-
-    def _would_fail_again(self, session: Session, job: JobState) -> bool:
-        """Return whether a failed turn would fail again in the same way; if so, record that."""
-        if session.failed_turns is None or not self._can_remember(session):
-            return False
-        turn = session.failed_turns.find(job, session.placement)
-        if turn is None:
-            return False
-        if not session.may_take(job, turn.tasks, need=turn.need):
-            return True
-        for task in turn.failed:
-            if session.may_take_task(task):
-                session.record_failure(task)
-        if turn.undone:
-            session.reports.record_rollback(turn.undone)
-        return True
 
     def _can_remember(self, session: Session) -> bool:
         """Return whether the outcome of a turn depends on jobs and nodes alone."""

@@ -68,7 +68,8 @@ class FrozenMap(dict[K, V]):
 class LazyMap(Mapping[K, V]):
     """An immutable mapping whose items are computed on demand.
 
-    The items in `changed` are stored; every other item is computed when it is read.
+    The items in `changed` are stored. Every other item is computed by `one` when it is read;
+    without `one`, all of them are computed by `others` when any is read.
 
     >>> squares = LazyMap({2: 4}, lambda n: n * n if n < 4 else None, lambda: {0: 0, 1: 1, 3: 9})
     >>> squares[3], sorted(squares), squares == {0: 0, 1: 1, 2: 4, 3: 9}
@@ -80,12 +81,12 @@ class LazyMap(Mapping[K, V]):
     def __init__(
         self,
         changed: Mapping[K, V],
-        one: Callable[[K], V | None],
+        one: Callable[[K], V | None] | None,
         others: Callable[[], Mapping[K, V]],
     ) -> None:
         self.changed = frozen_map(changed)
         """The items that are stored."""
-        self._one: Callable[[K], V | None] | None = one
+        self._one = one
         self._others: Callable[[], Mapping[K, V]] | None = others
         self._whole: FrozenMap[K, V] | None = None
 

@@ -131,7 +131,9 @@ class CycleResult:
     left_out: Mapping[str, JobCondition] = field(default=EMPTY, converter=_conditions)
     """The conditions of the jobs that were not in the session, by job UID."""
     pending: Mapping[str, PendingReason] = field(default=EMPTY, converter=_reasons)
-    """The reasons of all pending tasks of all jobs, by task UID."""
+    """The reasons of all pending tasks of all jobs, by task UID.
+
+    On a live cluster they are known when the cycle ends, and listed by task when any is read."""
     planned: Mapping[str, Plan] = field(default=EMPTY, converter=_plans)
     """The plans of jobs that the action plan expects to start later, by job UID."""
     late: tuple[str, ...] = ()
@@ -160,7 +162,10 @@ class CycleResult:
             raise UnknownNameError(message) from None
 
     def why(self, task_uid: str, /) -> PendingReason | None:
-        """Return why a task is pending; None if it is not. O(1)."""
+        """Return why a task is pending; None if it is not.
+
+        O(1); on a live cluster the first look-up is O(pending tasks).
+        """
         return self.pending.get(task_uid)
 
     @property
@@ -182,9 +187,14 @@ class CycleResult:
 
     def full(self) -> CycleResult:
         """Return the same result with all outcomes computed. O(size)."""
-        if not isinstance(self.tasks, LazyMap) and not isinstance(self.jobs, LazyMap):
+        if not any(isinstance(each, LazyMap) for each in (self.tasks, self.jobs, self.pending)):
             return self
-        return evolve(self, tasks=FrozenMap(self.tasks), jobs=FrozenMap(self.jobs))
+        return evolve(
+            self,
+            tasks=FrozenMap(self.tasks),
+            jobs=FrozenMap(self.jobs),
+            pending=FrozenMap(self.pending),
+        )
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the result as dicts, lists, strings and numbers only, ready for JSON. O(size).

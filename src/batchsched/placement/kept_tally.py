@@ -10,7 +10,6 @@ from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.model.resources import EPSILON
 from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.evaluator import Evaluator
-from batchsched.state.change_log import NodeCursor
 from batchsched.state.records import NodeState
 
 __all__ = ["KeptTally"]
@@ -19,11 +18,13 @@ _NOTHING: tuple[Unfit, ...] = ()
 
 
 class KeptTally:
-    """The tally of one class of tasks, with the reasons of each node. O(nodes) to create."""
+    """The tally of one class of tasks, with the reasons of each node. O(nodes) to create.
+
+    `KeptTallies` says which nodes must be asked again.
+    """
 
     __slots__ = (
         "_available",
-        "_cursor",
         "_kind",
         "_lacking",
         "_nodes",
@@ -32,6 +33,7 @@ class KeptTally:
         "_unfit",
         "_vacant",
         "_wanted",
+        "stale",
     )
 
     def __init__(
@@ -39,13 +41,11 @@ class KeptTally:
         kind: EquivalenceClass,
         evaluator: Evaluator,
         nodes: Sequence[NodeState],
-        changes: Sequence[int],
         vacant: AbstractSet[int] = frozenset(),
     ) -> None:
         self._kind = kind
         self._lacking = evaluator.lacking
         self._nodes = nodes
-        self._cursor = NodeCursor(changes)
         self._vacant = vacant
         self._wanted = [
             (dimension, amount, evaluator.lacking_in(dimension))
@@ -59,12 +59,14 @@ class KeptTally:
         self._available = self._said.count(_NOTHING)
         self._unfit = Counter(unfit for said in self._said for unfit in said or ())
         self._tally: NodeTally | None = None
+        self.stale: set[int] = set()
+        """The slots of nodes that must be asked again."""
 
     def tally(self) -> NodeTally:
-        """Return the present tally; the same object while it is unchanged. O(changes)."""
-        changed = self._cursor.unread()
-        if changed:
-            self._ask_again(set(changed))
+        """Return the present tally; the same object while it is unchanged. O(stale slots)."""
+        if self.stale:
+            self._ask_again(self.stale)
+            self.stale.clear()
         if self._tally is None:
             count = len(self._nodes) - len(self._vacant)
             self._tally = NodeTally(count, self._available, dict(self._unfit))

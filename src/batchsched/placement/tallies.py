@@ -8,6 +8,7 @@ from functools import partial
 from batchsched.model.reasons import NodeTally
 from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.evaluator import Evaluator
+from batchsched.placement.kept_tallies import KeptTallies
 from batchsched.placement.kept_tally import KeptTally
 from batchsched.placement.shared_refusals import SharedRefusals
 from batchsched.placement.shared_tallies import SharedTallies
@@ -40,7 +41,9 @@ class Tallies:
         self._vacant = ledger.vacant
         self._changes = ledger.log.nodes
         self._evaluator = evaluator
-        self._kept_tallies = RecentlyUsed[int, KeptTally](most=most)
+        self._kept_tallies = RecentlyUsed[int, tuple[EquivalenceClass, KeptTally]](most=most)
+        self._groups: dict[Hashable, KeptTallies] = {}
+        """These tallies by the constraints of their classes."""
         self._shared_refusals = RecentlyUsed[Hashable, SharedRefusals](most=most)
         self._shared_tallies = RecentlyUsed[Hashable, SharedTallies](most=MAX_SHARED_TALLIES)
         self._shared_at = -1
@@ -58,16 +61,30 @@ class Tallies:
             # Most classes are tallied only once.
             tally = self._count_few(kind) or self._count(kind)
         else:
-            tally = self._kept_tally(number, kind).tally()
+            tally = self._of_all_nodes(number, kind)
         self._tallies[number] = now, tally
         return tally
 
-    def _kept_tally(self, number: int, kind: EquivalenceClass) -> KeptTally:
-        kept = self._kept_tallies.use(number)
-        if kept is None:
-            kept = KeptTally(kind, self._evaluator, self._nodes, self._changes, self._vacant)
-            self._kept_tallies.keep(number, kept)
-        return kept
+    def _of_all_nodes(self, number: int, kind: EquivalenceClass) -> NodeTally:
+        """Return a tally that is kept node by node."""
+        group = self._groups.get(kind.constraints)
+        if group is None:
+            group = KeptTallies(kind, self._nodes, self._changes, self._vacant)
+            self._groups[kind.constraints] = group
+        group.refresh()
+        known = self._kept_tallies.use(number)
+        if known is None:
+            known = kind, group.add(kind, self._evaluator)
+            dropped = self._kept_tallies.keep(number, known)
+            if dropped is not None:
+                self._drop(dropped[0])
+        return known[1].tally()
+
+    def _drop(self, kind: EquivalenceClass) -> None:
+        group = self._groups[kind.constraints]
+        group.remove(kind)
+        if not group:
+            del self._groups[kind.constraints]
 
     def _count_few(self, kind: EquivalenceClass) -> NodeTally | None:
         """Return the tally of a class with a check that names the nodes that it may accept.

@@ -5,21 +5,40 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
+from attrs import evolve
+
 from batchsched.model.eviction_report import EvictionReport
+from batchsched.model.reasons import PendingReason
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.status import TaskStatus
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.session import Session
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector, plus
 
-__all__ = ["MOST_ASKED", "EvictionReports"]
+__all__ = ["MOST_ASKED", "EvictionReports", "add_eviction_reports"]
 
 MOST_ASKED = 1_000
 """About how many nodes and candidates the reports of a cycle evaluate; see `EvictionReports`."""
 
 _JUST_STARTED = "protected by minRuntime"
+
+
+def add_eviction_reports(session: Session, reasons: dict[str, PendingReason]) -> None:
+    """Add to reasons, by task UID, why no tasks were evicted for tasks that are still pending."""
+    by_job: dict[JobState, list[EvictionSearch]] = {}
+    for search in session.reports.eviction_searches.values():
+        if search.task.uid in reasons and search.task.job is not None:
+            by_job.setdefault(search.task.job, []).append(search)
+    # The most important first.
+    searches = [
+        search
+        for job in sorted(by_job, key=session.job_order_key)
+        for search in sorted(by_job[job], key=lambda each: session.task_order_key(each.task))
+    ]
+    for uid, reports in EvictionReports(session).of_all(searches).items():
+        reasons[uid] = evolve(reasons[uid], evictions=reports)
 
 
 class EvictionReports:

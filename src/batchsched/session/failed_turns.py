@@ -19,6 +19,7 @@ from batchsched.placement import Placement
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import Vector, fits
 
 __all__ = ["FailedTurn", "FailedTurns"]
 
@@ -41,6 +42,8 @@ class FailedTurn:
     """The length of the log of changed slots at that time."""
     need: Need | None
     """The need of the job."""
+    beyond_need: Collection[TaskState]
+    """Those of `failed` for which the queue is asked apart from the need."""
 
 
 @define
@@ -64,6 +67,8 @@ class FailedTurns:
         self._changed_last: dict[int, int] = {}
         """For each slot, the length of this log after its last change."""
         self._openings: dict[int, _Openings] = {}
+        self._room: tuple[int, int, Vector] | None = None
+        """The part of the log for which `_largest_room` was last computed, and the result."""
         self._position = ledger.log.position()
 
     def forget_all(self) -> None:
@@ -72,6 +77,7 @@ class FailedTurns:
         self._changed.clear()
         self._changed_last.clear()
         self._openings.clear()
+        self._room = None
         self._position = self._ledger.log.position()
 
     def forget(self, jobs: Iterable[JobState]) -> None:
@@ -120,7 +126,9 @@ class FailedTurns:
         for kind in kinds:
             self._openings.setdefault(kind, _Openings(at))
         need = need_of_job(job, tasks)
-        self._turns[job] = FailedTurn(tasks, failed, undone, kinds, slots, at, need)
+        needed = frozenset[TaskState](() if need is None else need.tasks)
+        beyond = {task for task in failed if task not in needed or task.is_backfill}
+        self._turns[job] = FailedTurn(tasks, failed, undone, kinds, slots, at, need, beyond)
 
     def need_of(self, job: JobState) -> Need | None:
         """Return the need of a job with a recorded turn; None: there is none. O(1)."""
@@ -148,32 +156,51 @@ class FailedTurns:
 
     def _may_differ(self, turn: FailedTurn, placement: Placement) -> bool:
         at, last = turn.at, self._changed_last
-        if at == len(self._changed):
+        end = len(self._changed)
+        if at == end:
             return False
         if turn.slots and any(last.get(slot, 0) > at for slot in turn.slots):
             return True
-        return any(self._opened(kind, turn, placement) > at for kind in turn.kinds)
+        for kind in turn.kinds:
+            openings = self._openings[kind]
+            if openings.read < end:
+                self._look_for_openings(kind, openings, turn, placement)
+            if openings.last > at:
+                return True
+        return False
 
-    def _opened(self, kind: int, turn: FailedTurn, placement: Placement) -> int:
-        """Return the length of the log when a node that accepts a kind was last found."""
-        openings = self._openings[kind]
+    def _look_for_openings(
+        self, kind: int, openings: _Openings, turn: FailedTurn, placement: Placement
+    ) -> None:
+        """Find out whether nodes that have changed since the last time accept a kind."""
         end = len(self._changed)
-        if openings.read < end:
-            task = next(t for t in (*turn.failed, *turn.undone) if placement.kind(t) == kind)
-            slots, vacant = self._ledger.slots, self._ledger.vacant
-            if any(
-                slot not in vacant and _takes(placement, task, slots[slot])
-                for slot in set(self._changed[openings.read :])
-            ):
-                openings.last = end
-            openings.read = end
-        return openings.last
+        task = next(t for t in (*turn.failed, *turn.undone) if placement.kind(t) == kind)
+        slots, vacant = self._ledger.slots, self._ledger.vacant
+        if fits(task.init_resreq, self._largest_room(openings.read)) and any(
+            slot not in vacant and _takes(placement, task, slots[slot])
+            for slot in set(self._changed[openings.read :])
+        ):
+            openings.last = end
+        openings.read = end
+
+    def _largest_room(self, begin: int) -> Vector:
+        """Return the most that any node that changed from here in the log has, by dimension.
+
+        Kinds are mostly checked one after the other up to the same changes, so this is computed
+        once for all of them.
+        """
+        end = len(self._changed)
+        if self._room is None or self._room[:2] != (begin, end):
+            changed = [self._ledger.slots[slot] for slot in set(self._changed[begin:])]
+            most = tuple(map(max, self._ledger.dimensions.zero, *map(_room_of, changed)))
+            self._room = begin, end, most
+        return self._room[2]
 
     def _catch_up(self) -> None:
         log = self._ledger.log
-        position = log.position()
-        if position == self._position:
+        if len(log.nodes) == self._position[0] and len(log.jobs) == self._position[1]:
             return
+        position = log.position()
         slots, jobs, _ = log.changed_since(self._position)
         self._position = position
         self._note(slots)
@@ -193,3 +220,10 @@ def _takes(placement: Placement, task: TaskState, node: NodeState) -> bool:
         else node.fits_now(request)
     )
     return fits and placement.refusal(task, node) is None
+
+
+def _room_of(node: NodeState) -> Vector:
+    """Return the most that a node has now, later or conditionally, by dimension."""
+    if not node.divergence_count:
+        return node.idle
+    return tuple(map(max, node.idle, node.future_idle, node.accessible, node.eventual))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from batchsched.errors import InvariantError
 from batchsched.model.cluster import JobInfo
-from batchsched.model.reasons import JobCondition
+from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.session.pending_reasons import PendingReasons
@@ -72,7 +72,10 @@ def close(
     tasks: Mapping[str, TaskOutcome] = outcomes.tasks
     jobs: Mapping[str, JobOutcome] = outcomes.jobs
     left_out = dict(session.left_out)
-    if unchanged is not None:
+    pending: Mapping[str, PendingReason] = why.of_all() if reasons else {}
+    if unchanged is None:
+        pending = dict(pending)
+    else:
         tasks, jobs = unchanged.tasks(tasks, left_out), unchanged.jobs(jobs, left_out)
     pipelined = _promised(session, TaskStatus.PIPELINED)
     conditional = _promised(session, TaskStatus.CONDITIONAL)
@@ -98,7 +101,7 @@ def close(
         tasks=tasks,
         jobs=jobs,
         left_out=left_out,
-        pending=why.of_all() if reasons else {},
+        pending=pending,
         queues=session.plugin_set.queue_outcomes(),
         names=_names(session, mentioned),
         planned=dict(sorted(session.plans.made.items())),
@@ -192,6 +195,8 @@ def _dropped(tasks: Iterable[TaskState], status: TaskStatus) -> Iterator[Promise
 
 
 def _phase(job: JobState, condition: JobCondition | None) -> JobPhase:
+    if not job.ready_count and job.min_available > 0:  # as most jobs that wait
+        return JobPhase.PENDING
     if condition is not None and job.count(TaskStatus.RUNNING):
         return JobPhase.UNKNOWN
     if job.tasks and job.count(TaskStatus.SUCCEEDED) == len(job.tasks):

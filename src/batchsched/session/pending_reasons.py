@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from attrs import evolve
 
+from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -17,13 +18,11 @@ from batchsched.model.reasons import (
 )
 from batchsched.model.status import TaskStatus
 from batchsched.session.blocked_resources import BlockedResources
-from batchsched.session.eviction_reports import EvictionReports
-from batchsched.session.eviction_search import EvictionSearch
+from batchsched.session.eviction_reports import add_eviction_reports
 from batchsched.session.gang_needs import GangNeeds
 from batchsched.session.group_reasons import at_maximum, not_asked_for
 from batchsched.session.session import Session
 from batchsched.session.waiting_jobs import NOT_CONSIDERED, WaitingJob, not_reached
-from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import fits
 
@@ -53,6 +52,8 @@ class PendingReasons:
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
         self._tallies: dict[int | str, tuple[NodeTally, str]] = {}
         """The tallies by kind, with their texts."""
+        self._conditions: dict[tuple[str, str, int], JobCondition] = {}
+        """Explained conditions, by message, plugin, and the kind that is blocked."""
         self._explained: dict[str, JobCondition] = {}
         """Conditions by message: jobs that are alike share one."""
         self._changed = set(session.ledger.log.jobs)
@@ -70,6 +71,16 @@ class PendingReasons:
         """Add to a gang's condition why no node accepted a task, and why it can never start."""
         if condition.reason is not ConditionReason.NOT_ENOUGH_RESOURCES:
             return condition
+        blocked = self._blocked.get(job)
+        if blocked is None:
+            return self._explain(job, condition)
+        key = condition.message, condition.plugin, blocked
+        known = self._conditions.get(key)
+        if known is None:
+            known = self._conditions[key] = self._explain(job, condition)
+        return known
+
+    def _explain(self, job: JobState, condition: JobCondition) -> JobCondition:
         parts = [condition.message]
         undone = len(self._undone_of.get(job, ()))
         if undone:
@@ -97,12 +108,7 @@ class PendingReasons:
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             return refusal.text
-        kind = self._kind_of(task)
-        known = self._tallies.get(kind)
-        if known is None:
-            tally = self._session.tally(task)
-            known = self._tallies[kind] = tally, tally.text
-        tally, text = known
+        tally, text = self._tally(self._kind_of(task), task)
         assert task.job is not None
         if refusal is not None and (tally.available or self._lacks_company(task.job, task)):
             return f"there is not enough {refusal.detail} for everything that it needs at once"
@@ -118,72 +124,117 @@ class PendingReasons:
         is_alike = kind is not None and self._session.plans.guard is None
         return kind if is_alike and kind is not None else task.uid
 
-    def of_all(self) -> dict[str, PendingReason]:
-        """Return the reason of every pending task by UID."""
-        reasons: dict[str, PendingReason] = {}
+    def _tally(self, kind: int | str, task: TaskState) -> tuple[NodeTally, str]:
+        """Return the tally of a kind, to which the task belongs, and its text."""
+        known = self._tallies.get(kind)
+        if known is None:
+            tally = self._session.tally(task)
+            known = self._tallies[kind] = tally, tally.text
+        return known
+
+    @cached_property
+    def _blocked(self) -> Mapping[JobState, int]:
+        """The kinds of the only tasks of jobs that were tried, where no node accepts the kind.
+
+        Without jobs of which more is to be said than the kind alone determines.
+        """
+        session = self._session
+        if session.plans.guard is not None:
+            return {}
+        found: dict[JobState, int] = {}
+        is_blocked: dict[int, bool] = {}
+        for job, unplaced in self._unplaced_of.items():
+            task = unplaced[0]
+            if (
+                task.uid in session.reports.refusals
+                or not self._is_plain(job)
+                or self._blocked_resources.is_held_by(job)
+            ):
+                continue
+            kind = session.placement.kind(task)
+            if kind is None:
+                continue
+            if kind not in is_blocked:
+                tally, _ = self._tally(kind, task)
+                is_blocked[kind] = not tally.available
+            if is_blocked[kind]:
+                found[job] = kind
+        return found
+
+    def of_all(self) -> Mapping[str, PendingReason]:
+        """Return the reason of every pending task by UID, in the order of jobs and tasks.
+
+        The mapping is in parts, which are joined when it is read: most jobs wait for the same
+        reasons as in the last cycle.
+        """
+        parts: list[Mapping[str, PendingReason]] = []
+        of_tried: dict[str, PendingReason] = {}
+        """The reasons of tasks that only have placeholders in the parts."""
         pending = self._session.ledger.jobs_having[TaskStatus.PENDING.index]
         for _, job in sorted(pending.items()):
             if not job.in_session:
                 reason = self._left_out(job)
-                for task in job.having(TaskStatus.PENDING):
-                    reasons[task.uid] = reason
-            elif not self._of_plain_job(job, reasons):
-                self._of_job(job, reasons)
-        self._add_evictions(reasons)
-        return reasons
+                tasks = job.having(TaskStatus.PENDING)
+                parts.append(dict.fromkeys([task.uid for task in tasks], reason))
+            elif not self._of_plain_job(job, parts, of_tried):
+                parts.append(self._of_job(job))
 
-    def _add_evictions(self, reasons: dict[str, PendingReason]) -> None:
-        """Add why no tasks were evicted for tasks that are still pending."""
-        session = self._session
-        by_job: dict[JobState, list[EvictionSearch]] = {}
-        for search in session.reports.eviction_searches.values():
-            if search.task.uid in reasons and search.task.job is not None:
-                by_job.setdefault(search.task.job, []).append(search)
-        if not by_job:
-            return
-        # The most important first.
-        searches = [
-            search
-            for job in sorted(by_job, key=session.job_order_key)
-            for search in sorted(by_job[job], key=_task_key(session))
-        ]
-        for uid, reports in EvictionReports(session).of_all(searches).items():
-            reasons[uid] = evolve(reasons[uid], evictions=reports)
+        def joined() -> dict[str, PendingReason]:
+            reasons: dict[str, PendingReason] = {}
+            for part in parts:
+                reasons.update(part)
+            return reasons
+
+        if self._session.reports.eviction_searches:
+            reasons = {**joined(), **of_tried}
+            add_eviction_reports(self._session, reasons)
+            return reasons
+        return LazyMap(of_tried, None, joined)
 
     def _left_out(self, job: JobState) -> PendingReason:
         condition = self._session.left_out[job.uid]
         why = _WHY_LEFT_OUT.get(condition.reason, WhyPending.JOB_INVALID)
         return PendingReason(why, detail=condition.message)
 
-    def _of_plain_job(self, job: JobState, reasons: dict[str, PendingReason]) -> bool:
-        """Do the same as `_of_job` for jobs with at most one tried task; otherwise return False.
+    def _is_plain(self, job: JobState) -> bool:
+        """Return whether at most one task of a job was tried, and nothing else is to be said."""
+        return not (
+            job.groups is not None
+            or len(self._unplaced_of.get(job, ())) > 1
+            or job in self._undone_of
+            or job in self._refused
+            or job.uid in self._session.plans.reasons
+            or self._gangs.of(job) is not None
+        )
+
+    def _of_plain_job(
+        self,
+        job: JobState,
+        parts: list[Mapping[str, PendingReason]],
+        of_tried: dict[str, PendingReason],
+    ) -> bool:
+        """Do the same as `_of_job` for plain jobs without best-effort tasks, else return False.
 
         For a job that has not changed since the last cycle, tasks are not examined.
         """
-        session = self._session
-        unplaced = self._unplaced_of.get(job, ())
-        if (
-            job.groups is not None
-            or len(unplaced) > 1
-            or job in self._undone_of
-            or job in self._refused
-            or job.uid in session.plans.reasons
-            or self._gangs.of(job) is not None
-        ):
+        blocked = self._blocked.get(job)
+        if blocked is None and not self._is_plain(job):
             return False
         waiting = self._waiting(job)
-        queue = job.queue
-        assert queue is not None
         if not waiting.asks_for_all:
             return False
+        unplaced = self._unplaced_of.get(job)
         if unplaced:
             (task,) = unplaced
-            reasons.update(waiting.around(task))
-            reasons[task.uid] = self._unplaced(job, task)
+            parts.append(waiting.around(task))
+            known = None if blocked is None else self._of_kind.get((blocked, ""))
+            of_tried[task.uid] = self._unplaced(job, task) if known is None else known
         else:
-            is_overused = queue.name in session.reports.queues_overused
+            queue = job.queue
+            assert queue is not None
+            is_overused = queue.name in self._session.reports.queues_overused
             reason = self._overused(job, queue, None) if is_overused else NOT_CONSIDERED
-            reasons.update(dict.fromkeys(waiting.uids, reason))
+            parts.append(dict.fromkeys(waiting.uids, reason))
         return True
 
     def _waiting(self, job: JobState) -> WaitingJob:
@@ -196,7 +247,8 @@ class PendingReasons:
                 lasting[job] = known
         return known
 
-    def _of_job(self, job: JobState, reasons: dict[str, PendingReason]) -> None:
+    def _of_job(self, job: JobState) -> dict[str, PendingReason]:
+        reasons: dict[str, PendingReason] = {}
         session = self._session
         queue = job.queue
         assert queue is not None
@@ -244,6 +296,7 @@ class PendingReasons:
         if need is not None:
             for task in pending:
                 reasons[task.uid] = evolve(reasons[task.uid], gang_need=need)
+        return reasons
 
     def _unplaced(self, job: JobState, task: TaskState) -> PendingReason:
         refusal = self._session.reports.refusals.get(task.uid)
@@ -334,10 +387,6 @@ def _pending_by_job(tasks: Iterable[TaskState]) -> dict[JobState, list[TaskState
 
 def _uid(task: TaskState) -> str:
     return task.uid
-
-
-def _task_key(session: Session) -> Callable[[EvictionSearch], SortKey]:
-    return lambda search: session.task_order_key(search.task)
 
 
 def _may_have_a_place(job: JobState, task: TaskState) -> bool:

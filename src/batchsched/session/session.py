@@ -22,6 +22,7 @@ from batchsched.session.accepted_tasks import AcceptedTasks
 from batchsched.session.admission import admit_jobs
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.eviction_search import EvictionSearch
+from batchsched.session.failed_turns import FailedTurn
 from batchsched.session.memo import Memo
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plans import Plans
@@ -284,15 +285,37 @@ class Session(PluginQuestions):
         if need is None or refusal is None:
             self._accepted_tasks.replace(() if need is None else need.tasks)
             return True
+        self._record_refused(job.queue, need, refusal)
+        return False
+
+    def _record_refused(self, queue: QueueState, need: Need, refusal: Unfit) -> None:
+        """Record that a queue may not allocate everything that a job needs."""
         for task in need.tasks:
             self.record_refusal(task, refusal)
         if (
             refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE
             and len(need.tasks) > 1
-            and self.plugin_set.allocatable(job.queue, need_of_task(need.tasks[0])) is None
+            and self.plugin_set.allocatable(queue, need_of_task(need.tasks[0])) is None
         ):
             self.reports.record_lack_of_company(need.tasks)
-        return False
+
+    def record_failed_again(self, job: JobState, turn: FailedTurn) -> None:
+        """Record for pending reasons what a failed turn would if it were repeated."""
+        need = turn.need
+        accepts_need = False
+        if need is not None and self.plugin_set.limits_queues and not self.job_ready(job):
+            assert job.queue is not None
+            refusal = self.plugin_set.allocatable(job.queue, need)
+            if refusal is not None:
+                self._record_refused(job.queue, need, refusal)
+                return
+            accepts_need = True
+        for task in turn.failed:
+            # What a queue may take together it may take one after the other.
+            if (accepts_need and task not in turn.beyond_need) or self.may_take_task(task):
+                self.record_failure(task)
+        if turn.undone:
+            self.reports.record_rollback(turn.undone)
 
     def record_limit(self, need: Need, refusal: Unfit | None) -> bool:
         """Record why a queue may not allocate a need; return whether waiting would not help.

@@ -6,7 +6,7 @@ An action always takes the queue or job that is first in the order at that momen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Generic, Protocol, Self, TypeVar
 
 __all__ = ["LiveQueue", "Reorders", "SortKey", "Waiting"]
@@ -44,7 +44,7 @@ class LiveQueue(Generic[WaitingT]):
     Cost: `push` and `pop` O(log n) amortised; `touch` O(1).
     """
 
-    __slots__ = ("_heap", "_key", "_keys", "_touched")
+    __slots__ = ("_first_items", "_heap", "_key", "_keys", "_touched")
 
     def __init__(self, key: Callable[[WaitingT], SortKey], items: Iterable[WaitingT] = ()) -> None:
         self._key = key
@@ -54,8 +54,10 @@ class LiveQueue(Generic[WaitingT]):
             item.waits_in = self
             self._keys[item] = key(item)
         # Items are never compared, since keys are unique.
-        self._heap: list[tuple[SortKey, WaitingT]] = [(k, item) for item, k in self._keys.items()]
-        heapify(self._heap)
+        self._first_items = sorted(((k, item) for item, k in self._keys.items()), reverse=True)
+        """The first items, the smallest key last: they mostly come in order, and are not sifted."""
+        self._heap: list[tuple[SortKey, WaitingT]] = []
+        """Items whose keys were computed later."""
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -73,14 +75,8 @@ class LiveQueue(Generic[WaitingT]):
 
     def first(self) -> WaitingT | None:
         """Return the item with the smallest present key without removing it, or None."""
-        if self._touched:
-            self._settle()
-        while self._heap:
-            key, item = self._heap[0]
-            if self._keys.get(item) is key:
-                return item
-            heappop(self._heap)
-        return None
+        entry = self._least()
+        return None if entry is None else entry[1]
 
     def pop(self) -> WaitingT:
         """Remove and return the item with the smallest present key.
@@ -89,14 +85,31 @@ class LiveQueue(Generic[WaitingT]):
             IndexError: no item is waiting.
 
         """
+        entry = self._least()
+        if entry is None:
+            raise IndexError("no item is waiting")
+        # Its entry is outdated from now on.
+        del self._keys[entry[1]]
+        return entry[1]
+
+    def _least(self) -> tuple[SortKey, WaitingT] | None:
+        """Return the present entry with the smallest key, and drop the outdated ones before it."""
         if self._touched:
             self._settle()
-        keys = self._keys
-        while True:
-            key, item = heappop(self._heap)
+        keys, first_items, heap = self._keys, self._first_items, self._heap
+        while first_items:
+            key, item = first_items[-1]
             if keys.get(item) is key:
-                del keys[item]
-                return item
+                break
+            first_items.pop()
+        while heap:
+            key, item = heap[0]
+            if keys.get(item) is key:
+                break
+            heappop(heap)
+        if not heap:
+            return first_items[-1] if first_items else None
+        return heap[0] if not first_items or heap[0] < first_items[-1] else first_items[-1]
 
     def _settle(self) -> None:
         for item in self._touched:

@@ -22,7 +22,10 @@ class QueueTree:
     O(queues log queues) to create.
     """
 
-    __slots__ = ("_paths", "children", "downward", "names", "parents", "position", "queues", "tops")
+    __slots__ = (
+        *("_paths", "all_have_weights", "children", "downward", "inner_upward", "names"),
+        *("parents", "position", "queues", "tops"),
+    )
 
     def __init__(self, queues: Iterable[Queue]) -> None:
         self.queues: Sequence[Queue] = sorted(queues, key=_name)
@@ -47,6 +50,10 @@ class QueueTree:
             downward.extend(children[position])
         self.downward = tuple(downward)
         """All queues, each before its children."""
+        self.inner_upward = tuple(p for p in reversed(downward) if children[p])
+        """The queues with children, each after those below it."""
+        self.all_have_weights = all(queue.weight for queue in self.queues)
+        """Whether no queue has weight 0."""
         self._paths: dict[int, tuple[int, ...]] = {}
 
     def is_leaf(self, position: int) -> bool:

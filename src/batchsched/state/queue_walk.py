@@ -107,6 +107,26 @@ class QueueWalk:
         self._dirty[queue] = None
         return queue
 
+    def stays_next(self, queue: QueueState, /) -> bool:
+        """Return whether the leaf that was taken out last would be taken out again at once.
+
+        True spares `push` and `pop`, of which the result would be this leaf. It may be False even
+        then. For a turn that changed nothing but the next job of this leaf.
+        """
+        if len(self._dirty) > 1:
+            return False
+        offer = self._offer(queue)
+        path: list[QueueState] = []
+        above: QueueState | None = queue
+        while above is not None:
+            # Its siblings keep their keys, so with the same key it is still the first of them.
+            if self._key(above, offer) != self._keys.get(above):
+                return False
+            path.append(above)
+            above = above.parent
+        self._offers.update(dict.fromkeys(path, offer))
+        return True
+
     def _least(self, parent: QueueState | None) -> QueueState | None:
         heap = self._families[parent]
         while heap:

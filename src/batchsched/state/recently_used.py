@@ -20,6 +20,7 @@ class RecentlyUsed(OrderedDict[KeyT, ValueT]):
     >>> tables.use("a")
     1
     >>> tables.keep("c", 3)
+    2
     >>> list(tables)
     ['a', 'c']
     """
@@ -35,8 +36,7 @@ class RecentlyUsed(OrderedDict[KeyT, ValueT]):
             self.move_to_end(key)
         return value
 
-    def keep(self, key: KeyT, value: ValueT, /) -> None:
-        """Add a value, and drop the least recently used one if there are too many. O(1)."""
+    def keep(self, key: KeyT, value: ValueT, /) -> ValueT | None:
+        """Add a value; return the least recently used one if it is dropped for it. O(1)."""
         self[key] = value
-        if len(self) > self._most:
-            self.popitem(last=False)
+        return self.popitem(last=False)[1] if len(self) > self._most else None

@@ -45,6 +45,7 @@ class Accounts:
             "_granted",
             "_kept_at_top",
             "_kept_below",
+            "_roomy",
             "demand",
             "dimensions",
             "guarantee",
@@ -89,7 +90,7 @@ class Accounts:
         self.statuses: list[QueueStatus] = (
             effective_status(tree) if before is None else before.statuses
         )
-        is_open = all(status is QueueStatus.OPEN for status in self.statuses)
+        is_open = self.statuses.count(QueueStatus.OPEN) == len(self.statuses)
         count = len(tree.names)
         self.held: list[list[int]] = []
         self.share: list[list[int]] = []
@@ -100,6 +101,8 @@ class Accounts:
         self._kept_at_top: list[int] = []
         self.demand: list[list[int]] = []
         self._granted: list[Entitlements] = []
+        self._roomy: set[tuple[int, Vector]] = set()
+        """Leaves and requests for which there is room, as long as nothing is charged."""
         self._basis: list[tuple[int, list[int], list[int] | None]] = []
         for dimension, name in enumerate(dimensions):
             of_leaves = [0] * count
@@ -147,20 +150,14 @@ class Accounts:
     def _enter(self, held: list[int], guarantees: list[int]) -> None:
         """Add up what leaves hold in one dimension."""
         tree = self.tree
-        kept = [0] * len(held)
+        kept = list(map(max, guarantees, held)) if any(guarantees) else list(held)
         below = [0] * len(held)
-        at_top = 0
-        for position in reversed(tree.downward):
-            is_leaf = not tree.children[position]
-            kept[position] = max(
-                guarantees[position], held[position] if is_leaf else below[position]
-            )
-            parent = tree.parents[position]
-            if parent >= 0:
-                held[parent] += held[position]
-                below[parent] += kept[position]
-            else:
-                at_top += kept[position]
+        for position in tree.inner_upward:
+            children = tree.children[position]
+            held[position] = sum([held[child] for child in children])
+            below[position] = sum([kept[child] for child in children])
+            kept[position] = max(guarantees[position], below[position])
+        at_top = sum([kept[top] for top in tree.tops])
         self.held.append(held)
         self.kept.append(kept)
         self._kept_below.append(below)
@@ -168,6 +165,7 @@ class Accounts:
 
     def charge(self, leaf: int, vector: Vector, sign: int) -> None:
         """Charge an amount to a leaf (sign 1) or discharge it (-1). O(depth x dimensions)."""
+        self._roomy.clear()
         path = self.tree.path(leaf)
         if len(path) == 1:
             for dimension, amount in enumerate(vector):
@@ -254,11 +252,18 @@ class Accounts:
         return next(p for p in path if queues[p].state is not QueueStatus.OPEN)
 
     def has_room(self, leaf: int, request: Vector, dimensions: Iterable[int]) -> bool:
-        """Return whether a leaf may hold a request besides what all hold. O(dimensions x depth)."""
+        """Return whether a leaf may hold a request besides what all hold.
+
+        O(dimensions x depth); O(1) if nothing was charged since an equal question.
+        """
+        asked = leaf, request
+        if asked in self._roomy:
+            return True
         path = self.tree.path(leaf)
         for dimension in dimensions:
             if self._excess_alone(dimension, path, request[dimension]) is not None:
                 return False
+        self._roomy.add(asked)
         return True
 
     def excess(

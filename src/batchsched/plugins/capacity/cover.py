@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from operator import add, attrgetter
 
 from batchsched.state.live_queue import SortKey
 from batchsched.state.units import EvictionUnit
@@ -16,28 +16,28 @@ from batchsched.state.vectors import Vector, minus, plus
 
 __all__ = ["Cover"]
 
-_SIZE = 64
-"""The regular number of units in a block; a block with twice as many is split."""
+_SIZE = 16
+"""The regular number of units in a block, and of blocks in a section; with twice as many it is
+split."""
 
 _UNLIMITED = float("inf")
 
 
-class _Block:
+class _Part:
     """Consecutive units in order of value, with the result of the last update."""
 
-    __slots__ = ("is_stale", "less_than", "taken", "units")
+    __slots__ = ("is_stale", "less_than", "taken")
 
-    def __init__(self, units: list[EvictionUnit]) -> None:
-        self.units = units
+    def __init__(self) -> None:
         self.is_stale = True
         """Whether the result may have changed, whatever is left of the share."""
         self.taken: Vector = ()
         """What the covered units hold together."""
         self.less_than: Sequence[float] = ()
-        """While less than this is left for the block, no other unit fits."""
+        """While less than this is left for the part, no other unit fits."""
 
     def comes_out_as_before(self, left: Sequence[int]) -> bool:
-        """Return whether the same units are covered, given what is left for the block."""
+        """Return whether the same units are covered, given what is left for the part."""
         if self.is_stale:
             return False
         for there, taken, less_than in zip(left, self.taken, self.less_than, strict=True):
@@ -46,8 +46,32 @@ class _Block:
         return True
 
 
+class _Block(_Part):
+    """A part as a list of units."""
+
+    __slots__ = ("units",)
+
+    def __init__(self, units: list[EvictionUnit]) -> None:
+        super().__init__()
+        self.units = units
+
+
+class _Section(_Part):
+    """A part as a list of blocks."""
+
+    __slots__ = ("blocks",)
+
+    def __init__(self, blocks: list[_Block]) -> None:
+        super().__init__()
+        self.blocks = blocks
+
+
 def _first_value(block: _Block) -> tuple[int, SortKey]:
     return block.units[0].value
+
+
+def _first_of_section(section: _Section) -> tuple[int, SortKey]:
+    return section.blocks[0].units[0].value
 
 
 _value: Callable[[EvictionUnit], tuple[int, SortKey]] = attrgetter("value")
@@ -60,19 +84,19 @@ class Cover:
     that it uses; other units use nothing of the share. Units of a job beyond its core are covered
     only if the core is. Backfill units are never covered.
 
-    Units are in blocks, in order of value. The result for a block is unchanged unless what is
-    left of the share for it has fallen below what its covered units hold, or has grown so much
-    that another unit fits: only such blocks are processed again.
+    Units are in blocks, and blocks in sections, in order of value. The result for such a part is
+    unchanged unless what is left of the share for it has fallen below what its covered units hold,
+    or has grown so much that another unit fits: only such parts are processed again.
     """
 
-    __slots__ = ("_blocks", "_covered", "_exposed", "_of_job", "_zero", "size")
+    __slots__ = ("_covered", "_exposed", "_of_job", "_sections", "_zero", "size")
 
     def __init__(self, jobs: Iterable[tuple[str, Sequence[EvictionUnit]]], dimensions: int) -> None:
         """Add the units of all jobs, by UID, none of which is covered yet. O(units log units)."""
         self._zero: Vector = (0,) * dimensions
         self._of_job = {uid: _that_count(units) for uid, units in jobs}
         units = sorted((unit for found in self._of_job.values() for unit in found), key=_value)
-        self._blocks = _blocks_of(units)
+        self._sections = _sections_of(_blocks_of(units))
         self._covered: set[EvictionUnit] = set()
         self._exposed: set[str] = set()
         """UIDs of the jobs whose cores are not covered."""
@@ -111,17 +135,31 @@ class Cover:
     def update(self, share: Sequence[int]) -> list[EvictionUnit]:
         """Determine what a share covers; return the units whose state has changed.
 
-        O((units / size of a block + units in blocks that are processed again) x dimensions).
+        O((sections + blocks and units of those that are processed again) x dimensions).
         """
         changed: list[EvictionUnit] = []
         left, size = tuple(share), self._zero
-        for block in self._blocks:
-            if not block.comes_out_as_before(left):
-                self._go_through(block, left, changed)
-            if block.taken != self._zero:
-                left, size = minus(left, block.taken), plus(size, block.taken)
+        for section in self._sections:
+            if not section.comes_out_as_before(left):
+                self._go_through_section(section, left, changed)
+            if section.taken != self._zero:
+                left, size = minus(left, section.taken), plus(size, section.taken)
         self.size = size
         return changed
+
+    def _go_through_section(
+        self, section: _Section, left: Vector, changed: list[EvictionUnit]
+    ) -> None:
+        taken = self._zero
+        less_than = [_UNLIMITED] * len(taken)
+        for block in section.blocks:
+            if not block.comes_out_as_before(left):
+                self._go_through(block, left, changed)
+            less_than = list(map(min, less_than, map(add, block.less_than, taken)))
+            if block.taken != self._zero:
+                left, taken = minus(left, block.taken), plus(taken, block.taken)
+        section.taken, section.less_than = taken, less_than
+        section.is_stale = any(block.is_stale for block in section.blocks)
 
     def _go_through(self, block: _Block, left: Vector, changed: list[EvictionUnit]) -> None:
         covered, exposed = self._covered, self._exposed
@@ -151,37 +189,51 @@ class Cover:
     def _question(self, units: Iterable[EvictionUnit]) -> None:
         """Mark the blocks of units to be processed again."""
         for unit in units:
-            self._blocks[self._block_of(unit)].is_stale = True
+            at, place = self._place_of(unit)
+            section = self._sections[at]
+            section.is_stale = section.blocks[place].is_stale = True
 
-    def _block_of(self, unit: EvictionUnit) -> int:
-        """Return the position of the block that a unit belongs in."""
-        return max(0, bisect_right(self._blocks, unit.value, key=_first_value) - 1)
+    def _place_of(self, unit: EvictionUnit) -> tuple[int, int]:
+        """Return the positions of the section that a unit belongs in, and of its block there."""
+        at = max(0, bisect_right(self._sections, unit.value, key=_first_of_section) - 1)
+        blocks = self._sections[at].blocks
+        return at, max(0, bisect_right(blocks, unit.value, key=_first_value) - 1)
 
     def _insert(self, unit: EvictionUnit) -> None:
-        if not self._blocks:
-            self._blocks.append(_Block([unit]))
+        if not self._sections:
+            self._sections.append(_Section([_Block([unit])]))
             return
-        position = self._block_of(unit)
-        block = self._blocks[position]
+        at, place = self._place_of(unit)
+        section = self._sections[at]
+        block = section.blocks[place]
         block.units.insert(bisect_left(block.units, unit.value, key=_value), unit)
-        block.is_stale = True
+        section.is_stale = block.is_stale = True
         if len(block.units) >= 2 * _SIZE:
-            self._blocks[position : position + 1] = _blocks_of(block.units)
+            section.blocks[place : place + 1] = _blocks_of(block.units)
+            if len(section.blocks) >= 2 * _SIZE:
+                self._sections[at : at + 1] = _sections_of(section.blocks)
 
     def _remove(self, unit: EvictionUnit) -> None:
-        position = self._block_of(unit)
-        block = self._blocks[position]
-        place = bisect_left(block.units, unit.value, key=_value)
-        if block.units[place] is not unit:
+        at, place = self._place_of(unit)
+        section = self._sections[at]
+        block = section.blocks[place]
+        position = bisect_left(block.units, unit.value, key=_value)
+        if block.units[position] is not unit:
             raise AssertionError(f"expected {unit!r} at the position of its value")
-        del block.units[place]
-        block.is_stale = True
-        beside = self._blocks[position + 1 : position + 2]
+        del block.units[position]
+        section.is_stale = block.is_stale = True
+        beside = section.blocks[place + 1 : place + 2]
         if not block.units:
-            del self._blocks[position]
+            del section.blocks[place]
         elif beside and len(block.units) + len(beside[0].units) <= _SIZE:
             block.units += beside[0].units
-            del self._blocks[position + 1]
+            del section.blocks[place + 1]
+        next_section = self._sections[at + 1 : at + 2]
+        if not section.blocks:
+            del self._sections[at]
+        elif next_section and len(section.blocks) + len(next_section[0].blocks) <= _SIZE:
+            section.blocks += next_section[0].blocks
+            del self._sections[at + 1]
 
 
 def _that_count(units: Iterable[EvictionUnit]) -> list[EvictionUnit]:
@@ -190,3 +242,7 @@ def _that_count(units: Iterable[EvictionUnit]) -> list[EvictionUnit]:
 
 def _blocks_of(units: Sequence[EvictionUnit]) -> list[_Block]:
     return [_Block(list(units[at : at + _SIZE])) for at in range(0, len(units), _SIZE)]
+
+
+def _sections_of(blocks: Sequence[_Block]) -> list[_Section]:
+    return [_Section(list(blocks[at : at + _SIZE])) for at in range(0, len(blocks), _SIZE)]

@@ -64,6 +64,8 @@ class LoanBook:
         self._key = task_order_key
         self._tolerance = tolerance
         self._leaves = [_Leaf(queue.jobs) for queue in queues]
+        self._covered: dict[int, _Leaf] = {}
+        """Those of which it was asked what is covered, by position."""
         self.index = LoanIndex()
         """What leaves have on loan, node by node."""
         self._backfilling: frozenset[int] | None = None
@@ -95,7 +97,7 @@ class LoanBook:
 
     def forget_nodes(self) -> None:
         """Record that nodes were added or removed between cycles, so that indices have changed."""
-        for known in self._leaves:
+        for known in self._covered.values():
             known.is_known = False
             known.loans = None
         self.index.clear()
@@ -105,16 +107,14 @@ class LoanBook:
         self._accounts = accounts
         self._backfilling = None
         self.index.begin_cycle()
-        for leaf, known in enumerate(self._leaves):
-            if not known.is_known:
-                continue
-            if known.share != [of_all[leaf] for of_all in accounts.share]:
+        for leaf, known in self._covered.items():
+            if known.is_known and known.share != [of_all[leaf] for of_all in accounts.share]:
                 known.is_known = False
 
     @property
     def is_sorted(self) -> bool:
         """Whether tasks still have the order keys by which units were sorted."""
-        for known in self._leaves:
+        for known in self._covered.values():
             for units in known.units.values():
                 if units:
                     return units[0].tasks[0].order_key is not None
@@ -235,6 +235,7 @@ class LoanBook:
         if cover is None:
             known.units = {job.uid: units_of(job, self._key) for job in known.jobs}
             cover = known.cover = Cover(known.units.items(), len(share))
+            self._covered[leaf] = known
             affected: list[EvictionUnit] = []
         else:
             affected = self._enter_changes(known, cover)

@@ -10,7 +10,7 @@ from attrs import frozen
 from batchsched.model.amounts import shown_amount
 from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.model.status import TaskStatus
+from batchsched.model.status import QueueStatus, TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.claims import Claim, ClaimTerms
@@ -143,9 +143,8 @@ class _Capacity:
     def allocatable(self, queue: QueueState, need: Need, /) -> Unfit | None:
         accounts = self.accounts
         leaf = self._tree.position[queue.name]
-        closed = self._closed(leaf)
-        if closed is not None:
-            return closed
+        if accounts.statuses[leaf] is not QueueStatus.OPEN:
+            return self._closed(leaf)
         if accounts.has_room(leaf, need.request, need.dimensions):
             return None
         leaving = charged_to(accounts, need.leaving) if need.leaving else ()

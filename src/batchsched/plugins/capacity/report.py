@@ -24,7 +24,6 @@ class QueueReport:
 
     def __init__(self, resource: Callable[[Vector], Resource]) -> None:
         self._resource = resource
-        self._known: dict[int, QueueOutcome] = {}
         self._told = QueueOutcomes()
         self._rows: _Rows = ()
         self._promised: Mapping[int, Vector] = {}
@@ -70,16 +69,14 @@ class QueueReport:
             children = tree.children[position]
             self._covered[position] = reduce(plus, [self._covered[each] for each in children])
             self._present[position] = reduce(plus, [self._present[each] for each in children])
-        is_new = False
-        for position in looked_at:
+        new: dict[str, QueueOutcome] = {}
+        for position in sorted(looked_at):  # in order of name, like all of them the first time
             outcome = self._outcome(accounts, position)
-            if self._known.get(position) != outcome:
-                self._known[position] = outcome
-                is_new = True
-        if is_new:
-            self._told = QueueOutcomes(
-                {name: self._known[position] for position, name in enumerate(tree.names)}
-            )
+            name = tree.names[position]
+            if self._told.get(name) != outcome:
+                new[name] = outcome
+        if new:
+            self._told = QueueOutcomes({**self._told, **new})
         return self._told
 
     def _look_at(

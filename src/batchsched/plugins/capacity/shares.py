@@ -92,15 +92,19 @@ def demands(
             a draining one nothing.
 
     """
-    wanted = [0] * len(tree.names)
-    for position in reversed(tree.downward):
-        children = tree.children[position]
-        if children:
-            most = sum([wanted[child] for child in children])
-        elif statuses[position] is QueueStatus.OPEN:
-            most = requests[position]
-        else:
-            most = allocated[position] if statuses[position] is QueueStatus.CLOSED else 0
+    wanted = list(requests)
+    if statuses.count(QueueStatus.OPEN) < len(statuses):
+        wanted = [
+            asked if status is QueueStatus.OPEN else held if status is QueueStatus.CLOSED else 0
+            for asked, held, status in zip(requests, allocated, statuses, strict=True)
+        ]
+    if limits.count(None) < len(limits):
+        wanted = [
+            most if limit is None or most <= limit else limit
+            for most, limit in zip(wanted, limits, strict=True)
+        ]
+    for position in tree.inner_upward:
+        most = sum([wanted[child] for child in tree.children[position]])
         limit = limits[position]
         wanted[position] = most if limit is None or most <= limit else limit
     return wanted
@@ -109,10 +113,9 @@ def demands(
 def effective_guarantees(tree: QueueTree, guarantees: Sequence[int]) -> list[int]:
     """Return each queue's guarantee, at least the sum of its children's. O(queues)."""
     kept = list(guarantees)
-    for position in reversed(tree.downward):
-        children = tree.children[position]
-        if children:
-            kept[position] = max(kept[position], sum([kept[child] for child in children]))
+    for position in tree.inner_upward:
+        below = sum([kept[child] for child in tree.children[position]])
+        kept[position] = max(kept[position], below)
     return kept
 
 
@@ -157,7 +160,10 @@ def fair_shares(
 class _Deal:
     """Divides the share of a queue among its children."""
 
-    __slots__ = ("_demands", "_deserved", "_guarantees", "_queues", "_shares", "_weights")
+    __slots__ = (
+        *("_demands", "_deserved", "_fills_demands", "_guarantees", "_queues", "_shares"),
+        "_weights",
+    )
 
     def __init__(
         self,
@@ -169,6 +175,8 @@ class _Deal:
         weights: Callable[[Sequence[int]], Sequence[int]] | None,
     ) -> None:
         self._weights = weights or self._own_weights
+        self._fills_demands = weights is None and tree.all_have_weights and not any(guarantees)
+        """Whether all get what they demand wherever there is enough for all, and no more."""
         self._queues = tree.queues
         self._demands = demands
         self._guarantees = guarantees
@@ -177,6 +185,10 @@ class _Deal:
 
     def out(self, budget: int, children: Sequence[int]) -> None:
         shares, wants = self._shares, self._demands
+        if self._fills_demands and sum([wants[child] for child in children]) <= budget:
+            for child in children:
+                shares[child] = wants[child]
+            return
         kept = [self._guarantees[child] for child in children]
         left = self._give(children, budget, kept, kept) if any(kept) else budget
         granted = {

@@ -90,6 +90,9 @@ class UsesOfJobs:
         self._waiting: dict[str, _Use] = {}
         self._held: dict[int, Vector] = {}
         self._wanted: dict[int, Vector] = {}
+        self._requests: dict[int, Vector] = {}
+        """What leaves hold or wait for, without the changes of those in `_changed`."""
+        self._changed: set[int] = set()
         for job in view.jobs.values():
             self._enter(job)
 
@@ -102,14 +105,17 @@ class UsesOfJobs:
             self._enter(job)
 
     def of_leaves(self) -> tuple[Mapping[int, Vector], Mapping[int, Vector]]:
-        """Return what leaves hold, and hold or wait for. O(leaves + waiting jobs)."""
+        """Return what leaves hold, and hold or wait for. O(changed leaves + waiting jobs)."""
         for use in self._waiting.values():
             if use.counts is not use.job.in_session:
                 use.counts = use.job.in_session
                 change = plus if use.counts else minus
                 self._wanted[use.leaf] = change(self._wanted[use.leaf], use.wanted)
-        requests = {leaf: plus(held, self._wanted[leaf]) for leaf, held in self._held.items()}
-        return self._held, requests
+                self._changed.add(use.leaf)
+        for leaf in self._changed:
+            self._requests[leaf] = plus(self._held[leaf], self._wanted[leaf])
+        self._changed.clear()
+        return self._held, self._requests
 
     def _enter(self, job: JobState) -> None:
         if job.queue is None:
@@ -123,12 +129,14 @@ class UsesOfJobs:
             self._waiting[job.uid] = use
         self._held[leaf] = plus(self._held.get(leaf, self._zero), held)
         self._wanted.setdefault(leaf, self._zero)
+        self._changed.add(leaf)
 
     def _leave(self, uid: str) -> None:
         use = self._of_job.pop(uid, None)
         if use is None:
             return
         self._held[use.leaf] = minus(self._held[use.leaf], use.held)
+        self._changed.add(use.leaf)
         if self._waiting.pop(uid, None) is not None and use.counts:
             self._wanted[use.leaf] = minus(self._wanted[use.leaf], use.wanted)
 
