@@ -105,7 +105,9 @@ class AllocateAction:
                 if failed is not None:
                     session.record_failed_again(job, failed)
                     left.pop(job.uid, None)
-                    if not ranks_by_need or (walk is not None and walk.stays_next(queue)):
+                    if not ranks_by_need or (
+                        queues and walk is not None and walk.stays_next(queue)
+                    ):
                         # Nothing has changed, so it is still this queue's turn.
                         continue
                 else:

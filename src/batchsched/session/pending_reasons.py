@@ -43,6 +43,10 @@ _WHY_REFUSED = {
 }
 
 
+_Part = Mapping[str, PendingReason] | tuple[Sequence[str], PendingReason]
+"""Reasons by task UID, or the UIDs of tasks that share one."""
+
+
 class PendingReasons:
     """Determines why tasks are pending at the end of the cycle."""
 
@@ -167,22 +171,21 @@ class PendingReasons:
         The mapping is in parts, which are joined when it is read: most jobs wait for the same
         reasons as in the last cycle.
         """
-        parts: list[Mapping[str, PendingReason]] = []
+        parts: list[_Part] = []
         of_tried: dict[str, PendingReason] = {}
         """The reasons of tasks that only have placeholders in the parts."""
         pending = self._session.ledger.jobs_having[TaskStatus.PENDING.index]
         for _, job in sorted(pending.items()):
             if not job.in_session:
                 reason = self._left_out(job)
-                tasks = job.having(TaskStatus.PENDING)
-                parts.append(dict.fromkeys([task.uid for task in tasks], reason))
+                parts.append(([task.uid for task in job.having(TaskStatus.PENDING)], reason))
             elif not self._of_plain_job(job, parts, of_tried):
                 parts.append(self._of_job(job))
 
         def joined() -> dict[str, PendingReason]:
             reasons: dict[str, PendingReason] = {}
             for part in parts:
-                reasons.update(part)
+                reasons.update(dict.fromkeys(*part) if isinstance(part, tuple) else part)
             return reasons
 
         if self._session.reports.eviction_searches:
@@ -210,7 +213,7 @@ class PendingReasons:
     def _of_plain_job(
         self,
         job: JobState,
-        parts: list[Mapping[str, PendingReason]],
+        parts: list[_Part],
         of_tried: dict[str, PendingReason],
     ) -> bool:
         """Do the same as `_of_job` for plain jobs without best-effort tasks, else return False.
@@ -234,7 +237,7 @@ class PendingReasons:
             assert queue is not None
             is_overused = queue.name in self._session.reports.queues_overused
             reason = self._overused(job, queue, None) if is_overused else NOT_CONSIDERED
-            parts.append(dict.fromkeys(waiting.uids, reason))
+            parts.append((waiting.uids, reason))
         return True
 
     def _waiting(self, job: JobState) -> WaitingJob:
