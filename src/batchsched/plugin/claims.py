@@ -64,7 +64,15 @@ class Claim(Protocol):
     def nodes(self) -> Collection[int]:
         """Return the indices of the nodes where there may be victims now.
 
-        Called before each search; the following calls of `victims` belong to this search.
+        Called before each search; the following calls of `nodes_at` and `victims` belong to this
+        search.
+        """
+        ...
+
+    def nodes_at(self, stage: ClaimStage, /) -> Collection[int]:
+        """Return the indices of those of these nodes where there may be victims at a stage.
+
+        A stage without any is skipped. To return all `nodes` is always right.
         """
         ...
 

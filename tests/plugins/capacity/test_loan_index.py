@@ -33,6 +33,7 @@ from batchsched.actions.eviction.claiming import make_room_by_claim
 from batchsched.actions.eviction.open_nodes import OpenNodes
 from batchsched.plugin import Claim, ClaimStage
 from batchsched.plugins.capacity.claims import QueueClaim
+from batchsched.plugins.capacity.projected_accounts import ProjectedAccounts
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import NodeState, TaskState
@@ -59,20 +60,38 @@ def _units(claim: QueueClaim, leaf: int, where: NodeState) -> list[EvictionUnit]
     ]
 
 
-def holds_at_most(session: Session, claim: QueueClaim, where: NodeState) -> tuple[Vector, Vector]:
-    """The same by plain loops."""
+def holds_at_most(session: Session, claim: QueueClaim, where: NodeState) -> list[Vector]:
+    """The same by plain loops, stage by stage."""
+    book = claim.book
     there = [
-        unit
+        (unit, book.may_keep_share(leaf))
         for leaf in range(len(claim.accounts.tree.names))
-        if claim.accounts.tree.is_leaf(leaf) and leaf in claim.book.index.leaves_on(where.index)
-        for unit in claim.book.on_loan(leaf, where)
+        if claim.accounts.tree.is_leaf(leaf) and leaf in book.index.leaves_on(where.index)
+        for unit in book.on_loan(leaf, where)
     ]
-    sums = []
-    for units in ([u for u in there if u.is_surplus or u.is_backfill], there):
+    stages = (
+        [unit for unit, may_keep in there if may_keep and (unit.is_surplus or unit.is_backfill)],
+        [unit for unit, may_keep in there if may_keep],
+        [unit for unit, _ in there],
+    )
+    sums: list[Vector] = []
+    for units in stages:
         victims = {v.uid: v for u in units for v in u.victims if v.node is where}
         zero = session.ledger.dimensions.zero
         sums.append(tuple(map(sum, zip(zero, *(v.resreq for v in victims.values()), strict=True))))
-    return sums[0], sums[1]
+    return sums
+
+
+def check_who_may_keep_its_share(session: Session, claim: QueueClaim) -> None:
+    """No unit of a leaf that is left out could go without the leaf falling below its share."""
+    after = ProjectedAccounts(claim.accounts)
+    listed = {leaf for where in session.nodes for leaf in claim.book.index.leaves_on(where.index)}
+    for leaf in sorted(listed):
+        units = [unit for where in session.nodes for unit in claim.book.on_loan(leaf, where)]
+        if not claim.book.may_keep_share(leaf):
+            for unit in units:
+                assert not unit.is_backfill
+                assert not after.keeps_share(leaf, after.size_of(unit))
 
 
 class Checked:
@@ -98,11 +117,14 @@ class Checked:
         claim.book.index.units.clear()
         claim.book.index.sums.clear()
         assert str(known_of(session, claim)) == str(before)
+        check_who_may_keep_its_share(session, claim)
+        for stage in ClaimStage:
+            claim.nodes_at(stage)
         search = ClaimSearch(session, task, claim)
         large_enough = session.node_room.large_enough(task.init_resreq)
         for where in session.nodes:
-            surplus, total = holds_at_most(session, claim, where)
-            assert [claim.at_most(where, stage) for stage in ClaimStage] == [surplus, total, total]
+            expected = holds_at_most(session, claim, where)
+            assert [claim.at_most(where, stage) for stage in ClaimStage] == expected
             for stage in ClaimStage:
                 known = OpenNodes.known_to(session, task, claim, stage)
                 if where.slot in large_enough and where.slot not in known.slots:
@@ -206,9 +228,9 @@ def test_nodes_where_loans_are_too_little_are_not_visited_again(
     )
     assert result.evictions == ()
     assert sorted(searches) == claimants
-    # The lender's share covers 12 tasks. Where the others run it is looked at once for surplus,
-    # once for all that is on loan, and by later claimants never again.
-    assert len(visited) == 2 * 8
+    # The lender's share covers 12 tasks. Where the others run it is looked at once at each stage,
+    # and by later claimants never again.
+    assert len(visited) == 3 * 8
 
 
 def test_a_node_is_open_again_once_a_gang_has_given_its_place_back() -> None:

@@ -6,6 +6,7 @@ shares; the second also evicts whole jobs of such queues; the third evicts all t
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from itertools import chain
 
 from batchsched.actions.eviction.claim_shortage import ClaimSearch, NodeShortage
@@ -17,6 +18,9 @@ from batchsched.session.statement import Statement
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["make_room_by_claim"]
+
+FEW = 8
+"""Where at most one of so many nodes has anything on loan, these nodes are looked up."""
 
 
 def make_room_by_claim(
@@ -39,7 +43,7 @@ def make_room_by_claim(
         Whether room was made. If not, nothing was changed.
 
     """
-    there = {session.nodes[index].slot for index in claim.nodes()}
+    anywhere = claim.nodes()
     curing = curable_nodes(session, task) if curable else []
     search = ClaimSearch(session, task, claim)
     for node in curing:
@@ -47,26 +51,30 @@ def make_room_by_claim(
         if not NodeShortage(search, node, is_refused=True)(()):
             statement.pipeline(task, node)
             return True
-    if not there:
+    if not anywhere:
         return False
-    curing = [node for node in curing if node.slot in there]
-    refusing = {node.slot for node in curing}
     for stage in ClaimStage:
+        there = claim.nodes_at(stage)
+        if not there:
+            continue
         best: tuple[NodeState, list[TaskState]] | None = None
         open_nodes = OpenNodes.known_to(session, task, claim, stage)
-        among = there & open_nodes.slots
-        feasible = session.placement.feasible(task, among) if among else ()
-        for node in chain(feasible, curing):
-            is_refused = node.slot in refusing
+        feasible = _feasible(session, task, there, open_nodes.slots)
+        refusing = [node for node in curing if node.index in there]
+        refused = {node.slot for node in refusing}
+        too_small: list[int] = []
+        for node in chain(feasible, refusing):
+            is_refused = node.slot in refused
             short = NodeShortage(search, node, is_refused=is_refused)
             if not is_refused and not short.may_end_without(claim.at_most(node, stage)):
-                open_nodes.slots.discard(node.slot)
+                too_small.append(node.slot)
                 continue
             victims = _victims_on(session, claim, node, stage, short)
             if victims is not None and (best is None or len(victims) < len(best[1])):
                 best = node, victims
                 if stage is ClaimStage.SURPLUS_BEYOND_SHARE or len(victims) == 1:
                     break
+        open_nodes.slots.difference_update(too_small)
         if best is not None:
             node, victims = best
             for victim in victims:
@@ -74,6 +82,18 @@ def make_room_by_claim(
             statement.pipeline(task, node)
             return True
     return False
+
+
+def _feasible(
+    session: Session, task: TaskState, there: Collection[int], open_slots: set[int]
+) -> Iterable[NodeState]:
+    """Return the feasible nodes of some indices and slots, in node order."""
+    if not open_slots:
+        return ()
+    if len(there) * FEW < len(open_slots):
+        nodes = session.nodes
+        return session.placement.feasible(task, open_slots & {nodes[index].slot for index in there})
+    return (node for node in session.placement.feasible(task, open_slots) if node.index in there)
 
 
 def _victims_on(

@@ -44,7 +44,7 @@ class OpenNodes:
         """
         log = session.log
         store = session.memo.store(cls)
-        key = task.init_resreq, stage is ClaimStage.SURPLUS_BEYOND_SHARE
+        key = task.init_resreq, stage
         known = store.get(key)
         if known is None:
             large_enough = set(session.node_room.large_enough(task.init_resreq))

@@ -98,7 +98,20 @@ class QueueClaim:
         self._lenders.clear()
         self._lenders.update(self._find_lenders())
         self._hopeless.clear()
-        return set[int]().union(*map(self.book.nodes, self._lenders))
+        return self._nodes_of(self._lenders)
+
+    def nodes_at(self, stage: ClaimStage, /) -> Collection[int]:
+        """Return those of these nodes where there may be victims at a stage.
+
+        Before the last stage only leaves that may lose a unit and still hold their shares count.
+        """
+        if stage is ClaimStage.ALL:
+            return self._nodes_of(self._lenders)
+        return self._nodes_of(filter(self.book.may_keep_share, self._lenders))
+
+    def _nodes_of(self, leaves: Iterable[int]) -> Collection[int]:
+        of_each = [self.book.nodes(leaf) for leaf in leaves]
+        return of_each[0] if len(of_each) == 1 else set[int]().union(*of_each)
 
     def _find_lenders(self) -> Mapping[int, Collection[int]]:
         """Return the leaves within reach that have something to give, and of what."""
@@ -116,9 +129,8 @@ class QueueClaim:
         return self.book.index.changes
 
     def at_most(self, node: NodeState, stage: ClaimStage, /) -> Vector:
-        """Return what everything on loan on a node holds there, in stage 1 without cores."""
-        surplus, total = self.book.at_most(node)
-        return surplus if stage is ClaimStage.SURPLUS_BEYOND_SHARE else total
+        """Return what units on loan on a node hold there that may be evicted at a stage."""
+        return self.book.at_most(node)[stage - 1]
 
     def short_of_limits(self, need: Need, /) -> tuple[int, ...]:
         """Return the dimensions in which limits forbid a need, after `need.leaving` have left."""
@@ -140,6 +152,9 @@ class QueueClaim:
             if with_cores:
                 self._hopeless.add(node.index)
             return
+        if stage is not ClaimStage.ALL:
+            may_keep = self.book.may_keep_share
+            candidates = {leaf: units for leaf, units in candidates.items() if may_keep(leaf)}
         after = ProjectedAccounts(self.accounts)
         taken: list[EvictionUnit] = []
         while candidates and (dimensions := short(taken)):

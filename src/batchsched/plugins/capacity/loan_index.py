@@ -24,8 +24,8 @@ class LoanIndex:
         """The nodes where anything changed in this cycle, in order; one may come twice."""
         self.units: dict[tuple[int, int], list[EvictionUnit]] = {}
         """By leaf and node, the units on loan, least valuable first, where they were looked up."""
-        self.sums: dict[int, tuple[Vector, Vector]] = {}
-        """By node, the sums of the surplus on loan and of all loans, where they were looked up."""
+        self.sums: dict[tuple[int, int], tuple[Vector, Vector]] = {}
+        """By leaf and node, what surplus and all units on loan hold there, where looked up."""
 
     def leaves_on(self, node: int) -> Collection[int]:
         """Return the leaves that had anything on loan on a node when they were looked up."""
@@ -42,7 +42,7 @@ class LoanIndex:
     def change(self, leaf: int, node: int) -> None:
         """Record that something changed in what a leaf has on loan on a node."""
         self.units.pop((leaf, node), None)
-        self.sums.pop(node, None)
+        self.sums.pop((leaf, node), None)
         self.changes.append(node)
 
     def begin_cycle(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
-from functools import reduce
 from typing import cast
 
 from attrs import define, field
@@ -17,9 +16,12 @@ from batchsched.plugins.capacity.node_loans import NodeLoans
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit, units_of
-from batchsched.state.vectors import Vector, plus
+from batchsched.state.vectors import Vector, total_of
 
 __all__ = ["LoanBook"]
+
+_UNKNOWN: Vector = ()
+"""In place of what `may_keep_share` was found for, once the accounts of the leaf have changed."""
 
 
 @define
@@ -69,9 +71,14 @@ class LoanBook:
         self.index = LoanIndex()
         """What leaves have on loan, node by node."""
         self._backfilling: frozenset[int] | None = None
+        self._keeping: dict[int, tuple[Vector | None, bool]] = {}
+        """By leaf, the `NodeLoans.least` for which `may_keep_share` was found, and its answer."""
 
     def record_change(self, leaf: int, task: TaskState) -> None:
         """Record that a task of a leaf was placed or evicted, or that this was undone."""
+        if leaf in self._keeping:
+            _, is_keeping = self._keeping[leaf]
+            self._keeping[leaf] = _UNKNOWN, is_keeping
         known = self._leaves[leaf]
         if known.cover is None:
             return
@@ -106,6 +113,7 @@ class LoanBook:
         """Continue in another cycle, after all changes have been passed to `forget`."""
         self._accounts = accounts
         self._backfilling = None
+        self._keeping.clear()
         self.index.begin_cycle()
         for leaf, known in self._covered.items():
             if known.is_known and known.share != [of_all[leaf] for of_all in accounts.share]:
@@ -139,25 +147,38 @@ class LoanBook:
         self._loans(leaf)
         return self._listed(leaf, node)
 
-    def at_most(self, node: NodeState) -> tuple[Vector, Vector]:
-        """Return what surplus on loan holds on a node, and what all units on loan hold there.
+    def at_most(self, node: NodeState) -> tuple[Vector, Vector, Vector]:
+        """Return what units on loan hold on a node: surplus, all that leaves may spare, and all.
 
-        Only of leaves whose loans were listed, as they were then. O(units on loan there) if
-        anything has changed since.
+        Surplus and what leaves may spare are of leaves that may keep their shares. Only of leaves
+        whose loans were listed, as they were then. O(units on loan there) if anything has changed
+        since, else O(leaves with loans there).
         """
-        known = self.index.sums.get(node.index)
+        zero = (0,) * len(node.allocatable)
+        of_surplus: list[Vector] = []
+        to_spare: list[Vector] = []
+        of_all: list[Vector] = []
+        for leaf in self.index.leaves_on(node.index):
+            surplus, total = self._sums(leaf, node)
+            of_all.append(total)
+            if self.may_keep_share(leaf):
+                of_surplus.append(surplus)
+                to_spare.append(total)
+        return total_of(of_surplus, zero), total_of(to_spare, zero), total_of(of_all, zero)
+
+    def _sums(self, leaf: int, node: NodeState) -> tuple[Vector, Vector]:
+        """Return what surplus and all units of a leaf on loan on a node hold there."""
+        known = self.index.sums.get((leaf, node.index))
         if known is None:
             surplus: dict[str, Vector] = {}
             others: dict[str, Vector] = {}
-            for leaf in self.index.leaves_on(node.index):
-                for unit in self._listed(leaf, node):
-                    held = surplus if unit.is_surplus or unit.is_backfill else others
-                    held.update((v.uid, v.resreq) for v in unit.victims if v.node is node)
+            for unit in self._listed(leaf, node):
+                held = surplus if unit.is_surplus or unit.is_backfill else others
+                held.update((v.uid, v.resreq) for v in unit.victims if v.node is node)
             zero = (0,) * len(node.allocatable)
-            known = self.index.sums[node.index] = (
-                reduce(plus, surplus.values(), zero),
-                reduce(plus, {**surplus, **others}.values(), zero),
-            )
+            of_surplus = total_of(surplus.values(), zero)
+            of_all = total_of({**surplus, **others}.values(), zero) if others else of_surplus
+            known = self.index.sums[leaf, node.index] = of_surplus, of_all
         return known
 
     def _listed(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
@@ -200,6 +221,35 @@ class LoanBook:
     def nodes(self, leaf: int) -> Collection[int]:
         """Return the indices of the nodes where units on loan run, or have run."""
         return self._loans(leaf).nodes
+
+    def may_keep_share(self, leaf: int) -> bool:
+        """Return False if a leaf would hold less than its share without any one unit on loan.
+
+        Always True for a leaf with backfill units, which are not charged to it. As of when its
+        loans were listed. When it becomes True again, this is a change on all nodes with loans of
+        the leaf. O(dimensions).
+        """
+        loans = self._leaves[leaf].loans
+        if loans is None:
+            return True
+        known = self._keeping.get(leaf)
+        if known is not None and known[0] is loans.least:
+            return known[1]
+        may_keep = self._may_spare(leaf, loans.least)
+        if may_keep and known is not None and not known[1]:
+            self.index.changes.extend(loans.nodes)
+        self._keeping[leaf] = loans.least, may_keep
+        return may_keep
+
+    def _may_spare(self, leaf: int, least: Vector | None) -> bool:
+        if least is None or leaf in self.backfilling:
+            return True
+        held, share = self._accounts.held, self._accounts.share
+        return all(
+            held[dimension][leaf] - amount >= share[dimension][leaf]
+            for dimension, amount in enumerate(least)
+            if amount
+        )
 
     def covered_size(self, leaf: int) -> Vector:
         """Return what the covered units of a leaf hold."""

@@ -9,6 +9,7 @@ from operator import attrgetter
 from batchsched.plugins.capacity.loan_index import LoanIndex
 from batchsched.state.live_queue import SortKey
 from batchsched.state.units import EvictionUnit
+from batchsched.state.vectors import Vector
 
 __all__ = ["NodeLoans"]
 
@@ -21,7 +22,7 @@ class NodeLoans:
     Nodes are identified by the index that they had when a unit was added.
     """
 
-    __slots__ = ("_index", "_leaf", "_nodes_of", "_on_node", "_victims")
+    __slots__ = ("_index", "_leaf", "_nodes_of", "_on_node", "_victims", "least")
 
     def __init__(self, leaf: int, units: Iterable[EvictionUnit], index: LoanIndex) -> None:
         """Begin with all that is on loan. O(units log units).
@@ -39,6 +40,11 @@ class NodeLoans:
         """The most valuable first."""
         self._victims: dict[str, int] = {}
         """For each task that would be evicted with units on loan, by UID, the number of units."""
+        self.least: Vector | None = None
+        """By dimension, the least that a first task of a unit holds; None: there was no unit.
+
+        Of all units that were ever on loan, so that it never grows; without backfill units.
+        """
         for unit in sorted(units, key=_value):
             self._enter(unit)
             for node in self._nodes_of[unit]:
@@ -101,5 +107,8 @@ class NodeLoans:
             assert task.node is not None
             nodes[task.node.index] = None
         self._nodes_of[unit] = tuple(nodes)
+        if not unit.is_backfill:
+            size = unit.tasks[0].resreq
+            self.least = size if self.least is None else tuple(map(min, self.least, size))
         for task in unit.victims:
             self._victims[task.uid] = self._victims.get(task.uid, 0) + 1
