@@ -235,7 +235,8 @@ class AllocateAction:
     ) -> None:
         """Remember that a turn failed, if the nodes alone decided that."""
         assert session.failed_turns is not None
-        failed = [task for task in tried if task not in set(placed)]
+        undone = set(placed)
+        failed = [task for task in tried if task not in undone]
         is_limited = session.plugin_set.limits_queues
         if (
             # Some of the job's tasks were tried in an earlier turn of this cycle.
