@@ -53,15 +53,15 @@ def foreseen_failure(
     if len(tasks) > lacks and session.plugin_set.limits_queues:
         # What the queue says of the others depends on what is placed by then.
         return None
+    first = next(iter(tasks))
+    room = cast("CountsRoom", session.placement).room(first, below=lacks)
+    if room is None:
+        return None
     in_order = list(tasks)
-    first = in_order[0]
     kind = session.placement.kind(first)
     if kind is None or not all(
         task.resreq == first.resreq and session.placement.kind(task) == kind for task in in_order
     ):
-        return None
-    room = cast("CountsRoom", session.placement).room(first, below=lacks)
-    if room is None:
         return None
     placed = sum(room.values())
     # It goes on as long as the rest could make up the minimum.

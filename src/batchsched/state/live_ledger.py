@@ -198,10 +198,13 @@ class LiveLedger(Ledger):
         self.origins = None
         self.on_charge = self.on_refund = ()
         tasks = list(tasks)
+        # Remove tasks first, so that there is room for those that come.
         for task in tasks:
-            node_name = task.info.node_name
-            if task.node is not None and task.node.name != node_name:
-                self.move(task, TaskStatus.PENDING, None, is_backfill=task.is_backfill)
+            info = task.info
+            if task.node is not None and task.node.name != info.node_name:
+                # Most of them have ended, and so are where they belong at once.
+                status = info.status if info.node_name is None else TaskStatus.PENDING
+                self.move(task, status, None, is_backfill=info.is_backfill)
         for task in tasks:
             info = task.info
             node = None
