@@ -79,6 +79,7 @@ CALLABLE_IN = {
     "id": {
         "model/validation/snapshot.py",
         "placement/equivalence_class.py",
+        "placement/accepted_cells.py",
         "session/outcomes.py",
         "state/vectors.py",
     },

@@ -25,6 +25,7 @@ from batchsched.placement.evaluator import (
 )
 from batchsched.placement.raw_scores import KeptRawScores, RawScores
 from batchsched.placement.score_index import Raw, Scored
+from batchsched.plugin.hints import ScoreCells
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
@@ -63,6 +64,7 @@ class EquivalenceClass:
         "only_slots",
         "plain_scores",
         "request",
+        "score_cells",
         "scores",
         "scoring_key",
         "watches",
@@ -103,6 +105,9 @@ class EquivalenceClass:
         """Whether `scores` are all computed from the states of nodes."""
         self.is_scored_by_state = False
         """Whether, moreover, there are no other scores and no `watches`."""
+        self.score_cells: list[tuple[str, ScoreCells]] | None = None
+        """The cells of each of `plain_scores`, with their plugins, if the class is scored by state
+        and all have cells."""
         self.normalised: list[tuple[str, NodeScore, NodeValues]] = []
         """Scores that are normalised, with their plugins and functions."""
         self.known_raw: RawScores | None = None
@@ -364,6 +369,8 @@ class EquivalenceClassMaker:
         kind.is_scored_by_state = (
             kind.has_scores_by_state and not kind.watches and not kind.normalised
         )
+        if kind.is_scored_by_state:
+            kind.score_cells = _cells_of(kind.plain_scores)
         return kind
 
     def nodes_changed(self, slots: Collection[int]) -> bool:
@@ -435,6 +442,16 @@ def _values_for(score: NodeScore, task: TaskState) -> NodeValues | None:
         return score.hints.specialise(task)
     value = score.score
     return lambda nodes: [value(task, node) for node in nodes]
+
+
+def _cells_of(scores: Sequence[tuple[str, NodeScore]]) -> list[tuple[str, ScoreCells]] | None:
+    """Return the cells of each score, with its plugin; None: not all can be bounded."""
+    cells: list[tuple[str, ScoreCells]] = []
+    for name, score in scores:
+        if score.hints.cells is None or score.weight < 0:
+            return None
+        cells.append((name, score.hints.cells))
+    return cells
 
 
 def fit_check(request: Vector) -> FitCheck:

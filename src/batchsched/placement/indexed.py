@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from heapq import merge
 
 from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.placement.accepted_cells import CellsOfAcceptedNodes
 from batchsched.placement.accepted_nodes import FewSlots
 from batchsched.placement.equivalence_class import EquivalenceClass, EquivalenceClassMaker
 from batchsched.placement.evaluator import Evaluator
@@ -44,6 +45,10 @@ FEW = 8
 """Up to this many nodes are evaluated one by one; more, through the columns."""
 
 
+ASKS_OF_CELLS = 1
+"""For a class of tasks that is placed more often, its own ranking of all nodes pays."""
+
+
 class IndexedPlacement:
     """A placement engine whose cost depends on what changes."""
 
@@ -69,6 +74,9 @@ class IndexedPlacement:
         self._state_scans = RecentlyUsed[int, Scan](
             most=MAX_SCANNED_ENTRIES // max(len(self._nodes), 1)
         )
+        self._cells = CellsOfAcceptedNodes(self._nodes, self._changes, most=most)
+        self._asks_by_state = RecentlyUsed[int, int](most=most)
+        """How often the best node by state was requested for classes without a ranking."""
         self._orders = RecentlyUsed[int, NodeIndex[Order]](most=most)
         self._firsts = RecentlyUsed[int, tuple[Sequence[int] | None, FirstFit]](most=most)
         """With the few slots that each looks at, if there are few."""
@@ -185,6 +193,7 @@ class IndexedPlacement:
         if self._columns_or_none is not None:
             self._columns_or_none.refresh()
             self._columns_or_none.grown.extend(slots)
+        self._cells.clear()
         return self._kinds.nodes_changed(slots)
 
     # Choosing
@@ -225,11 +234,20 @@ class IndexedPlacement:
             )
         return self._states_or_none
 
-    def _best_by_state(self, number: int, kind: EquivalenceClass) -> NodeState | None:
+    def _best_by_state(self, task: TaskState, kind: EquivalenceClass) -> NodeState | None:
+        number = task.kind
         ranking = self._state_rankings.use(number)
         if ranking is None:
-            if number not in self._asked:
-                self._asked.add(number)
+            asks = self._asks_by_state.use(number) or 0
+            self._asks_by_state.keep(number, asks + 1)
+            if asks < ASKS_OF_CELLS:
+                cells = self._cells.of(kind, self._states)
+                if cells is not None:
+                    slot = cells.best(task, kind)
+                    return None if slot is None else self._nodes[slot]
+            elif asks == ASKS_OF_CELLS:
+                self._cells.placed_again(kind)
+            if not asks:
                 scan = scan_nodes(kind, self._nodes, self._changes, self._columns, self._states)
                 self._state_scans.keep(number, scan)
                 _, _, slots, scores = scan
@@ -252,7 +270,7 @@ class IndexedPlacement:
         if only is not None and len(only) <= FEW:
             return self._best_of_scored(self._fitting_now(kind, only), kind)
         if kind.is_scored_by_state:
-            return self._best_by_state(number, kind)
+            return self._best_by_state(task, kind)
         if number not in self._asked:
             # With unlike tasks most kinds are placed only once, and an index would not pay.
             self._asked.add(number)

@@ -35,7 +35,7 @@ from batchsched.testing.laws.rules import (
     check_stability,
     check_task_keys,
 )
-from batchsched.testing.laws.speed import check_arrays, check_shields, check_states
+from batchsched.testing.laws.speed import check_arrays, check_cells, check_shields, check_states
 from batchsched.testing.laws.trial import Subject, Trial
 from batchsched.testing.laws.vacuity import AnswersSeen, VacuityWarning
 from batchsched.testing.laws.violation import LawViolation
@@ -181,6 +181,7 @@ def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
     check_shields(trial)
     check_arrays(trial)
     check_states(trial, moves)
+    check_cells(trial, moves)
     check_normalise(trial, moves)
     check_room(trial)
     check_minimum(trial, moves)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence, Sized
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Hashable, Sequence, Sized
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast
 
 from batchsched.model.status import TaskStatus
+from batchsched.placement.node_cells import checked_bounds, checked_cell
 from batchsched.plugin.extension_points import Preemptable, Reclaimable
 from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.node_functions import NodeScore
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import NodeState, TaskState
 from batchsched.testing.laws.answers import is_truth
@@ -18,7 +20,10 @@ from batchsched.testing.laws.trial import Trial
 if TYPE_CHECKING:
     from batchsched.plugin.node_arrays import NodeArrays
 
-__all__ = ["check_arrays", "check_shields"]
+__all__ = ["check_arrays", "check_cells", "check_shields", "check_states"]
+
+_Given = ParamSpec("_Given")
+_SoundT = TypeVar("_SoundT")
 
 
 def check_shields(trial: Trial) -> None:
@@ -138,6 +143,72 @@ def check_states(trial: Trial, moves: Sequence[Move]) -> None:
         for drawn in moves:
             if move(trial, statement, drawn) is not None:
                 compare()
+
+
+def check_cells(trial: Trial, moves: Sequence[Move]) -> None:
+    """No score is higher than the bound of the node's cell, which follows from its state."""
+    scores = [
+        (number, score, score.hints.cells, score.hints.state)
+        for number, score in enumerate(trial.scores)
+        if score.normalise is None
+    ]
+    known: dict[tuple[int, Hashable], tuple[Hashable, int]] = {}
+
+    def compare() -> None:
+        for number, score, cells, state in scores:
+            if cells is None:
+                continue
+            groups: dict[Hashable, list[tuple[int, NodeState]]] = {}
+            for node in trial.session.nodes:
+                cell = _sound(trial, checked_cell, cells.of_node(node))
+                groups.setdefault(cell[0], []).append((cell[1], node))
+                if state is not None and known.setdefault((number, state(node)), cell) != cell:
+                    seen = (
+                        f"in state {state(node)!r} node {node.name!r} is in cell {cell!r}, and "
+                        f"before, a node was in {known[number, state(node)]!r}"
+                    )
+                    trial.fail("node_scores", "nodes in equal states are in one cell", seen)
+            for task in trial.pending:
+                bound = cells.highest(task)
+                for group, there in groups.items():
+                    numbers = [place for place, _ in there]
+                    bounds = _sound(trial, checked_bounds, bound(group, numbers), numbers)
+                    for (place, node), highest in zip(there, bounds, strict=True):
+                        _expect_at_most(highest, trial, score, task, node, (group, place))
+
+    compare()
+    with trial.session.statement() as statement:
+        for drawn in moves:
+            if move(trial, statement, drawn) is not None:
+                compare()
+
+
+def _sound(
+    trial: Trial, checked: Callable[_Given, _SoundT], *given: _Given.args, **more: _Given.kwargs
+) -> _SoundT:
+    """Return an answer if it is of the right form."""
+    try:
+        return checked(*given, **more)
+    except (TypeError, ValueError) as error:
+        law = "a cell is a group and an integer, and has a finite number as its bound"
+        trial.fail("node_scores", law, str(error))
+
+
+def _expect_at_most(
+    highest: float,
+    trial: Trial,
+    score: NodeScore,
+    task: TaskState,
+    node: NodeState,
+    cell: tuple[Hashable, int],
+) -> None:
+    value = score.score(task, node)
+    if value > highest:
+        seen = (
+            f"task {task.uid!r} scores node {node.name!r} {value!r}, but no node of cell "
+            f"{cell!r} higher than {highest!r}"
+        )
+        trial.fail("node_scores", "no score is higher than the bound of the cell", seen)
 
 
 def check_arrays(trial: Trial) -> None:

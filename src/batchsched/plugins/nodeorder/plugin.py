@@ -16,6 +16,7 @@ from batchsched.plugin.hints import ScoreHints
 from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.plugin.node_functions import NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
+from batchsched.plugins.nodeorder.requested_cells import requested_cells
 from batchsched.state.pod_affinity_index import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
 
@@ -80,6 +81,7 @@ class _NodeOrder:
                 hints=ScoreHints(
                     specialise=partial(_requested_scores, weights),
                     state=_amounts_scored,
+                    cells=requested_cells(*of_requests),
                     vectorise=(
                         partial(_requested_arrays, weights)
                         if max(map(abs, of_requests)) < LARGEST_WEIGHT_IN_ARRAYS
