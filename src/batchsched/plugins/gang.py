@@ -121,7 +121,8 @@ class _Gang:
                 else self._view.unit_of(candidate).is_core
             )
             and not (self._evicts_whole_jobs and self._may_go_for(mine, job))
-            for job, candidate in [(candidate.job, candidate) for candidate in candidates]
+            for candidate in candidates
+            for job in (candidate.job,)
         ]
 
     def only_with_job(
@@ -134,7 +135,8 @@ class _Gang:
                 if job.groups is None
                 else not self._view.unit_of(candidate).is_surplus
             )
-            for job, candidate in [(candidate.job, candidate) for candidate in candidates]
+            for candidate in candidates
+            for job in (candidate.job,)
         ]
 
     @staticmethod

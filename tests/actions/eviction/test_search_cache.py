@@ -21,7 +21,7 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.plugin import Verdict
 from batchsched.session.session import PlacementFactory
-from batchsched.state.records import TaskState
+from batchsched.state.records import QueueState, TaskState
 
 
 def full(*jobs: JobInfo, nodes: int = 1, queues: Sequence[str] = ("q",)) -> Snapshot:
@@ -110,6 +110,35 @@ def test_what_a_job_cannot_take_from_itself_others_can_take_from_it() -> None:
     session = opened(snapshot, [("own", NotOwn())])
     assert made_for(session, "b-2", EvictionScope.OTHER_JOBS) is None
     assert made_for(session, "c-1", EvictionScope.OTHER_JOBS) == ["b-1"]
+
+
+def test_nobody_is_asked_where_no_other_queue_may_give() -> None:
+    class Giving(WithHints):
+        """Protects the tasks of all queues but some."""
+
+        def __init__(self, *giving: str) -> None:
+            self.giving = giving
+            self.asked = 0
+
+        def may_give(self, queue: QueueState) -> bool:
+            return queue.name in self.giving
+
+        def reclaimable(
+            self, _claimant: TaskState, candidates: Sequence[TaskState]
+        ) -> list[Verdict]:
+            self.asked += 1
+            return [
+                Verdict.VICTIM if candidate.uid.split("-")[0] in self.giving else Verdict.PROTECTED
+                for candidate in candidates
+            ]
+
+    jobs = [job("r", "1C1G@n1", minimum=0, queue="r"), job("b", "1C1G", minimum=0)]
+    snapshot = full(*jobs, queues=("q", "r", "s"))
+    for giving, expected in (((), None), (("q", "s"), None), (("r",), ["r-1"])):
+        plugin = Giving(*giving)
+        session = opened(snapshot, [("own", plugin)])
+        assert made_for(session, "b-1", EvictionScope.OTHER_QUEUES) == expected
+        assert bool(plugin.asked) is bool(expected)
 
 
 class OnlyAlone(WithHints):

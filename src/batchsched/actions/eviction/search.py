@@ -31,7 +31,7 @@ from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts, Victims, WholeJobs
-from batchsched.state.records import NodeState, TaskState
+from batchsched.state.records import JobState, NodeState, TaskState
 
 __all__ = ["EvictionScope", "make_room"]
 
@@ -84,17 +84,18 @@ def make_room(
     failed = session.memo.store(FailedSearch)
     found: _Found | None = None
     if kind is None or not failed.get(same, _NEVER).is_current(session.log):
-        search = _Search(
-            session, task, scope, claimant_key, may_use_idle=may_use_idle, recent=recent
-        )
-        found = (
-            _search_all(
-                search,
+        if curable:
+            found = _search_all(
+                _Search(
+                    session, task, scope, claimant_key, may_use_idle=may_use_idle, recent=recent
+                ),
                 CuringSearch(session, task, scope, may_use_idle=may_use_idle, recent=recent),
             )
-            if curable
-            else search.alone() or search.with_jobs()
-        )
+        elif scope is not EvictionScope.OTHER_QUEUES or _may_any_other_queue_give(session, job):
+            search = _Search(
+                session, task, scope, claimant_key, may_use_idle=may_use_idle, recent=recent
+            )
+            found = search.alone() or search.with_jobs()
     if found is None:
         failed[same] = FailedSearch(session.log.position())
         session.record_eviction_search(
@@ -112,6 +113,13 @@ def make_room(
         return False
     evict_for(task, victims, node, statement)
     return True
+
+
+def _may_any_other_queue_give(session: Session, job: JobState) -> bool:
+    """Return False if plugins protect all tasks of all queues but the job's now. O(queues)."""
+    may_give = session.plugin_set.eviction.may_give
+    queues = session.queues.values()
+    return any(other.jobs and other is not job.queue and may_give(other) for other in queues)
 
 
 def _search_all(search: _Search, curing: CuringSearch) -> _Found | None:
