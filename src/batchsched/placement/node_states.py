@@ -1,8 +1,8 @@
 """Numbers for what scores read from nodes: nodes with equal numbers get equal scores.
 
 Nodes of one size that hold the same amounts are in the same state, and nodes often enter states
-that other nodes were in before. So a score is computed once for each state, and serves all tasks
-with the same signature.
+that other nodes were in before. So where all nodes are scored, a score is computed once for each
+state, and serves all tasks with the same signature.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ equal, so that the best node of a group does not depend on the other groups.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from sortedcontainers import SortedList
 
@@ -25,6 +26,23 @@ Entry = tuple[float, int]
 """The negated sum of the node's other scores, and its index: the smallest comes first."""
 
 
+class _Buckets(dict[float, list[int]]):
+    """Lists of nodes by score, made when needed; the scores that have one are kept in a heap."""
+
+    __slots__ = ("negated",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.negated: list[float] = []
+        """A heap of the negated scores."""
+
+    def __missing__(self, score: float) -> list[int]:
+        heappush(self.negated, -score)
+        bucket: list[int] = []
+        self[score] = bucket
+        return bucket
+
+
 class Group:
     """Nodes with scores that change, the best first; among equals the first in node order.
 
@@ -33,50 +51,45 @@ class Group:
     it becomes the best one, and outdated entries are dropped then.
     """
 
-    __slots__ = ("_buckets", "_in_order", "_scores", "score_of")
+    __slots__ = ("_buckets", "_in_order", "score_of")
 
     def __init__(self) -> None:
         self.score_of: dict[int, float] = {}
         """The score of each node, by index."""
-        self._buckets: dict[float, list[int]] = {}
-        self._in_order: set[float] = set()
-        self._scores: list[float] = []  # a heap of the negated scores of buckets
+        self._buckets = _Buckets()
+        """Nodes that have got a score, some of which they may not have any more."""
+        self._in_order: dict[float, list[int]] = {}
+        """The negated indices of nodes by score, sorted, for scores that have been the best."""
 
-    def put(self, scored: list[Scored]) -> None:
-        """Set the scores of nodes. O(1) each; sorting is deferred."""
-        score_of, buckets, in_order = self.score_of, self._buckets, self._in_order
-        for index, _, score in scored:
-            if score_of.get(index) == score:
-                continue
-            score_of[index] = score
-            bucket = buckets.get(score)
-            if bucket is None:
-                buckets[score] = [index]
-                heappush(self._scores, -score)
-            elif score in in_order:
-                heappush(bucket, index)
-            else:
-                bucket.append(index)
+    def put(self, scored: Iterable[tuple[int, float]]) -> None:
+        """Set the scores of nodes, given with their indices. O(1) each; sorting is deferred."""
+        score_of, buckets = self.score_of, self._buckets
+        get = score_of.get
+        for index, score in scored:
+            if get(index) != score:
+                score_of[index] = score
+                buckets[score].append(index)
 
     def best(self) -> tuple[float, int] | None:
         """Return the highest score, and the first node in node order with it."""
-        score_of = self.score_of
-        while self._scores:
-            score = -self._scores[0]
-            bucket = self._buckets[score]
-            if score not in self._in_order:
-                bucket = list({index for index in bucket if score_of.get(index) == score})
-                heapify(bucket)
-                self._buckets[score] = bucket
-                self._in_order.add(score)
-            while bucket:
-                index = bucket[0]
+        score_of, buckets = self.score_of, self._buckets
+        while buckets:
+            score = -buckets.negated[0]
+            came = buckets[score]
+            in_order = self._in_order.get(score)
+            if in_order is None:
+                in_order = sorted({-index for index in came if score_of.get(index) == score})
+                self._in_order[score] = in_order
+                came.clear()
+            while came:
+                insort(in_order, -came.pop())
+            while in_order:
+                index = -in_order[-1]
                 if score_of.get(index) == score:
                     return score, index
-                heappop(bucket)
-            del self._buckets[score]
-            self._in_order.discard(score)
-            heappop(self._scores)
+                in_order.pop()
+            del buckets[score], self._in_order[score]
+            heappop(buckets.negated)
         return None
 
 
@@ -99,17 +112,17 @@ class ScoreIndex:
     def put(self, scored: list[Scored]) -> None:
         """Set the scores of nodes."""
         if not scored or not scored[0][1]:
-            self._only.put(scored)
+            self._only.put([(index, score) for index, _, score in scored])
             return
         group_of = self._group_of
-        of_groups: defaultdict[Raw, list[Scored]] = defaultdict(list)
-        for entry in scored:
-            of_groups[entry[1]].append(entry)
+        of_groups: defaultdict[Raw, list[tuple[int, float]]] = defaultdict(list)
+        for index, raw, score in scored:
+            of_groups[raw].append((index, score))
         for raw, entries in of_groups.items():
             group = self._groups.get(raw)
             if group is None:
                 group = self._groups[raw] = Group()
-            for index, _, _ in entries:
+            for index, _ in entries:
                 known = group_of.get(index)
                 if known is not group:
                     if known is not None:
@@ -119,7 +132,7 @@ class ScoreIndex:
 
     def put_one(self, index: int, score: float) -> None:
         """Set the score of a node that has no raw scores."""
-        self._only.put([(index, (), score)])
+        self._only.put([(index, score)])
 
     def discard(self, indices: Iterable[int]) -> None:
         """Remove nodes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappush
 
 from batchsched.placement.accepted_nodes import FewSlots
 from batchsched.placement.equivalence_class import EquivalenceClass
@@ -81,9 +80,7 @@ class StateRanking(Group):
     A node where it does not fit is not examined again until something has left it.
     """
 
-    __slots__ = (
-        *("_columns", "_cursor", "_edition", "_grown", "_kind", "_known", "_nodes", "_states"),
-    )
+    __slots__ = (*("_columns", "_cursor", "_grown", "_kind", "_nodes"),)
 
     def __init__(
         self,
@@ -101,7 +98,7 @@ class StateRanking(Group):
             nodes: the nodes by slot.
             changes: the log of changed nodes.
             columns: the idle amounts of the nodes.
-            states: the numbers of their states.
+            states: the numbers of their states, for a scan of all nodes.
             scan: the result of `scan_nodes`; None: the nodes are scanned now.
 
         """
@@ -109,22 +106,11 @@ class StateRanking(Group):
         self._kind = kind
         self._nodes = nodes
         self._columns = columns
-        self._states = states
-        states.refresh()
-        self._edition: int = states.edition
-        self._known = states.known_scores(kind)
         if scan is None:
-            scan = scan_nodes(kind, nodes, changes, columns, states, self._known)
+            states.refresh()
+            scan = scan_nodes(kind, nodes, changes, columns, states, states.known_scores(kind))
         self._cursor, self._grown, slots, scores = scan
-        self.score_of = dict(zip(slots, scores, strict=True))
-        for slot, score in self.score_of.items():
-            bucket = self._buckets.get(score)
-            if bucket is None:
-                self._buckets[score] = [slot]
-            else:
-                bucket.append(slot)
-        self._scores = [-score for score in self._buckets]
-        heapify(self._scores)
+        self.put(zip(slots, scores, strict=True))
 
     def best(self) -> tuple[float, int] | None:
         """Return the highest score, and the first node in node order that has it; None: nowhere.
@@ -163,13 +149,9 @@ class StateRanking(Group):
         unread = self._cursor.unread()
         if not unread:
             return
-        columns, states, kind = self._columns, self._states, self._kind
+        columns, kind = self._columns, self._kind
         # Up to date here too, so that what grows from now on is noticed.
         columns.refresh()
-        states.refresh()
-        if states.edition != self._edition:
-            self._edition = states.edition
-            self._known = states.known_scores(kind)
         if len(unread) <= FEW:
             self._rank_each(set(unread))
             return
@@ -186,35 +168,15 @@ class StateRanking(Group):
         if len(kept) < len(changed):
             for slot in changed.difference(kept):
                 score_of.pop(slot, None)
-        get = score_of.get
-        scores = states.scores(kind, kept, self._known)
-        for slot, score in zip(kept, scores, strict=True):
-            if get(slot) != score:
-                self._put(slot, score)
+        # Computing a score costs less than looking whether that of the node's state is known.
+        self.put(zip(kept, kind.score([self._nodes[slot] for slot in kept]), strict=True))
 
     def _rank_each(self, slots: Iterable[int]) -> None:
         """Rank a few nodes again, one by one."""
-        kind, known, vacant = self._kind, self._known, self._columns.vacant
+        kind, vacant = self._kind, self._columns.vacant
         for slot in slots:
             node = self._nodes[slot]
             if slot in vacant or not kind.takes_now(node):
                 self.score_of.pop(slot, None)
-                continue
-            state = self._states.of[slot]
-            score = known.get(state)
-            if score is None:
-                score = known[state] = kind.score_one(node)
-            if self.score_of.get(slot) != score:
-                self._put(slot, score)
-
-    def _put(self, slot: int, score: float) -> None:
-        """Set the score of a node to another one."""
-        self.score_of[slot] = score
-        bucket = self._buckets.get(score)
-        if bucket is None:
-            self._buckets[score] = [slot]
-            heappush(self._scores, -score)
-        elif score in self._in_order:
-            heappush(bucket, slot)
-        else:
-            bucket.append(slot)
+            else:
+                self.put([(slot, kind.score_one(node))])

@@ -106,8 +106,8 @@ class ScoreHints:
     state: Callable[[NodeState], Hashable] | None = None
     """Return what `score` reads of a node: a task scores nodes with equal states equally.
 
-    It may read what `reads` declares. Tasks are then scored once for each state, not for
-    each node. Not with `Reads.CLUSTER`; has no effect with `normalise`.
+    It may read what `reads` declares. Where all nodes are scored, one is then scored for each
+    state. Not with `Reads.CLUSTER`; has no effect with `normalise`.
     """
     cells: ScoreCells | None = None
     """Bounds of the scores of nodes in similar states, for tasks of which few are alike.
