@@ -58,6 +58,9 @@ class _Drf:
         """Return what a job holds and was promised. O(tasks) when first asked, then O(1)."""
         known = self._allocated.get(job.uid)
         if known is None:
+            if not job.conditionally_ready_count:
+                # No task is charged. Most jobs are asked about once before that changes.
+                return self._zero
             known = self._zero
             for task in job.tasks:
                 if task.status.charged:

@@ -61,7 +61,6 @@ class Statement:
     """
 
     __slots__ = (
-        "_begin",
         "_claims",
         "_is_open",
         "_is_trial",
@@ -76,8 +75,8 @@ class Statement:
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
-        self._begin = session.ledger.log.position()
         self._positions: list[Position] = []
+        """Where the log was before each operation."""
 
     def __len__(self) -> int:
         return len(self._journal)
@@ -148,7 +147,7 @@ class Statement:
         for task, node, claimant in self._claims:
             self._session.decide_eviction(task, node, claimant)
         jobs: dict[str, JobState] = {}
-        for task, *_ in self._journal:
+        for task, _, _, _ in self._journal:
             if task.status is TaskStatus.ALLOCATED and task.job is not None:
                 jobs[task.job.uid] = task.job
         for job in jobs.values():
@@ -169,7 +168,8 @@ class Statement:
         ledger = self._session.ledger
         for task, status, node, is_backfill in reversed(self._journal):
             ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
-        ledger.log.record_rollback(self._begin)
+        if self._positions:
+            ledger.log.record_rollback(self._positions[0])
 
     def rollback(self, length: int) -> None:
         """Undo the operations after the first `length`; the statement stays open."""
@@ -193,8 +193,7 @@ class Statement:
             raise StatementError("the statement was already committed or discarded")
         # Recorded before the move: if a listener raises, the move can still be undone.
         ledger = self._session.ledger
-        # Only an open statement moves tasks, so it begins where its first move does.
-        self._positions.append(ledger.log.position() if self._journal else self._begin)
+        self._positions.append(ledger.log.position())
         self._journal.append((task, task.status, task.node, task.is_backfill))
         ledger.move(task, status, node, is_backfill=is_backfill)
 

@@ -178,8 +178,8 @@ class Ledger:
             self._take_off(task, old_node)
         job = task.job
         if job is not None:
-            job.count_running(old, old_node, -1)
-            job.count_running(status, node, 1)
+            if job.running_by_node is not None:
+                job.move_running((old, old_node), (status, node))
             if task.is_backfill and old.holds:
                 job.backfilling -= 1
             if is_backfill and status.holds:
@@ -289,8 +289,7 @@ class Ledger:
         if before is _ALLOCATED:
             del job.allocated[task.uid]
         if job.running_by_node is not None:
-            job.count_running(before, node, -1)
-            job.count_running(status, node, 1)
+            job.move_running((before, node), (status, node))
         # Plugins may read the statuses of tasks on a node.
         self._note_change(node)
 

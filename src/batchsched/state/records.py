@@ -19,6 +19,9 @@ from batchsched.state.vectors import Vector, fits, minus, plus
 __all__ = ["JobState", "NodeState", "QueueState", "RunningTasks", "TaskState"]
 
 
+_NO_TASKS = [0] * len(TaskStatus)
+
+
 class QueueState:
     """A queue during a session."""
 
@@ -82,7 +85,7 @@ class JobState:
         """Whether the session schedules the job: its queue exists and it is valid."""
         self.allocated: dict[str, TaskState] = {}
         """The tasks that are Allocated, by UID."""
-        self.counts = [0] * len(TaskStatus)
+        self.counts = _NO_TASKS.copy()
         """The number of tasks by `TaskStatus.index`."""
         self.best_effort_count = 0
         """The number of its tasks without requests, whatever their status."""
@@ -124,11 +127,19 @@ class JobState:
         if self.running_by_node is None:
             self.running_by_node = {}
             for task in self.tasks:
-                self.count_running(task.status, task.node, 1)
+                self._count_running(task.status, task.node, 1)
         return self.running_by_node.keys()
 
-    def count_running(self, status: TaskStatus, node: NodeState | None, sign: int, /) -> None:
-        """Update `running_by_node` for a task that gets (1) or loses (-1) a status and node."""
+    def move_running(
+        self,
+        before: tuple[TaskStatus, NodeState | None],
+        after: tuple[TaskStatus, NodeState | None],
+    ) -> None:
+        """Update `running_by_node` for a task that had one status and node, and gets others."""
+        self._count_running(*before, -1)
+        self._count_running(*after, 1)
+
+    def _count_running(self, status: TaskStatus, node: NodeState | None, sign: int) -> None:
         by_node = self.running_by_node
         if by_node is not None and status is TaskStatus.RUNNING and node is not None:
             count = by_node.get(node, 0) + sign

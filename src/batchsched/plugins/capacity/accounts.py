@@ -168,12 +168,11 @@ class Accounts:
         self._roomy.clear()
         path = self.tree.path(leaf)
         if len(path) == 1:
-            for dimension, amount in enumerate(vector):
+            columns = zip(vector, self.held, self.kept, self.guarantee, strict=True)
+            for dimension, (amount, held, kept, guarantee) in enumerate(columns):
                 if amount:
-                    held, kept = self.held[dimension], self.kept[dimension]
                     held[leaf] = now = held[leaf] + amount * sign
-                    guarantee = self.guarantee[dimension][leaf]
-                    now = max(now, guarantee)
+                    now = max(now, guarantee[leaf])
                     self._kept_at_top[dimension] += now - kept[leaf]
                     kept[leaf] = now
             return
