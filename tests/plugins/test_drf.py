@@ -34,15 +34,14 @@ def test_the_dominant_share_is_the_largest_over_all_dimensions(
 
 
 def test_only_the_clusters_dimensions_count() -> None:
+    base = job("j", "1C1G@n1", "1C1G", minimum=1)
     tasks = [
-        evolve(task, resreq=Resource(milli_cpu=1000, scalars={"gpu": 1000}))
-        for task in job("j", "").tasks
+        evolve(task, resreq=Resource(milli_cpu=1000, scalars={"gpu": 1000})) for task in base.tasks
     ]
-    snapshot = cluster([node("n1", "4C4G")], evolve(job("j", ""), tasks=tasks))
-    of = opened(snapshot, ["drf"])
-    assert of.job_order_key(of.jobs["default/j"])[0] == 0
-    plugin_object(of, "drf").on_allocate(of.task("j-1"))
+    of = opened(cluster([node("n1", "4C4G")], evolve(base, tasks=tasks)), ["drf"])
     assert of.job_order_key(of.jobs["default/j"])[0] == 0.25
+    plugin_object(of, "drf").on_allocate(of.task("j-2"))
+    assert of.job_order_key(of.jobs["default/j"])[0] == 0.5
 
 
 def four(**more: object) -> Snapshot:
