@@ -36,9 +36,10 @@ def admit_jobs(
     """
     jobs = list(jobs)
     unmet = _unmet(jobs, ledger, left_out)
-    for uid in unmet.keys() - {job.uid for job in jobs}:
-        # The jobs that it depends on may have changed, although the job itself has not.
-        left_out[uid] = _not_eligible(unmet[uid])
+    if unmet:
+        for uid in unmet.keys() - {job.uid for job in jobs}:
+            # The jobs that it depends on may have changed, although the job itself has not.
+            left_out[uid] = _not_eligible(unmet[uid])
     for job in jobs:
         refusal = None
         if job.queue is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
+from itertools import compress
 from operator import add, sub
 from typing import NoReturn
 
@@ -113,9 +114,8 @@ class Ledger:
     def _register(self, job: JobState) -> None:
         """Add a job to the indices by status."""
         uid = job.uid
-        for count, having in zip(job.counts, self.jobs_having, strict=True):
-            if count:
-                having[uid] = job
+        for having in compress(self.jobs_having, job.counts):
+            having[uid] = job
         if not job.has_minimum():
             self.jobs_short[uid] = job
 
