@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from unittest.mock import patch
 
 import pytest
 from attrs import evolve
@@ -26,6 +27,7 @@ from batchsched import (
 )
 from batchsched.placement import Fit, Placement, accepted_nodes, node_states, tallies
 from batchsched.placement import indexed as indexed_module
+from batchsched.placement.equivalence_class import EquivalenceClass
 from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
@@ -411,3 +413,20 @@ def test_arguments_of_nodeorder_may_be_zero() -> None:
     assert NodeOrderPlugin.from_arguments(arguments) == NodeOrderPlugin(
         least_requested=0, most_requested=0, node_affinity=0, pod_affinity=0, balanced_resource=0
     )
+
+
+def test_who_reads_only_the_first_feasible_node_of_a_new_kind_examines_no_others() -> None:
+    nodes = [node(f"n{number}", "4C4G", max_tasks=3) for number in range(9)]
+    snapshot = cluster(nodes, job("j", "1C1G"))
+    session = Session(snapshot, configured(["predicates"]), IndexedPlacement)
+    (task,) = session.jobs["default/j"].tasks
+    with patch.object(EquivalenceClass, "is_feasible", autospec=True) as is_feasible:
+        is_feasible.side_effect = IS_FEASIBLE
+        assert next(iter(session.placement.feasible(task))).name == "n0"
+        assert is_feasible.call_count == 1
+    expected = [f"n{number}" for number in range(9)]
+    for _ in range(2):
+        assert [of.name for of in session.placement.feasible(task)] == expected
+
+
+IS_FEASIBLE = EquivalenceClass.is_feasible

@@ -77,6 +77,8 @@ class IndexedPlacement:
         self._cells = CellsOfAcceptedNodes(self._nodes, self._changes, most=most)
         self._asks_by_state = RecentlyUsed[int, int](most=most)
         """How often the best node by state was requested for classes without a ranking."""
+        self._asked_for_all: set[int] = set()
+        """The kinds for which all feasible nodes were requested."""
         self._orders = RecentlyUsed[int, NodeIndex[Order]](most=most)
         self._firsts = RecentlyUsed[int, tuple[Sequence[int] | None, FirstFit]](most=most)
         """With the few slots that each looks at, if there are few."""
@@ -125,6 +127,11 @@ class IndexedPlacement:
                 return (node for node in nodes if node.slot in among and kind.is_feasible(node))
             in_order = sorted(among)
             return (nodes[i] for i in in_order if kind.is_feasible(nodes[i]))
+        if task.kind not in self._asked_for_all:
+            # Often only the first few are read, and with unlike tasks never again.
+            self._asked_for_all.add(task.kind)
+            looked_at = nodes if kind.only_slots is None else [nodes[i] for i in kind.only_slots]
+            return (node for node in looked_at if kind.is_feasible(node))
         return (nodes[index] for index in self._order(task.kind, kind).indices())
 
     def ranked(
