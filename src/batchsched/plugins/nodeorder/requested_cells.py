@@ -45,11 +45,13 @@ def _cell(node: NodeState) -> tuple[Hashable, int]:
 
 
 def _place(size: Sequence[int], cpu: int, memory: int) -> int:
-    """Return the number of a place in the grid; more than the capacity counts as all of it."""
-    (cpu, all_cpu), (memory, all_memory) = (
-        (min(requested, capacity), capacity) if capacity else (1, 1)
-        for requested, capacity in ((cpu, size[0]), (memory, size[1]))
-    )
+    """Return the number of a place in the grid; more than the capacity counts as all of it.
+
+    Without any capacity, all of it is requested.
+    """
+    all_cpu, all_memory = size[0] or 1, size[1] or 1
+    cpu = min(cpu, all_cpu) if size[0] else 1
+    memory = min(memory, all_memory) if size[1] else 1
     larger = memory * all_cpu - cpu * all_memory
     return cpu * STEPS // all_cpu * ROW + larger * ALL // (all_cpu * all_memory)
 
