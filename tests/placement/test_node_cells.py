@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import cast
 
 import pytest
 from attrs import evolve
@@ -101,7 +102,7 @@ class Uneven:
                 hints=ScoreHints(
                     state=lambda node: node.idle[0],
                     cells=ScoreCells(
-                        of_node=lambda node: (node.index % 2, node.idle[0] // 2000),
+                        of_node=lambda node: (node.idle[0] // 1000 % 2, node.idle[0] // 2000),
                         highest=lambda task: (
                             lambda group, cells: [
                                 4 + (cell + task.resreq[0] // 1000) % 2 for cell in cells
@@ -298,6 +299,32 @@ def test_cells_that_make_no_sense_are_refused_and_their_plugin_named(
     with everything_in_cells(), pytest.raises(PluginError, match="'own', node_scores") as caught:
         scheduled(cluster(sizes(2), unlike(1)), Fullest(cells), IndexedPlacement)
     assert problem in str(caught.value)
+
+
+def test_groups_without_nodes_are_not_asked_about() -> None:
+    asked: set[int] = set()
+
+    def bounds(_task: TaskState) -> Callable[[Hashable, Sequence[int]], Sequence[float]]:
+        def of(group: Hashable, cells: Sequence[int]) -> Sequence[float]:
+            asked.add(cast("int", group))
+            return [0 for _ in cells]
+
+        return of
+
+    cells = ScoreCells(of_node=lambda node: (node.idle[0] // 1000, 0), highest=bounds)
+    with everything_in_cells():
+        session = Session(
+            cluster(sizes(1), unlike(12)),
+            [ConfiguredPlugin("own", 1, Opens(Fullest(cells)))],
+            IndexedPlacement,
+        )
+        for task in list(session.ledger.tasks.values()):
+            best = session.placement.best(task, Fit.NOW)
+            assert best is not None
+            asked.clear()
+            session.allocate(task, best)
+        session.placement.best(session.task("j-1"), Fit.NOW)
+    assert len(asked) == 1
 
 
 def test_a_score_with_a_negative_weight_is_not_bounded_from_above() -> None:

@@ -246,6 +246,8 @@ class NodeCells:
             cell.discard(slot, before, self._nodes)
             if not cell.states:
                 group.remove(cell)
+                if not group.cells:
+                    del self._groups[group.names]
         names: list[Hashable] = []
         numbers: list[int] = []
         plugin = ""
