@@ -244,6 +244,19 @@ def preferences(count: int) -> Snapshot:
     return cluster(nodes(500), jobs)
 
 
+def own_shapes(count: int) -> Snapshot:
+    """Queues with a job of ten tasks each, with a request that only they have."""
+    jobs = [
+        job(
+            f"j{number}",
+            *(task(f"j{number}-{k}", amount(500 + number)) for k in range(10)),
+            queue=number,
+        )
+        for number in range(count)
+    ]
+    return cluster(nodes(500), jobs, queues=count)
+
+
 AXES = (
     Axis(name="repellers", make=repellers, largest=400),
     Axis(name="own-labels", make=own_labels, largest=400),
@@ -254,6 +267,7 @@ AXES = (
     Axis(name="displaced", make=displaced, largest=800, actions=DISPLACE),
     Axis(name="claimants", make=claimants, largest=800, actions=ALL_ACTIONS),
     Axis(name="preferences", make=preferences, largest=400),
+    Axis(name="own-shapes", make=own_shapes, largest=400),
 )
 
 
