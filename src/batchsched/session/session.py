@@ -6,7 +6,7 @@ cluster only through it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from batchsched.errors import StatementError, UnknownNameError
@@ -22,26 +22,23 @@ from batchsched.session.accepted_tasks import AcceptedTasks
 from batchsched.session.admission import admit_jobs
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.eviction_search import EvictionSearch
-from batchsched.session.failed_turns import FailedTurn
 from batchsched.session.memo import Memo
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plans import Plans
-from batchsched.session.plugin_questions import PluginQuestions
 from batchsched.session.policy_state import PlacementFactory, PolicyState
+from batchsched.session.queue_limits import QueueLimits
 from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts
 from batchsched.state.audit import audit
-from batchsched.state.groups import Counting
 from batchsched.state.ledger import Ledger
-from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.state.vectors import Vector
 
 __all__ = ["PlacementFactory", "Session"]
 
 
-class Session(PluginQuestions):
+class Session(QueueLimits):
     """One cycle: actions use it to read and change the state of the cluster.
 
     Operations outside a statement take effect at once. The operations of a statement
@@ -254,109 +251,7 @@ class Session(PluginQuestions):
         """
         audit(self.ledger)
 
-    # The limits of queues, and records for pending reasons
-
-    def may_take(
-        self,
-        job: JobState,
-        tasks: Collection[TaskState],
-        *,
-        need: Need | None = None,
-        counting: Counting = Counting.HOPED,
-    ) -> bool:
-        """Return whether the queue of a job that is not ready may allocate everything it lacks.
-
-        If not, this is recorded for pending reasons. So a gang does not hold resources that its
-        queue's limit makes useless.
-
-        Args:
-            job: the job.
-            tasks: its tasks to place, in task order.
-            need: the part of these that it needs next; None: not known yet.
-            counting: which tasks of its groups count as placed.
-
-        """
-        if not self.plugin_set.limits_queues or self.job_ready(job):
-            return True
-        if need is None:
-            need = need_of_job(job, tasks, counting)
-        assert job.queue is not None
-        refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
-        if need is None or refusal is None:
-            self._accepted_tasks.replace(() if need is None else need.tasks)
-            return True
-        self._record_refused(job.queue, need, refusal)
-        return False
-
-    def _record_refused(self, queue: QueueState, need: Need, refusal: Unfit) -> None:
-        """Record that a queue may not allocate everything that a job needs."""
-        for task in need.tasks:
-            self.record_refusal(task, refusal)
-        if (
-            refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE
-            and len(need.tasks) > 1
-            and self.plugin_set.allocatable(queue, need_of_task(need.tasks[0])) is None
-        ):
-            self.reports.record_lack_of_company(need.tasks)
-
-    def record_failed_again(self, job: JobState, turn: FailedTurn) -> None:
-        """Record for pending reasons what a failed turn would if it were repeated."""
-        need = turn.need
-        accepts_need = False
-        if need is not None and self.plugin_set.limits_queues and not self.job_ready(job):
-            assert job.queue is not None
-            refusal = self.plugin_set.allocatable(job.queue, need)
-            if refusal is not None:
-                self._record_refused(job.queue, need, refusal)
-                return
-            accepts_need = True
-        for task in turn.failed:
-            # What a queue may take together it may take one after the other.
-            if (accepts_need and task not in turn.beyond_need) or self.may_take_task(task):
-                self.record_failure(task)
-        if turn.undone:
-            self.reports.record_rollback(turn.undone)
-
-    def record_limit(self, need: Need, refusal: Unfit | None) -> bool:
-        """Record why a queue may not allocate a need; return whether waiting would not help.
-
-        Plans and reservations are useless only if the queue is closed or would exceed its limit:
-        resources that other jobs hold become free some time.
-
-        Args:
-            need: the need of a job.
-            refusal: the answer of `allocatable`.
-
-        """
-        if refusal is None or refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
-            return False
-        for task in need.tasks:
-            self.record_refusal(task, refusal)
-        return True
-
-    def may_take_task(self, task: TaskState, *, leaving: Sequence[TaskState] = ()) -> bool:
-        """Return whether a task may be placed by the limits of its queue and of its job.
-
-        A refusal of the queue is recorded for pending reasons.
-
-        Args:
-            task: the task, Pending.
-            leaving: tasks that would be evicted for it.
-
-        """
-        job = task.job
-        if job is not None and job.groups is not None and not job.groups.may_take(task):
-            return False
-        if not self.plugin_set.limits_queues or self._accepted_tasks.take(task):
-            return True
-        assert task.job is not None
-        assert task.job.queue is not None
-        need = need_of_task(task, leaving=leaving)
-        refusal = self.plugin_set.allocatable(task.job.queue, need)
-        if refusal is None:
-            return True
-        self.record_refusal(task, refusal)
-        return False
+    # Nodes, for pending reasons
 
     def tally(self, task: TaskState) -> NodeTally:
         """Return how many nodes could accept a task now, and why the others could not."""
@@ -372,11 +267,6 @@ class Session(PluginQuestions):
             return tally
         unfit = {**tally.unfit, Unfit(UnfitReason.PLANNED): closed}
         return NodeTally(tally.total, tally.available - closed, unfit)
-
-    def record_refusal(self, task: TaskState, refusal: Unfit) -> None:
-        """Record why a queue may not accept a task, which an action therefore skips."""
-        self.reports.record_refusal(task, refusal)
-        self.record_failure(task)
 
     def running_on(self, node: NodeState) -> RunningTasks:
         """Return the Running tasks of jobs in the session on a node.
@@ -438,19 +328,6 @@ class Session(PluginQuestions):
                 *(task, action, point, among, may_use_idle, candidates_on, recent, curable, claim)
             )
         )
-
-    def record_failure(self, task: TaskState) -> None:
-        """Record that an action tried to place a task and found no node.
-
-        The pending reason of the task then says why each node rejects it, and `reserve` does not
-        wait for another action to place its job in this cycle.
-        """
-        self.reports.record_failure(task)
-        self._failed.add(task.uid)
-
-    def failed_to_place(self, task: TaskState) -> bool:
-        """Return whether an action of this cycle tried to place the task and found no node."""
-        return task.uid in self._failed
 
     @property
     def has_open_statement(self) -> bool:
