@@ -26,6 +26,7 @@ from batchsched import (
     Unfit,
     default_registry,
 )
+from batchsched.session.cycle_reports import OverusedQueues
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
 from benchmarks.cycle import Clock, Run, run, timed
@@ -37,8 +38,12 @@ RECORDED: tuple[tuple[type, str], ...] = (
     (Ledger, "move"),
     (Session, "bind_if_ready"),
     (Session, "decide_eviction"),
+    (OverusedQueues, "add"),
 )
-"""Methods that change the accounts, or decide. Calls inside one of them are not recorded."""
+"""Methods that change the accounts, decide, or note what the accounts are at the time.
+
+Calls inside one of them are not recorded.
+"""
 
 
 @frozen
@@ -69,7 +74,11 @@ class _Step:
 
     def bound_to(self, session: Session) -> Callable[[], object]:
         """Return the same call in another session."""
-        owner = session if self.owner is Session else session.ledger
+        owner: object = session.ledger
+        if self.owner is Session:
+            owner = session
+        elif self.owner is OverusedQueues:
+            owner = session.reports.queues_overused
         return partial(
             getattr(owner, self.method),
             *(_found(value, session) for value in self.arguments),
@@ -96,7 +105,6 @@ class _Cycle:
     steps: list[_Step] = field(factory=list)
     unplaced: list[str] = field(factory=list)
     undone: list[str] = field(factory=list)
-    queues_overused: set[str] = field(factory=set)
     refusals: dict[str, Unfit] = field(factory=dict)
     claim_refusals: dict[str, Unfit] = field(factory=dict)
     lacking_company: list[str] = field(factory=list)
@@ -168,7 +176,6 @@ class _Recorder:
         cycle = self.cycles[-1]
         cycle.unplaced.extend(session.reports.unplaced)
         cycle.undone.extend(session.reports.rolled_back)
-        cycle.queues_overused.update(session.reports.queues_overused.names)
         cycle.refusals.update(session.reports.refusals)
         cycle.claim_refusals.update(session.reports.claim_refusals)
         cycle.lacking_company.extend(session.reports.lacking_company)
@@ -236,8 +243,6 @@ def _replay(session: Session, cycle: _Cycle, clock: Clock) -> None:
         session.record_failure(session.task(uid))
     for uid in cycle.undone:
         session.reports.record_rollback([session.task(uid)])
-    for name in sorted(cycle.queues_overused):
-        session.reports.queues_overused.add(name)
     for uid, refusal in cycle.refusals.items():
         session.reports.record_refusal(session.task(uid), refusal)
     for uid, refusal in cycle.claim_refusals.items():

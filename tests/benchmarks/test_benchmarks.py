@@ -14,6 +14,7 @@ from benchmarks.raw import measurement_of
 from benchmarks.replay import record, replay
 from benchmarks.report import report
 from benchmarks.targets import TARGETS
+from benchmarks.workloads.simulation import simulation
 
 import batchsched
 
@@ -44,6 +45,15 @@ def test_the_replay_ends_in_the_same_state_as_what_it_replays(name):
     scenario = WORKLOADS[name].make(TINY)
     recording = record(scenario)
     assert recording.run.digest == run(scenario, engine).digest
+    assert replay(scenario, recording).digest == recording.run.digest
+
+
+def test_a_replay_notes_what_a_queue_held_when_it_was_skipped():
+    """In this history an eviction changes that in the same cycle, and reasons say what was held."""
+    scenario = simulation(
+        1, nodes=5, tasks=30, cycles=11, actions="reclaim, allocate, backfill, preempt", seed=28
+    )
+    recording = record(scenario)
     assert replay(scenario, recording).digest == recording.run.digest
 
 
