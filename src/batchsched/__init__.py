@@ -6,6 +6,8 @@ There is no I/O, no clock and no randomness: the same snapshot always gives the
 same result.
 """
 
+from typing import TYPE_CHECKING
+
 from batchsched.actions.action import Action
 from batchsched.config.default_registry import default_registry
 from batchsched.config.registry import Registry
@@ -71,9 +73,25 @@ from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if
 from batchsched.transition.next_snapshot import as_new, next_snapshot
 from batchsched.transition.reservations import reservations_to_keep
+
+if TYPE_CHECKING:
+    from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if
+else:
+    # Operators' tools are imported when first used: a scheduler does not need them.
+    _TOOLS = ("cheapest", "check_config", "compare", "explain", "shrink", "what_if")
+
+    def __getattr__(name: str) -> object:
+        if name != "tools" and name not in _TOOLS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import batchsched.tools  # noqa: PLC0415
+
+        return batchsched.tools if name == "tools" else getattr(batchsched.tools, name)
+
+    def __dir__() -> list[str]:
+        return sorted([*__all__, "__version__"])
+
 
 __version__ = "0.1.0"
 

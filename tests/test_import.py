@@ -1,0 +1,44 @@
+"""What `import batchsched` loads, and what it loads only once it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import batchsched
+
+
+def in_a_fresh_process(program: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
+
+
+def test_a_scheduler_loads_neither_tools_nor_what_comes_with_an_extra() -> None:
+    program = (
+        "import sys, batchsched\n"
+        "batchsched.schedule(batchsched.Snapshot(queues=[batchsched.Queue(name='q')]))\n"
+        "late = ['batchsched.' + name for name in ('tools', 'simulation', 'kubernetes')]\n"
+        "print([name for name in [*late, 'numpy', 'hypothesis'] if name in sys.modules])"
+    )
+    assert in_a_fresh_process(program) == "[]"
+
+
+def test_every_public_name_is_found_and_listed() -> None:
+    program = (
+        "import batchsched\n"
+        "assert set(batchsched.__all__) <= set(dir(batchsched))\n"
+        "print([name for name in batchsched.__all__ if not hasattr(batchsched, name)])"
+    )
+    assert in_a_fresh_process(program) == "[]"
+    assert in_a_fresh_process("from batchsched import *; print(explain.__module__)").startswith(
+        "batchsched.tools"
+    )
+    assert in_a_fresh_process("import batchsched; print(batchsched.tools.Recorder.__name__)")
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'batchsched' has no attribute 'explode'"):
+        _ = batchsched.explode  # type: ignore[attr-defined]
