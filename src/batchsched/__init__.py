@@ -30,7 +30,20 @@ from batchsched.errors import (
     StatementError,
     UnknownNameError,
 )
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
+from batchsched.model.cluster import (
+    Dependency,
+    JobEvent,
+    JobInfo,
+    JobPhase,
+    NodeInfo,
+    Plan,
+    Queue,
+    QueueStatus,
+    ScoringRequest,
+    TaskGroup,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.constraints import (
     HostPort,
     LabelSelector,
@@ -47,27 +60,32 @@ from batchsched.model.constraints import (
     TolerationOperator,
     WeightedPodTerm,
 )
-from batchsched.model.decayed_use import decayed
-from batchsched.model.eviction_report import EvictionReport
-from batchsched.model.groups import TaskGroup
 from batchsched.model.notice import Notice, NoticeCode
-from batchsched.model.queue_outcome import QueueOutcome, QueueOutcomes
 from batchsched.model.reasons import (
     ConditionReason,
+    EvictionReport,
+    GangNeed,
     JobCondition,
+    KindNeed,
     NodeTally,
     PendingReason,
+    QueueShare,
     Unfit,
     UnfitReason,
     WhyPending,
 )
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import EPSILON, Resource, sum_resources
-from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
-from batchsched.model.shortage import GangNeed, KindNeed, QueueShare
+from batchsched.model.resources import EPSILON, Resource, ResourceLimit, decayed, sum_resources
+from batchsched.model.result import (
+    Bind,
+    CycleResult,
+    Eviction,
+    JobOutcome,
+    Promise,
+    QueueOutcome,
+    QueueOutcomes,
+    TaskOutcome,
+)
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import JobPhase, QueueStatus, TaskStatus
-from batchsched.model.timing import Dependency, JobEvent, Plan
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule

@@ -11,7 +11,19 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
+from batchsched.model.cluster import (
+    Dependency,
+    JobEvent,
+    JobInfo,
+    NodeInfo,
+    Plan,
+    Queue,
+    QueueStatus,
+    ScoringRequest,
+    TaskGroup,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.constraints import (
     HostPort,
     NodeAffinity,
@@ -21,12 +33,8 @@ from batchsched.model.constraints import (
     TaintEffect,
     Toleration,
 )
-from batchsched.model.groups import TaskGroup
 from batchsched.model.immutable import EMPTY, FrozenMap
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Resource
-from batchsched.model.status import QueueStatus, TaskStatus
-from batchsched.model.timing import Dependency, JobEvent, Plan
+from batchsched.model.resources import Resource, ResourceLimit
 
 FULL_TASK = {
     "uid": "u1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve, fields, frozen
 
 from batchsched import JobInfo, Resource, TaskInfo, TaskStatus
-from batchsched.model.copying import copier
+from batchsched.model.immutable import copier
 
 RUNNING = TaskInfo(
     uid="t",

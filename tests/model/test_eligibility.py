@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchsched import Dependency, JobEvent, JobInfo, TaskInfo, TaskStatus
-from batchsched.model.eligibility import unmet_dependencies
+from batchsched.model.rules import unmet_dependencies
 from batchsched.testing import snapshots
 
 PENDING, RUNNING = TaskStatus.PENDING, TaskStatus.RUNNING

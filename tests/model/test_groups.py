@@ -6,7 +6,7 @@ from tests.support.elastic import elastic, room
 
 from batchsched import Dependency, JobEvent, JobInfo, Scheduler, Snapshot, TaskGroup, TaskInfo
 from batchsched.errors import SnapshotError
-from batchsched.model.eligibility import unmet_dependencies
+from batchsched.model.rules import unmet_dependencies
 
 
 def faults(job: JobInfo) -> list[str]:

@@ -12,7 +12,7 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchsched.model.queue_outcome import QueueOutcome
+from batchsched.model.cluster import JobPhase, Plan, TaskStatus
 from batchsched.model.reasons import (
     ConditionReason,
     JobCondition,
@@ -23,9 +23,15 @@ from batchsched.model.reasons import (
     WhyPending,
 )
 from batchsched.model.resources import Resource
-from batchsched.model.result import Bind, CycleResult, Eviction, JobOutcome, Promise, TaskOutcome
-from batchsched.model.status import JobPhase, TaskStatus
-from batchsched.model.timing import Plan
+from batchsched.model.result import (
+    Bind,
+    CycleResult,
+    Eviction,
+    JobOutcome,
+    Promise,
+    QueueOutcome,
+    TaskOutcome,
+)
 
 TALLY = NodeTally(
     total=5, available=0, unfit={Unfit(UnfitReason.INSUFFICIENT_RESOURCE, detail="cpu"): 5}

@@ -20,10 +20,9 @@ from tests.support.snapshot_content import (
 )
 
 from batchsched.errors import SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 
 
 def example_snapshot(seed: int = 0) -> Snapshot:

@@ -19,10 +19,9 @@ from tests.support.snapshot_content import (
     with_task,
 )
 
-from batchsched.model.cluster import NodeInfo
+from batchsched.model.cluster import NodeInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.scheduler import Scheduler
 
 RESOURCE_FAULTS = [

@@ -15,7 +15,7 @@ from tests.support.snapshot_content import (
     with_task,
 )
 
-from batchsched.model.cluster import NodeInfo, Queue, ScoringRequest
+from batchsched.model.cluster import NodeInfo, Queue, ScoringRequest, TaskStatus
 from batchsched.model.constraints import (
     HostPort,
     LabelSelector,
@@ -32,7 +32,6 @@ from batchsched.model.constraints import (
 )
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.model.validation.snapshot import task_problems
 
 

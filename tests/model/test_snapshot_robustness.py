@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchsched.errors import Fault, SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, ScoringRequest, TaskInfo, TaskStatus
 from batchsched.model.constraints import (
     HostPort,
     LabelSelector,
@@ -30,7 +30,6 @@ from batchsched.model.constraints import (
 )
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.model.validation import snapshot as validation
 from batchsched.model.validation.snapshot import task_problems
 

@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from batchsched import Dependency, JobEvent, JobInfo, Plan, Queue, Snapshot, SnapshotError, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 
 
 def job(name: str, *others: str, **more: object) -> JobInfo:

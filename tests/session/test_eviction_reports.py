@@ -19,7 +19,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.model.eviction_report import EvictionReport
+from batchsched.model.reasons import EvictionReport
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.session import eviction_reports

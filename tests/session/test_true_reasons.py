@@ -20,7 +20,7 @@ from batchsched import (
     WhyPending,
     schedule,
 )
-from batchsched.model.shortage import KindNeed
+from batchsched.model.reasons import KindNeed
 from batchsched.testing import snapshots
 
 HOLD = action("allocate", unready="hold")

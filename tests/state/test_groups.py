@@ -12,7 +12,7 @@ from tests.support.elastic import elastic
 from tests.support.elastic_worlds import elastic_jobs
 
 from batchsched import JobInfo, NodeInfo, Snapshot, TaskGroup, TaskStatus
-from batchsched.model.groups import can_start_with, least_tasks
+from batchsched.model.cluster import can_start_with, least_tasks
 from batchsched.state import emptiest_first
 from batchsched.state.group_needs import TasksLeft, needed_tasks
 from batchsched.state.groups import Counting, GroupState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.model.status import TaskStatus
 from batchsched.plugin import (
     NodeKeys,
     NodeScore,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from batchsched.errors import SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import (
     HostPort,
 )
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 
 NAN, INF = float("nan"), float("inf")
 

@@ -11,8 +11,8 @@ from tests.support.opening import Opened, OpensA, violation_of
 
 import batchsched
 from batchsched import Arguments, SchedulerConfig
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.model.status import TaskStatus
 from batchsched.plugin import (
     NodeKeys,
     NodeScore,

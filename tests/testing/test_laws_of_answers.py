@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from tests.support.opening import Opened, OpensA, violation_of
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin import NodeScore, Verdict
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.testing import check_plugin

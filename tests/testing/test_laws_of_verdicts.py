@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import pytest
 from tests.support.opening import Opened, OpensA, violation_of
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin import Verdict
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import QueueState, TaskState

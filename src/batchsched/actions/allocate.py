@@ -13,7 +13,7 @@ from batchsched.actions.eviction.backfill_loans import make_promises_real
 from batchsched.actions.group_turns import keep_part, take_group_turn, tasks_left
 from batchsched.actions.placing import can_still_start, place_on_ladder
 from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.foresight import foreseen_failure
 from batchsched.session.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.placement import FITS, Fit, first_of_best
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, TaskState

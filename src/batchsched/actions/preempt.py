@@ -13,7 +13,7 @@ from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
 from batchsched.actions.group_turns import take_group_turn, tasks_left, tasks_needed
 from batchsched.actions.placing import place_now_or_later
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement

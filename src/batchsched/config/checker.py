@@ -12,7 +12,7 @@ from batchsched.config.options import ENABLE_FLAGS, ActionOption, PluginOption, 
 from batchsched.config.registry import Registry, unknown_name
 from batchsched.config.volcano import is_volcano_flag
 from batchsched.errors import Fault, problem_of
-from batchsched.model.spelling import did_you_mean
+from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import is_mapping, is_text, is_tuple, shown, tuple_problems
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 from batchsched.actions.action import Action
 from batchsched.errors import RegistryError
-from batchsched.model.spelling import did_you_mean
+from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin

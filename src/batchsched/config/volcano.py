@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from batchsched.model.spelling import did_you_mean
+from batchsched.model.texts import did_you_mean
 
 __all__ = [
     "consequence_of_action",

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from batchsched.errors import UnknownNameError
 from batchsched.kubernetes.names import BACKFILL, RESERVED_NODE
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.transition.reservations import reservations_to_keep
 
 __all__ = ["binding_objects", "eviction_objects", "nomination_patches", "reservation_patches"]

@@ -9,10 +9,9 @@ from attrs import frozen
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.timing import read_job_timing
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import JobInfo
-from batchsched.model.groups import TaskGroup
+from batchsched.model.cluster import JobInfo, TaskGroup
 from batchsched.model.notice import NoticeCode
-from batchsched.model.spelling import did_you_mean
+from batchsched.model.texts import did_you_mean
 
 __all__ = [
     "WITHOUT_ROLE",

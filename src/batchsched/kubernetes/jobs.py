@@ -12,10 +12,8 @@ from batchsched.kubernetes.plans import read_plan
 from batchsched.kubernetes.pods import Pod
 from batchsched.kubernetes.timing import read_job_timing
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import JobInfo, TaskInfo
-from batchsched.model.groups import TaskGroup
+from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo, TaskStatus
 from batchsched.model.notice import NoticeCode
-from batchsched.model.status import TaskStatus
 
 __all__ = ["JobBuilder"]
 

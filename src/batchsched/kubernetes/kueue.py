@@ -12,9 +12,8 @@ from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.queue_draft import QueueDraft
 from batchsched.kubernetes.requests import amount_unit
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Queue
+from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.notice import NoticeCode
-from batchsched.model.status import QueueStatus
 
 __all__ = ["read_kueue"]
 

@@ -7,10 +7,9 @@ from math import isfinite
 
 from batchsched.errors import UnknownNameError
 from batchsched.kubernetes.objects import KubernetesObject
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import Plan, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.timing import Plan
 from batchsched.model.validation.values import shown
 
 __all__ = ["PLANNED_NODE", "PLANNED_START", "plan_patches", "read_plan"]

@@ -12,10 +12,14 @@ from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE, RO
 from batchsched.kubernetes.objects import KubernetesObject, Reader
 from batchsched.kubernetes.requests import Containers, read_containers, read_pod_request
 from batchsched.kubernetes.timing import pod_estimate, read_attained
-from batchsched.model.cluster import TaskInfo
-from batchsched.model.constraints import HostPort, TaintEffect, Toleration, TolerationOperator
-from batchsched.model.constraints.ports import ANY_ADDRESS
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskInfo, TaskStatus
+from batchsched.model.constraints import (
+    ANY_ADDRESS,
+    HostPort,
+    TaintEffect,
+    Toleration,
+    TolerationOperator,
+)
 
 __all__ = ["Pod", "read_pod"]
 

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.requests import resource_of
 from batchsched.model.cluster import Queue
-from batchsched.model.resource_limit import ResourceLimit
+from batchsched.model.resources import ResourceLimit
 
 __all__ = ["QueueDraft"]
 

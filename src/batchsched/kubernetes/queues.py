@@ -13,9 +13,8 @@ from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.queue_draft import QueueDraft
 from batchsched.kubernetes.requests import read_amounts
 from batchsched.kubernetes.unsupported import note_unsupported
-from batchsched.model.cluster import Queue
+from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.notice import NoticeCode
-from batchsched.model.status import QueueStatus
 
 __all__ = ["QUEUE_KINDS", "closed_queues", "read_queues"]
 

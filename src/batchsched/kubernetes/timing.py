@@ -10,8 +10,7 @@ from attrs import evolve, frozen
 
 from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.reading import seconds_of
-from batchsched.model.cluster import JobInfo
-from batchsched.model.timing import Dependency, JobEvent
+from batchsched.model.cluster import Dependency, JobEvent, JobInfo
 from batchsched.model.validation.values import shown
 
 __all__ = ["JobTiming", "parse_duration", "pod_estimate", "read_attained", "read_job_timing"]

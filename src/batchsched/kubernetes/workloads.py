@@ -8,10 +8,8 @@ from attrs import evolve, frozen
 
 from batchsched.kubernetes.objects import KubernetesObject
 from batchsched.kubernetes.pods import Pod
-from batchsched.model.cluster import JobInfo
-from batchsched.model.groups import TaskGroup
+from batchsched.model.cluster import JobInfo, TaskGroup, TaskStatus
 from batchsched.model.notice import NoticeCode
-from batchsched.model.status import TaskStatus
 
 __all__ = ["Workloads"]
 

@@ -6,14 +6,14 @@ checks everything at once when it is created. Use `attrs.evolve` to make changed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from operator import attrgetter
 from typing import cast
 
 from attrs import field, frozen
 
 from batchsched.model.constraints import HostPort, NodeAffinity, PodAffinity, Taint, Toleration
-from batchsched.model.groups import TaskGroup
 from batchsched.model.immutable import (
     EMPTY,
     kept_in_order,
@@ -21,12 +21,262 @@ from batchsched.model.immutable import (
     kept_text_map,
     kept_tuple,
 )
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Resource
-from batchsched.model.status import QueueStatus, TaskStatus
-from batchsched.model.timing import Dependency, Plan
+from batchsched.model.resources import Resource, ResourceLimit
 
-__all__ = ["JobInfo", "NodeInfo", "Queue", "ScoringRequest", "TaskInfo"]
+__all__ = [
+    "Dependency",
+    "JobEvent",
+    "JobInfo",
+    "JobPhase",
+    "NodeInfo",
+    "Plan",
+    "Queue",
+    "QueueStatus",
+    "ScoringRequest",
+    "TaskGroup",
+    "TaskInfo",
+    "TaskStatus",
+    "can_start_with",
+    "children_of",
+    "deepest_first",
+    "least_tasks",
+]
+
+
+class TaskStatus(Enum):
+    """The status of a task.
+
+    >>> TaskStatus.RUNNING.occupies, TaskStatus.RELEASING.occupies, TaskStatus.RELEASING.holds
+    (True, False, True)
+    >>> TaskStatus("Pending")
+    <TaskStatus.PENDING: 'Pending'>
+    """
+
+    PENDING = "Pending"
+    """Waits for a node."""
+    ALLOCATED = "Allocated"
+    """Placed in this session and not yet bound; exists only inside a session."""
+    PIPELINED = "Pipelined"
+    """Promised resources on its node that are being released."""
+    CONDITIONAL = "Conditional"
+    """Promised resources on its node that backfill tasks hold; exists only inside a session."""
+    RESERVED = "Reserved"
+    """Pending, with a node that is reserved for it; holds no resources."""
+    BINDING = "Binding"
+    """To be bound to its node; the cluster has not confirmed it yet."""
+    BOUND = "Bound"
+    """Bound to its node and not yet started."""
+    RUNNING = "Running"
+    """Runs on its node."""
+    RELEASING = "Releasing"
+    """Terminating; still holds its resources."""
+    SUCCEEDED = "Succeeded"
+    """Ended successfully; on no node."""
+    FAILED = "Failed"
+    """Ended with a failure; on no node."""
+    UNKNOWN = "Unknown"
+    """In an unknown state; holds its resources, but does not count towards its job."""
+
+    index: int
+    """The position of the status in this list, an index for tables."""
+    occupies: bool
+    """Whether it holds resources and counts towards its job's readiness."""
+    holds: bool
+    """Whether it holds resources on its node."""
+    charged: bool
+    """Whether plugins that compute shares charge it to its job and queue."""
+    ready: int
+    """1 if it counts as *ready* for its job, else 0."""
+    waiting: int
+    """1 if it counts as *waiting* for its job, else 0."""
+    conditionally_ready: int
+    """1 if it counts towards conditional readiness, else 0."""
+    valid: int
+    """1 if it counts towards the job's validity, else 0."""
+    in_snapshot: bool
+    """Whether a task in a snapshot may have it."""
+
+    def __init__(self, value: str) -> None:
+        active = value in ("Allocated", "Binding", "Bound", "Running")
+        self.index = len(type(self).__members__)
+        self.occupies = active
+        self.holds = active or value in ("Releasing", "Unknown")
+        self.charged = active or value in ("Pipelined", "Conditional")
+        self.ready = int(active or value == "Succeeded")
+        self.waiting = int(value == "Pipelined")
+        self.conditionally_ready = int(
+            active or value in ("Succeeded", "Pipelined", "Conditional", "Reserved")
+        )
+        self.valid = int(self.conditionally_ready or value == "Pending")
+        self.in_snapshot = value not in ("Allocated", "Conditional")
+
+
+class JobPhase(Enum):
+    """The phase of a job at the end of a cycle."""
+
+    PENDING = "Pending"
+    """Fewer of its tasks hold resources than it needs."""
+    RUNNING = "Running"
+    """Enough of its tasks hold resources."""
+    UNKNOWN = "Unknown"
+    """Some of its tasks run, but it could not be scheduled as a whole in this cycle."""
+    COMPLETED = "Completed"
+    """All of its tasks have Succeeded. Volcano's PodGroups have this phase; those of kube-batch
+    do not, and stay Pending, or Running if they need no tasks."""
+
+
+class QueueStatus(Enum):
+    """Whether tasks may start in a queue. A state also applies to all queues below."""
+
+    OPEN = "open"
+    """Tasks may start."""
+    CLOSED = "closed"
+    """No new tasks start; running tasks continue."""
+    DRAINING = "draining"
+    """No new tasks start, and only its guarantee protects the tasks that still run."""
+
+
+class JobEvent(Enum):
+    """An event of a job that another job may depend on. The value is a stable code.
+
+    A job without tasks has neither started nor ended.
+    """
+
+    STARTED = "started"
+    """At least `min_available` of its tasks hold resources or succeeded, or all have ended."""
+    SUCCEEDED = "succeeded"
+    """All of its tasks have ended, at least `min_available` of them successfully."""
+    ENDED = "ended"
+    """All of its tasks have ended."""
+    FAILED = "failed"
+    """It has ended without success."""
+
+
+@frozen(kw_only=True)
+class Dependency:
+    """An event of another job that must have occurred before a job is eligible.
+
+    Slurm's names are ``after`` (started), ``afterok`` (succeeded), ``afterany`` (ended) and
+    ``afternotok`` (failed).
+
+    >>> Dependency(job="team/prepare", on=JobEvent.SUCCEEDED).job
+    'team/prepare'
+    """
+
+    job: str
+    """The UID of the other job, ``namespace/name``."""
+    on: JobEvent
+    satisfied_if_missing: bool = False
+    """How to treat a job that is not in the snapshot. True: it has succeeded and was removed;
+    False: it has yet to arrive."""
+
+
+def _places(content: Mapping[str, str], /) -> Mapping[str, str]:
+    return kept_text_map(content)
+
+
+@frozen(kw_only=True)
+class Plan:
+    """When and where a job is expected to start. A plan holds no resources.
+
+    >>> Plan(start=1410, nodes={"train-8-0": "n1"}).nodes["train-8-0"]
+    'n1'
+    """
+
+    start: float
+    """Seconds, on the same clock as the snapshot's `now`."""
+    nodes: Mapping[str, str] = field(default=EMPTY, converter=_places)
+    """The node of each task that is to start then, by task UID."""
+
+
+@frozen
+class TaskGroup:
+    """A group of a job's tasks, or of other groups of the job.
+
+    Groups form a tree under their job. Tasks name its leaves (`TaskInfo.group`), which are roles
+    such as workers and a driver. A group of groups, such as a replica, starts as a whole.
+
+    >>> driver, worker = TaskGroup("driver", min=1), TaskGroup("worker", min=2, max=8)
+    >>> replica = TaskGroup("replica-0")
+    >>> leader = TaskGroup("leader-0", parent="replica-0", min=1)
+    """
+
+    name: str
+    """Unique in the job."""
+    parent: str | None = None
+    """The parent group. None: it is a top-level group of the job."""
+    min: int | None = None
+    """How many must be able to start together. For a leaf: tasks; 0 means that its job does not
+    wait for them. For another group: groups directly in it; None means all of them."""
+    max: int | None = None
+    """The most tasks of it, or groups directly in it, that are placed. None: any number."""
+
+
+def least_tasks(groups: Sequence[TaskGroup], min_groups: int | None) -> int:
+    """Return the minimum number of tasks that satisfies a job's groups. O(groups log groups).
+
+    The groups must be valid.
+    """
+    children = children_of(groups)
+
+    def least_of(names: Sequence[str], wanted: int | None) -> int:
+        return sum(sorted(least[name] for name in names)[:wanted])
+
+    least: dict[str, int] = {}
+    for group in deepest_first(groups):
+        below = children.get(group.name)
+        least[group.name] = group.min or 0 if below is None else least_of(below, group.min)
+    return least_of(children.get(None, ()), min_groups)
+
+
+def can_start_with(
+    groups: Sequence[TaskGroup], min_groups: int | None, counts: Mapping[str | None, int]
+) -> bool:
+    """Return whether numbers of tasks meet the minima of a job's groups. O(groups).
+
+    The groups must be valid.
+
+    Args:
+        groups: all groups of the job.
+        min_groups: how many top-level groups are needed; None: all.
+        counts: the number of tasks by group.
+
+    """
+    children = children_of(groups)
+    satisfied: set[str] = set()
+
+    def enough(names: Sequence[str], wanted: int | None) -> bool:
+        there = sum(name in satisfied for name in names)
+        return there >= (len(names) if wanted is None else wanted)
+
+    for group in deepest_first(groups):
+        below = children.get(group.name)
+        if (
+            counts.get(group.name, 0) >= (group.min or 0)
+            if below is None
+            else enough(below, group.min)
+        ):
+            satisfied.add(group.name)
+    return enough(children.get(None, ()), min_groups)
+
+
+def children_of(groups: Iterable[TaskGroup]) -> dict[str | None, list[str]]:
+    """Return the names of groups by parent, in the order listed; None: the top-level groups."""
+    children: dict[str | None, list[str]] = {}
+    for group in groups:
+        children.setdefault(group.parent, []).append(group.name)
+    return children
+
+
+def deepest_first(groups: Sequence[TaskGroup]) -> list[TaskGroup]:
+    """Return the groups, each before its parent. O(groups); they must not form a cycle."""
+    named = {group.name: group for group in groups}
+    children = children_of(groups)
+    order = list(children.get(None, ()))
+    for name in order:
+        order += children.get(name, ())
+    return [named[name] for name in reversed(order)]
+
 
 _NOTHING = Resource()
 _NO_DEPENDENCIES: tuple[Dependency, ...] = ()

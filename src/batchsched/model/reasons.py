@@ -8,19 +8,163 @@ from enum import Enum
 
 from attrs import field, frozen
 
-from batchsched.model.eviction_report import EvictionReport
-from batchsched.model.immutable import FrozenMap, kept_map
-from batchsched.model.shortage import GangNeed, QueueShare
+from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
+from batchsched.model.resources import Resource
+from batchsched.model.texts import amounts_text
 
 __all__ = [
     "ConditionReason",
+    "EvictionReport",
+    "GangNeed",
     "JobCondition",
+    "KindNeed",
     "NodeTally",
     "PendingReason",
+    "QueueShare",
     "Unfit",
     "UnfitReason",
     "WhyPending",
 ]
+
+
+@frozen(kw_only=True)
+class KindNeed:
+    """Tasks of a gang with the same request."""
+
+    count: int
+    """The minimum number of these tasks that the gang needs at once."""
+    request: Resource
+    """What each of them needs to start."""
+    room: int
+    """How many of them fit on an otherwise empty cluster at once, at most `count`."""
+
+    @property
+    def text(self) -> str:
+        """The need as text."""
+        tasks = "task" if self.count == 1 else "tasks"
+        least = f"{self.count} {tasks} of {amounts_text(self.request.dimensions())}"
+        return least if self.room >= self.count else f"{least}, of which {self.room} fit"
+
+
+@frozen(kw_only=True)
+class GangNeed:
+    """The needs of a gang that cannot start in any state of the cluster.
+
+    >>> task, all_nodes = Resource(milli_cpu=1000), Resource(milli_cpu=10000)
+    >>> kind = KindNeed(count=11, request=task, room=10)
+    >>> print(GangNeed(tasks=11, request=11 * task, kinds=(kind,), cluster=all_nodes, largest=task))
+    its gang can never start: it needs 11 cpu at once (11 tasks of 1 cpu, of which 10 fit); \
+all nodes together have 10 cpu, the largest has 1 cpu
+    """
+
+    tasks: int
+    """How many tasks it needs at once."""
+    request: Resource
+    """The minimum that these tasks request together."""
+    kinds: tuple[KindNeed, ...]
+    """The tasks by request; only kinds of which the gang needs at least one."""
+    cluster: Resource
+    """What all nodes have together, in the dimensions that the gang requests."""
+    largest: Resource
+    """The most that any single node has, in each of these dimensions."""
+
+    @property
+    def text(self) -> str:
+        """The need in one line."""
+        kinds = f" ({'; '.join(kind.text for kind in self.kinds)})" if self.kinds else ""
+        return (
+            f"its gang can never start: it needs {amounts_text(self.request.dimensions())} at once"
+            f"{kinds}; all nodes together have {amounts_text(self.cluster.dimensions())}, "
+            f"the largest has {amounts_text(self.largest.dimensions())}"
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@frozen(kw_only=True)
+class QueueShare:
+    """What a queue deserves, and what it has.
+
+    >>> print(QueueShare(deserved=Resource(milli_cpu=2000), allocated=Resource(milli_cpu=2500)))
+    it deserves 2 cpu and has 2.5 cpu
+    """
+
+    deserved: Resource
+    allocated: Resource
+
+    @property
+    def text(self) -> str:
+        """The share in one line."""
+        deserved = amounts_text(self.deserved.dimensions())
+        return f"it deserves {deserved} and has {amounts_text(self.allocated.dimensions())}"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _kept_counts(content: Mapping[str, int], /) -> Mapping[str, int]:
+    return kept_map(content)
+
+
+_NOTHING = Resource()
+
+
+@frozen(kw_only=True)
+class EvictionReport:
+    """A search for tasks to evict that found none, or too few.
+
+    It describes the state of the cluster at the end of the cycle.
+
+    >>> print(EvictionReport(
+    ...     action="reclaim",
+    ...     nodes=12,
+    ...     candidates=21,
+    ...     out={"protected by gang": 12, "covered by its queue's share": 7},
+    ...     best_node="n3",
+    ...     shortfall=Resource(scalars={"nvidia.com/gpu": 2000}),
+    ... ))
+    reclaim searched 12 nodes with 21 candidates: protected by gang: 12, \
+covered by its queue's share: 7, would still be 2 nvidia.com/gpu short on n3
+    """
+
+    action: str
+    """The action that searched, such as ``preempt``."""
+    nodes: int
+    """How many nodes it searched: those that the predicates accept.
+
+    With `curable`, also those that reject the task only for reasons that evictions can remove.
+    """
+    candidates: int
+    """How many running tasks on these nodes it could consider."""
+    out: Mapping[str, int] = field(default=EMPTY, converter=_kept_counts)
+    """How many candidates may not be evicted, by reason."""
+    best_node: str = ""
+    """The node with the smallest shortfall after evicting all allowed tasks; empty: no
+    shortfall."""
+    shortfall: Resource = _NOTHING
+    """The resources that would still be missing on that node."""
+    refusing: int = 0
+    """How many searched nodes would still reject the task by a predicate."""
+
+    @property
+    def text(self) -> str:
+        """The report in one line."""
+        counts = sorted(self.out.items(), key=lambda item: (-item[1], item[0]))
+        parts = [f"{why}: {count}" for why, count in counts]
+        if self.best_node:
+            short = amounts_text(self.shortfall.dimensions())
+            parts.append(f"would still be {short} short on {self.best_node}")
+        if self.refusing:
+            refusing = "1 node" if self.refusing == 1 else f"{self.refusing} nodes"
+            parts.append(f"{refusing} would still refuse it")
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        candidates = "1 candidate" if self.candidates == 1 else f"{self.candidates} candidates"
+        text = f"{self.action} searched {nodes} with {candidates}"
+        return f"{text}: {', '.join(parts)}" if parts else text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class UnfitReason(Enum):
@@ -98,7 +242,7 @@ class Unfit:
         return _UNFIT_TEXTS[self.reason].format(detail=self.detail, plugin=self.plugin)
 
 
-def _counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
+def _unfit_counts(content: Mapping[Unfit, int], /) -> Mapping[Unfit, int]:
     return kept_map(content)
 
 
@@ -118,7 +262,7 @@ class NodeTally:
     """The number of nodes."""
     available: int
     """The number of nodes on which the task could start now."""
-    unfit: Mapping[Unfit, int] = field(default=FrozenMap(), converter=_counts)
+    unfit: Mapping[Unfit, int] = field(default=FrozenMap(), converter=_unfit_counts)
     """The number of nodes on which it could not, by reason."""
 
     @property

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from math import expm1, log
 from operator import add, sub
 from typing import cast
 
 from attrs import field, frozen
 
 from batchsched.errors import ResourceError
-from batchsched.model.immutable import EMPTY, kept_map
+from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 
-__all__ = ["EPSILON", "Amount", "Resource", "exact", "sum_resources"]
+__all__ = [
+    "EPSILON",
+    "Amount",
+    "Resource",
+    "ResourceLimit",
+    "decayed",
+    "exact",
+    "sum_resources",
+]
 
 Amount = int | float
 """A quantity of one dimension, in its unit. Integers are kept exactly."""
@@ -257,3 +266,95 @@ def sum_resources(resources: Iterable[Resource], /) -> Resource:
         for name, amount in resource.scalars.items():
             scalars[name] = scalars.get(name, 0) + amount
     return Resource(milli_cpu=milli_cpu, memory=memory, scalars=scalars)
+
+
+def _kept_limits(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
+    return content if isinstance(content, FrozenMap) else kept_map(content)
+
+
+@frozen(kw_only=True)
+class ResourceLimit:
+    """The most of each dimension; a dimension that is not named is unlimited.
+
+    A `batchsched.Resource` cannot express this: a dimension that it does not name is 0,
+    so 4 cpus would allow no memory.
+
+    >>> limit = ResourceLimit(milli_cpu=4000, scalars={"nvidia.com/gpu": 2000})
+    >>> limit.get("cpu"), limit.get("memory"), limit.get("nvidia.com/gpu")
+    (4000, None, 2000)
+    """
+
+    milli_cpu: Amount | None = None
+    """Thousandths of a cpu; None: unlimited."""
+    memory: Amount | None = None
+    """Bytes; None: unlimited."""
+    scalars: Mapping[str, Amount] = field(default=EMPTY, converter=_kept_limits)
+    """Thousandths of each named scalar; a scalar that is not named is unlimited."""
+
+    def get(self, dimension: str, /) -> Amount | None:
+        """Return the limit of ``cpu``, ``memory`` or a scalar; None: unlimited."""
+        if dimension == "cpu":
+            return self.milli_cpu
+        if dimension == "memory":
+            return self.memory
+        return self.scalars.get(dimension)
+
+    def dimensions(self) -> Iterator[tuple[str, Amount]]:
+        """Yield the name and the amount of every dimension that is limited."""
+        if self.milli_cpu is not None:
+            yield "cpu", self.milli_cpu
+        if self.memory is not None:
+            yield "memory", self.memory
+        for name in sorted(self.scalars):
+            yield name, self.scalars[name]
+
+
+_LN_2 = log(2)
+
+
+def decayed(usage: Resource, held: Resource, seconds: float, *, half_life: float) -> Resource:
+    """Return the decayed use after an amount has been held for some more seconds.
+
+    Use of a given age counts ``0.5 ** (age / half_life)`` times. If U is the use so far and A is
+    held from then on, the result is ``U * d + A * (half_life / ln 2) * (1 - d)`` with ``d = 2 **
+    (-seconds / half_life)``. This is exact, so the result does not depend on the number of steps
+    in which it is computed, except for float rounding. The use halves in each half-life in which
+    nothing is held, and tends to ``A * half_life / ln 2``.
+
+    Args:
+        usage: the use so far, in units of each dimension times seconds.
+        held: what is held all the time.
+        seconds: for how long it is held, 0 or more.
+        half_life: the time after which past use counts half, in seconds.
+
+    Raises:
+        ValueError: `seconds` is negative, or `half_life` is not positive.
+
+    >>> used = decayed(Resource(), Resource(milli_cpu=4000), 3600, half_life=3600)
+    >>> round(used.milli_cpu / 4000)
+    2597
+    >>> round(decayed(used, Resource(), 3600, half_life=3600).milli_cpu / 4000, 1)
+    1298.4
+    """
+    if not seconds >= 0:
+        raise ValueError(f"seconds: expected 0 or more, got {seconds!r}")
+    if not half_life > 0:
+        raise ValueError(f"half_life: expected more than 0 seconds, got {half_life!r}")
+    if not seconds:
+        return usage
+    half_lives = seconds / half_life
+    left: float = 2.0**-half_lives
+    counted = half_life / _LN_2 * -expm1(-_LN_2 * half_lives)
+
+    def after(before: Amount, amount: Amount) -> Amount:
+        return before * left + amount * counted if before or amount else 0
+
+    scalars = {*usage.scalars, *held.scalars}
+    return Resource(
+        milli_cpu=after(usage.milli_cpu, held.milli_cpu),
+        memory=after(usage.memory, held.memory),
+        scalars={
+            name: after(usage.scalars.get(name, 0), held.scalars.get(name, 0))
+            for name in sorted(scalars)
+        },
+    )

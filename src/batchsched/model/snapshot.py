@@ -5,18 +5,72 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
+from typing import TypeVar
 
 from attrs import field, frozen
 
-from batchsched.errors import SnapshotError
+from batchsched.errors import SnapshotError, UnknownNameError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.html import html_table
 from batchsched.model.immutable import kept_in_order
 from batchsched.model.serialisation import Format, JsonValue
-from batchsched.model.snapshot_index import SnapshotIndex, found
+from batchsched.model.texts import html_table
 from batchsched.model.validation.snapshot import snapshot_faults
+from batchsched.model.validation.values import shown
 
-__all__ = ["Snapshot", "keep_tables", "snapshot_of_sound_parts", "take_tables"]
+__all__ = [
+    "Snapshot",
+    "SnapshotIndex",
+    "found",
+    "keep_tables",
+    "snapshot_of_sound_parts",
+    "take_tables",
+]
+
+PartT = TypeVar("PartT")
+
+
+@frozen
+class SnapshotIndex:
+    """The parts of a snapshot by name or UID."""
+
+    jobs: Mapping[str, JobInfo]
+    tasks: Mapping[str, TaskInfo]
+    nodes: Mapping[str, NodeInfo]
+    queues: Mapping[str, Queue]
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        jobs: Iterable[JobInfo],
+        other_tasks: Iterable[TaskInfo],
+        nodes: Iterable[NodeInfo],
+        queues: Iterable[Queue],
+    ) -> SnapshotIndex:
+        """Index the parts of a snapshot. O(size)."""
+        jobs = tuple(jobs)
+        tasks = {task.uid: task for task in other_tasks}
+        for job in jobs:
+            tasks.update((task.uid, task) for task in job.tasks)
+        return cls(
+            {job.uid: job for job in jobs},
+            tasks,
+            {node.name: node for node in nodes},
+            {queue.name: queue for queue in queues},
+        )
+
+
+def found(what: str, parts: Mapping[str, PartT], name: str) -> PartT:
+    """Return the part with this name.
+
+    Raises:
+        UnknownNameError: there is none.
+
+    """
+    try:
+        return parts[name]
+    except (KeyError, TypeError):
+        raise UnknownNameError(f"the snapshot has no {what} {shown(name)}") from None
 
 
 def _nodes(items: Iterable[NodeInfo], /) -> tuple[NodeInfo, ...]:

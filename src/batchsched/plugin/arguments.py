@@ -11,7 +11,7 @@ from math import inf, isfinite
 
 from batchsched.errors import Fault
 from batchsched.model.immutable import frozen_map
-from batchsched.model.spelling import did_you_mean
+from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import is_text, shown
 
 __all__ = ["ArgumentValue", "Arguments"]

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.model.result import QueueOutcome
 from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate

@@ -9,7 +9,7 @@ from typing import cast
 from attrs import fields
 
 from batchsched.errors import PluginError
-from batchsched.model.spelling import similar_name
+from batchsched.model.texts import similar_name
 from batchsched.plugin.hints import EvictionHints
 
 __all__ = ["HINTS", "POINTS", "points_of"]

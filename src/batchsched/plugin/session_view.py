@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import frozen
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import ConditionReason, JobCondition
-from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.hints import EvictionHints

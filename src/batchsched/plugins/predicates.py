@@ -11,8 +11,8 @@ from functools import partial
 from attrs import frozen
 
 from batchsched.model.constraints import NodeSelectorTerm, Operator, TaintEffect, TolerationOperator
-from batchsched.model.node_rules import has_what_is_selected, out_of_service, tolerates
 from batchsched.model.reasons import Unfit, UnfitReason
+from batchsched.model.rules import has_what_is_selected, out_of_service, tolerates
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.hints import NodeKeys, PredicateHints

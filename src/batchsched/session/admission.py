@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, MutableMapping
 
 from attrs import evolve
 
-from batchsched.model.eligibility import Unmet, unmet_dependencies
 from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.rules import Unmet, unmet_dependencies
 from batchsched.session.plugin_set import PluginSet
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, QueueState

@@ -8,8 +8,8 @@ from numbers import Integral, Real
 from typing import cast
 
 from batchsched.errors import PluginError
-from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.model.result import QueueOutcome
 from batchsched.model.validation.values import shown
 from batchsched.plugin.claims import Claim
 from batchsched.state.needs import Need

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from batchsched.model.shortage import QueueShare
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import QueueShare
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, fits, minus, plus

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from batchsched.errors import plugin_error
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
-from batchsched.model.status import TaskStatus
 from batchsched.placement.evaluator import checked_unfit
 from batchsched.plugin.node_functions import Predicate
 from batchsched.session.session import Session

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from batchsched.model.reasons import Unfit
-from batchsched.model.shortage import QueueShare
+from batchsched.model.reasons import QueueShare, Unfit
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.state.records import JobState, TaskState
 

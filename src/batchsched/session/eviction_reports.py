@@ -7,10 +7,9 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from attrs import evolve
 
-from batchsched.model.eviction_report import EvictionReport
-from batchsched.model.reasons import PendingReason
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import EvictionReport, PendingReason
 from batchsched.model.resources import EPSILON, Resource
-from batchsched.model.status import TaskStatus
 from batchsched.session.curing import accepts_without, curable_nodes
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.session import Session

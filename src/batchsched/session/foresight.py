@@ -13,7 +13,7 @@ from typing import cast
 
 from attrs import frozen
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.placement import CountsRoom
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, TaskState

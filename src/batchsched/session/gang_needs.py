@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from math import floor
 
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import GangNeed, KindNeed
 from batchsched.model.resources import EPSILON, Resource
-from batchsched.model.shortage import GangNeed, KindNeed
-from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.vectors import Vector

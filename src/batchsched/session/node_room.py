@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState
 from batchsched.state.vectors import Vector, fits, minus

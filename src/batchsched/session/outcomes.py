@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import JobInfo
+from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus
 from batchsched.model.reasons import JobCondition, PendingReason
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
-from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.session.pending_reasons import PendingReasons
 from batchsched.session.promises import end_promises, places_of_claimants
 from batchsched.session.session import Session

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from attrs import evolve
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.immutable import LazyMap
 from batchsched.model.reasons import (
     ConditionReason,
@@ -16,7 +17,6 @@ from batchsched.model.reasons import (
     UnfitReason,
     WhyPending,
 )
-from batchsched.model.status import TaskStatus
 from batchsched.session.blocked_resources import BlockedResources
 from batchsched.session.eviction_reports import add_eviction_reports
 from batchsched.session.gang_needs import GangNeeds

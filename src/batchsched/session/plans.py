@@ -6,8 +6,8 @@ from typing import Protocol
 
 from attrs import Factory, define
 
+from batchsched.model.cluster import Plan
 from batchsched.model.reasons import PendingReason
-from batchsched.model.timing import Plan
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["Guard", "Plans"]

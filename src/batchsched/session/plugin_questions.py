@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from batchsched.model.reasons import JobCondition, Unfit
-from batchsched.model.shortage import QueueShare
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import JobCondition, QueueShare, Unfit
 from batchsched.session.plugin_set import PluginSet
 from batchsched.session.victims import Victims
 from batchsched.state.jobs_by_need import JobsByNeed

@@ -10,8 +10,8 @@ from math import isfinite, isnan
 from typing import ParamSpec, TypeVar
 
 from batchsched.errors import PluginError, plugin_error
-from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.model.result import QueueOutcome
 from batchsched.model.validation.values import shown
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.claims import Claim, ClaimTerms

@@ -12,8 +12,7 @@ from typing import cast
 from sortedcontainers import SortedDict
 
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
-from batchsched.model.reasons import JobCondition
-from batchsched.model.shortage import GangNeed
+from batchsched.model.reasons import GangNeed, JobCondition
 from batchsched.model.validation.values import shown
 from batchsched.placement import CountsRoom, FollowsNodes, Placement
 from batchsched.placement.evaluator import Evaluator

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import JobState, NodeState, TaskState

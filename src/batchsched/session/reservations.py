@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from batchsched.model.node_rules import out_of_service
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.rules import out_of_service
 from batchsched.placement import Placement
 from batchsched.session.node_room import NodeRoom
 from batchsched.state.ledger import Ledger

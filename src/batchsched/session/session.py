@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from batchsched.errors import StatementError, UnknownNameError
-from batchsched.model.amounts import shown_amount
-from batchsched.model.html import html_table
-from batchsched.model.reasons import NodeTally, Unfit, UnfitReason
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import NodeTally, QueueShare, Unfit, UnfitReason
 from batchsched.model.result import Bind, Eviction
-from batchsched.model.shortage import QueueShare
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
+from batchsched.model.texts import html_table, shown_amount
 from batchsched.plugin.claims import Claim
 from batchsched.session.accepted_tasks import AcceptedTasks
 from batchsched.session.admission import admit_jobs

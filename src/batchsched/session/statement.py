@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from batchsched.errors import StatementError
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.state.change_log import Position
 from batchsched.state.ledger import Ledger

@@ -8,7 +8,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from batchsched.errors import PluginError, plugin_error
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.verdicts import Verdict
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.units import EvictionUnit

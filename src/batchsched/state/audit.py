@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from batchsched.errors import InvariantError
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
-from batchsched.model.status import TaskStatus
 from batchsched.state.groups import JobGroups
 from batchsched.state.ledger import Ledger, count_task
 from batchsched.state.overdrafts import NOT_NEGATIVE

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
-from batchsched.model.cluster import JobInfo, TaskInfo
-from batchsched.model.groups import children_of, least_tasks
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus, children_of, least_tasks
 
 __all__ = ["Counting", "GroupMember", "GroupState", "JobGroups"]
 

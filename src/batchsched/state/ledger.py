@@ -13,10 +13,9 @@ from operator import add, sub
 from typing import NoReturn
 
 from batchsched.errors import InvariantError
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.resources import EPSILON, Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.state.change_log import ChangeLog
 from batchsched.state.overdrafts import Origin, overdrawn
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState

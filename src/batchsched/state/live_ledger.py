@@ -13,10 +13,9 @@ from typing import cast
 
 from sortedcontainers import SortedDict
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.state.ledger import Ledger
 from batchsched.state.node_slots import NodeSlots
 from batchsched.state.overdrafts import Origin

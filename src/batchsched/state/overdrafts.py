@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
-from batchsched.model.status import TaskStatus
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
 

@@ -16,10 +16,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from attrs import define, field
 
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.constraints import PodAffinityTerm
 from batchsched.model.reasons import UnfitReason
-from batchsched.model.status import TaskStatus
 from batchsched.state.affinity_terms import (
     Meaning,
     Selection,

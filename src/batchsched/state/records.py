@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import HostPort
 from batchsched.model.resources import EPSILON
-from batchsched.model.status import TaskStatus
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.live_queue import Reorders
 from batchsched.state.vectors import Vector, fits, minus, plus

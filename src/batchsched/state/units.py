@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.state.groups import Counting, GroupState, JobGroups
 from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, TaskState

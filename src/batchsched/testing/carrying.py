@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from batchsched.errors import FaultsError
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult, Promise
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.testing.code import as_code, as_script
 from batchsched.testing.held_since import used_since
 from batchsched.testing.invariants.amounts import add, fits, of, total

@@ -8,6 +8,7 @@ from typing import cast
 
 from attrs import evolve, frozen
 
+from batchsched.model.cluster import Dependency, JobEvent, Plan, TaskStatus
 from batchsched.model.constraints import (
     HostPort,
     NodeAffinity,
@@ -22,10 +23,7 @@ from batchsched.model.constraints import (
     Toleration,
     TolerationOperator,
 )
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Resource
-from batchsched.model.status import TaskStatus
-from batchsched.model.timing import Dependency, JobEvent, Plan
+from batchsched.model.resources import Resource, ResourceLimit
 
 __all__ = ["JOB_FLAWS", "NODE_FLAWS", "QUEUE_FLAWS", "TASK_FLAWS", "Flaw"]
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from batchsched.model.cluster import Queue
-from batchsched.model.decayed_use import decayed
-from batchsched.model.resources import Resource, exact
+from batchsched.model.resources import Resource, decayed, exact
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 

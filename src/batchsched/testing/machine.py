@@ -12,10 +12,9 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.scheduler import Scheduler
 from batchsched.testing.carrying import check_next_snapshot
 from batchsched.testing.code import as_code

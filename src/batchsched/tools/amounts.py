@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from attrs import Attribute, AttrsInstance, evolve, fields
 
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Amount, Resource
+from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
 
 __all__ = [

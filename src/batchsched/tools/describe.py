@@ -5,10 +5,9 @@ from __future__ import annotations
 from attrs import Attribute, AttrsInstance, fields
 
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.model.amounts import shown_amount
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Amount, Resource
+from batchsched.model.resources import Amount, Resource, ResourceLimit
+from batchsched.model.texts import shown_amount
 
 __all__ = ["amount_text", "described", "limit_text", "resource_text"]
 

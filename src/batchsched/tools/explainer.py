@@ -10,11 +10,10 @@ from batchsched.actions.group_turns import tasks_left
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault
-from batchsched.model.cluster import JobInfo
+from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.reasons import WhyPending
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import is_of, shown
 from batchsched.placement import Fit
 from batchsched.session.session import Session

@@ -9,8 +9,7 @@ from attrs import Attribute, AttrsInstance, field, fields, frozen, has
 
 from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import WhyPending
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Resource
+from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
 from batchsched.tools.describe import limit_text, resource_text
 from batchsched.tools.report import Report, Section

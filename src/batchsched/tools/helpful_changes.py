@@ -14,11 +14,9 @@ from attrs import evolve, frozen
 
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.live import JobChanged, NodeChanged, QueueChanged, TaskSucceeded
-from batchsched.model.cluster import Queue
-from batchsched.model.groups import least_tasks
+from batchsched.model.cluster import Queue, QueueStatus, TaskStatus, least_tasks
 from batchsched.model.reasons import WhyPending
 from batchsched.model.result import CycleResult
-from batchsched.model.status import QueueStatus, TaskStatus
 from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, QueueState, TaskState

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from heapq import nsmallest
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON, Amount, Resource
 from batchsched.model.result import CycleResult
-from batchsched.model.status import TaskStatus
 from batchsched.session.session import Session
 from batchsched.state.records import NodeState, TaskState
 from batchsched.tools.explanation import Holder, NearNode

@@ -9,12 +9,11 @@ from attrs import evolve, frozen
 
 from batchsched.config.options import PluginOption, Tier
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.model.amounts import shown_amount
 from batchsched.model.cluster import Queue
-from batchsched.model.node_rules import out_of_service
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Amount, Resource
+from batchsched.model.resources import Amount, Resource, ResourceLimit
+from batchsched.model.rules import out_of_service
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import shown_amount
 from batchsched.state.queue_tree import QueueTree
 from batchsched.tools.amounts import raised_limit
 

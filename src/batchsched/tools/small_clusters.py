@@ -10,12 +10,10 @@ from functools import lru_cache
 
 from attrs import evolve
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, QueueStatus, TaskInfo, TaskStatus
 from batchsched.model.constraints import Taint, TaintEffect
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Resource
+from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import QueueStatus, TaskStatus
 
 __all__ = ["small_clusters", "small_queue_trees"]
 

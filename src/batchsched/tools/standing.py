@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve
 
-from batchsched.model.queue_outcome import QueueOutcome
 from batchsched.model.resources import Amount, Resource
+from batchsched.model.result import QueueOutcome
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, QueueState
 from batchsched.tools.explanation import QueueStanding

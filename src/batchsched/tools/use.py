@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 
 __all__ = ["Fate", "Use", "fates", "use_of"]
 

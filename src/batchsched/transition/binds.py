@@ -6,10 +6,9 @@ authoritative: this module may decline any case, and otherwise gives the same re
 
 from __future__ import annotations
 
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
 from batchsched.model.result import Bind, CycleResult, TaskOutcome
-from batchsched.model.status import TaskStatus
 from batchsched.transition.content import Content
 from batchsched.transition.task_rules import running
 

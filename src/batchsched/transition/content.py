@@ -12,11 +12,10 @@ from typing import Any, Literal, TypeVar, cast
 
 from attrs import define, field
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.copying import copier
-from batchsched.model.eligibility import Unmet, unmet_dependencies
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.immutable import copier
+from batchsched.model.rules import Unmet, unmet_dependencies
 from batchsched.model.snapshot import Snapshot, snapshot_of_sound_parts
-from batchsched.model.status import TaskStatus
 from batchsched.transition.ordered_jobs import OrderedJobs
 
 __all__ = ["Content", "Table", "Value", "Version"]

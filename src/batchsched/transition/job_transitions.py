@@ -6,11 +6,10 @@ from collections.abc import Container, Mapping, Sequence
 
 from attrs import evolve
 
-from batchsched.model.cluster import JobInfo
-from batchsched.model.eligibility import unmet_dependencies
+from batchsched.model.cluster import JobInfo, Plan
 from batchsched.model.result import CycleResult
+from batchsched.model.rules import unmet_dependencies
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.timing import Plan
 from batchsched.transition.content import Content
 
 __all__ = ["carried_over", "keep_plans", "set_eligible_times"]

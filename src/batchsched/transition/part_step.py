@@ -16,8 +16,7 @@ from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.immutable import LazyMap
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot, keep_tables, take_tables
-from batchsched.model.validation.resources import is_usual_resource
-from batchsched.model.validation.values import is_of
+from batchsched.model.validation.values import is_of, is_usual_resource
 from batchsched.transition.content import Content
 from batchsched.transition.event_rules import apply_events
 from batchsched.transition.job_transitions import keep_plans

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import evolve
 
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo
-from batchsched.model.decayed_use import decayed
-from batchsched.model.resources import Amount, Resource, exact
+from batchsched.model.resources import Amount, Resource, decayed, exact
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.queues import queue_problems
+from batchsched.model.validation.snapshot import queue_problems
 from batchsched.transition.content import Content
 
 __all__ = ["let_use_pass", "queues_after"]

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from batchsched.errors import EventError
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
-from batchsched.model.node_rules import accepts_by_description
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
 from batchsched.model.result import CycleResult
+from batchsched.model.rules import accepts_by_description
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.transition.argument_reader import ArgumentReader
 from batchsched.transition.result_reader import read_result
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from batchsched.model.cluster import Plan, TaskStatus
 from batchsched.model.result import Bind, CycleResult, Eviction, Promise, TaskOutcome
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
-from batchsched.model.timing import Plan
-from batchsched.model.validation.timing import plan_problems
+from batchsched.model.validation.tasks import plan_problems
 from batchsched.model.validation.values import (
     Problems,
     is_mapping,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from batchsched.errors import Fault
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult, TaskOutcome
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 
 __all__ = ["outcome_faults"]
 

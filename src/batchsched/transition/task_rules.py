@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from batchsched.model.cluster import TaskInfo
-from batchsched.model.copying import copier
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskInfo, TaskStatus
+from batchsched.model.immutable import copier
 
 __all__ = [
     "RULES",

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from attrs import evolve
 
 from batchsched.errors import Fault, problem_of
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult, Promise
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.model.validation.values import is_of, shown
 from batchsched.transition.argument_reader import ArgumentReader
 from batchsched.transition.task_rules import RULES, TO_START, bound, placed, with_run_added

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchsched.model.constraints import LabelSelector, Operator, Requirement
-from batchsched.model.constraints.selectors import integer_of
+from batchsched.model.constraints import LabelSelector, Operator, Requirement, integer_of
 from batchsched.model.immutable import FrozenMap
 
 KEYS = ("app", "zone", "gen")

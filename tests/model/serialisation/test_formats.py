@@ -28,15 +28,23 @@ from batchsched import (
     schedule,
 )
 from batchsched.config import options
-from batchsched.model import cluster, constraints, notice, reasons, resources, shortage
+from batchsched.model import cluster, constraints, notice, reasons, resources
 from batchsched.model import result as result_module
 from batchsched.model import snapshot as snapshot_module
-from batchsched.model.serialisation import Format
-from batchsched.model.serialisation.containers import Either, Items, Named, Pairs
-from batchsched.model.serialisation.record import Record
-from batchsched.model.serialisation.scalars import Member, Scalars
-from batchsched.model.serialisation.shape import Reading, Shape
-from batchsched.model.serialisation.shapes import record_of, shape_of
+from batchsched.model.serialisation import (
+    Either,
+    Format,
+    Items,
+    Member,
+    Named,
+    Pairs,
+    Reading,
+    Record,
+    Scalars,
+    Shape,
+    record_of,
+    shape_of,
+)
 from batchsched.testing import InvalidSnapshot, configs, invalid_snapshots, snapshots
 
 KINDS = (Snapshot, SchedulerConfig, CycleResult)
@@ -150,7 +158,6 @@ MODULES = (
     cluster,
     constraints,
     reasons,
-    shortage,
     resources,
     result_module,
     snapshot_module,

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from batchsched.actions.backfill.displace import displace
 from batchsched.actions.backfill.release import release
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session

@@ -27,7 +27,7 @@ from batchsched.actions.eviction.victims import (
     evict_for,
     take_until,
 )
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts, Victims, WholeJobs

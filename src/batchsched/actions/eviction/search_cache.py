@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from attrs import Factory, define, frozen
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.session.victims import Victims
 from batchsched.state.change_log import ChangeLog, Position
 from batchsched.state.records import JobState, QueueState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
-from batchsched.model.status import TaskStatus
 from batchsched.session.statement import Statement
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, is_empty, minus, plus, total_of

@@ -14,7 +14,7 @@ from batchsched.actions.planning.guard import PlanGuard
 from batchsched.actions.planning.profile import NOW
 from batchsched.actions.planning.reasons import reason_for_no_plan, reason_for_plan
 from batchsched.actions.planning.search import PlaceSearch
-from batchsched.model.timing import Plan
+from batchsched.model.cluster import Plan
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.state.group_needs import TasksLeft

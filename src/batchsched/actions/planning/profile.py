@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from math import inf, nextafter
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector, fits, minus, plus
 

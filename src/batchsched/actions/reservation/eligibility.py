@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchsched.actions.group_turns import tasks_needed
 from batchsched.actions.placing import place_now
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import JobState, NodeState, TaskState

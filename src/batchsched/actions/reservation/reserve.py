@@ -19,7 +19,7 @@ from batchsched.actions.reservation.eligibility import (
     promised_to_others,
 )
 from batchsched.actions.reservation.node_index import ReservableNodes
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement

@@ -1,4 +1,4 @@
-"""Validation of plain values such as strings, numbers and labels.
+"""Validation of values: strings, numbers, labels, amounts of resources.
 
 A value of the wrong type is invalid like any other, so all functions take an
 `object`. They yield problems: pairs of a path below the checked value, and a
@@ -8,10 +8,15 @@ message.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from sys import float_info
 from typing import TypeGuard, TypeVar
+
+from batchsched.errors import Fault
+from batchsched.model.cluster import ScoringRequest
+from batchsched.model.immutable import is_frozen_map
+from batchsched.model.resources import Resource, exact
 
 __all__ = [
     "LARGEST",
@@ -23,14 +28,20 @@ __all__ = [
     "is_integer",
     "is_mapping",
     "is_of",
+    "is_sound_resource",
     "is_text",
     "is_tuple",
+    "is_usual_resource",
     "join_path",
     "member_problems",
+    "request_problems",
+    "resource_problems",
+    "scoring_problems",
     "shown",
     "text_map_problems",
     "text_problems",
     "time_problems",
+    "total_faults",
     "truth_problems",
     "tuple_problems",
     "under",
@@ -116,7 +127,7 @@ def is_tuple(value: object, /) -> TypeGuard[tuple[object, ...]]:
 def member_problems(path: str, value: object, kind: type[Enum], /) -> Problems:
     """Yield the problem of a value that is not a member of an enum.
 
-    >>> from batchsched.model.status import JobPhase
+    >>> from batchsched.model.cluster import JobPhase
     >>> list(member_problems("phase", "Running", JobPhase))
     [('phase', "expected a JobPhase, got 'Running'; use JobPhase.RUNNING")]
     >>> list(member_problems("phase", 1, JobPhase))
@@ -212,3 +223,85 @@ def each_problems(
     if is_tuple(items):
         for position, item in enumerate(items):
             yield from under(f"{path}[{position}]", problems(item))
+
+
+_NUMBERS = (int, float)
+_NO_SCALARS = ("", "cpu", "memory")
+
+_LARGEST_TOTAL = LARGEST / 2**20
+"""The largest sum of a dimension; intermediate results may be larger and must not overflow."""
+
+_SMALL = _LARGEST_TOTAL / 2**40
+"""Amounts up to this cannot sum up to `_LARGEST_TOTAL`: too many objects would be needed."""
+
+
+def is_usual_resource(resource: Resource, /) -> bool:
+    """Return True only if a resource is valid and its amounts are small. A fast test."""
+    if type(resource) is not Resource:
+        return False
+    milli_cpu, memory, scalars = resource.milli_cpu, resource.memory, resource.scalars
+    if not (
+        type(milli_cpu) in _NUMBERS
+        and 0 <= milli_cpu <= _SMALL
+        and type(memory) in _NUMBERS
+        and 0 <= memory <= _SMALL
+        and is_frozen_map(resource.scalars)
+    ):
+        return False
+    for name, amount in scalars.items():
+        if (
+            type(name) is not str
+            or name in _NO_SCALARS
+            or type(amount) not in _NUMBERS
+            or not 0 <= amount <= _SMALL
+        ):
+            return False
+    return True
+
+
+def is_sound_resource(resource: object, /) -> bool:
+    """Return whether a resource is valid by itself."""
+    return next(resource_problems(resource), None) is None
+
+
+def resource_problems(resource: object, /) -> Problems:
+    """Yield the problems of a resource by itself."""
+    if not is_of(resource, Resource):
+        yield "", f"expected a Resource, got {shown(resource)}"
+        return
+    yield from amount_problems("milli_cpu", resource.milli_cpu)
+    yield from amount_problems("memory", resource.memory)
+    yield from amount_map_problems("scalars", resource.scalars)
+
+
+def request_problems(resreq: Resource, init_resreq: Resource | None, /) -> Problems:
+    """Yield the problems of a task's request, and of its request to start."""
+    problems = list(under("resreq", resource_problems(resreq)))
+    if init_resreq is not None:
+        problems.extend(under("init_resreq", resource_problems(init_resreq)))
+        if not problems and not resreq.fits(init_resreq):
+            message = f"expected at least resreq, {resreq!r}, got {init_resreq!r}"
+            problems.append(("init_resreq", message))
+    return iter(problems)
+
+
+def scoring_problems(scoring: object, /) -> Problems:
+    """Yield the problems of a task's request in scores."""
+    if not is_of(scoring, ScoringRequest):
+        yield "", f"expected a ScoringRequest, got {shown(scoring)}"
+        return
+    what = "a scoring amount (an integer, 0 or more)"
+    yield from integer_problems("milli_cpu", scoring.milli_cpu, what, least=0)
+    yield from integer_problems("memory", scoring.memory, what, least=0)
+
+
+def total_faults(path: str, resources: Iterable[Resource]) -> Iterator[Fault]:
+    """Yield a fault for each dimension in which the sum of valid resources is too large."""
+    totals: dict[str, int] = {}
+    for resource in filter(is_sound_resource, resources):
+        for dimension, amount in resource.dimensions():
+            totals[dimension] = totals.get(dimension, 0) + exact(amount)
+    for dimension, total in sorted(totals.items()):
+        if total > _LARGEST_TOTAL:
+            message = f"expected a sum of at most {_LARGEST_TOTAL:.2g} of {dimension}, got more"
+            yield Fault(path, message)

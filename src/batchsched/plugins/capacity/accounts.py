@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from batchsched.model.status import QueueStatus
+from batchsched.model.cluster import QueueStatus
 from batchsched.plugins.capacity.shares import (
     Entitlements,
     demands,

@@ -8,7 +8,7 @@ from typing import cast
 
 from attrs import define, field
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.cover import Cover
 from batchsched.plugins.capacity.loan_index import LoanIndex

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from attrs import frozen
 
-from batchsched.model.amounts import shown_amount
-from batchsched.model.queue_outcome import QueueOutcome
+from batchsched.model.cluster import QueueStatus, TaskStatus
 from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.model.status import QueueStatus, TaskStatus
+from batchsched.model.result import QueueOutcome
+from batchsched.model.texts import shown_amount
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.claims import Claim, ClaimTerms

@@ -7,8 +7,8 @@ from functools import reduce
 from itertools import compress, count
 from operator import ne
 
-from batchsched.model.queue_outcome import QueueOutcome, QueueOutcomes
 from batchsched.model.resources import Resource
+from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.loans import LoanBook
 from batchsched.state.vectors import Vector, minus, plus

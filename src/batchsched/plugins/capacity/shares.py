@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from batchsched.model.cluster import Queue
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Amount, exact
-from batchsched.model.status import QueueStatus
+from batchsched.model.cluster import Queue, QueueStatus
+from batchsched.model.resources import Amount, ResourceLimit, exact
 from batchsched.plugins.capacity.fill import fill
 from batchsched.state.queue_tree import QueueTree
 

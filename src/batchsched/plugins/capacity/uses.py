@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define
 
-from batchsched.model.node_rules import out_of_service
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.rules import out_of_service
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.queue_tree import QueueTree

@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 
 from attrs import define, frozen
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.resources import EPSILON
-from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.hints import EvictionHints

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.records import JobState

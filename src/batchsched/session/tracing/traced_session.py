@@ -7,8 +7,8 @@ from typing import cast
 
 from attrs import evolve
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.placement import Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.extension_points import Plugin

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from batchsched.model.cluster import JobInfo
-from batchsched.model.groups import TaskGroup, least_tasks
+from batchsched.model.cluster import JobInfo, TaskGroup, least_tasks
 
 __all__ = ["grouped"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.cluster import JobInfo
-from batchsched.model.timing import Dependency, JobEvent
+from batchsched.model.cluster import Dependency, JobEvent, JobInfo
 from batchsched.testing.drafts.features import AGES, HIGHEST, USERS, Features, now_of
 from batchsched.testing.drafts.groups import grouped
 from batchsched.testing.drafts.rooms import Rooms

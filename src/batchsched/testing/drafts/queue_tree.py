@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from batchsched.model.cluster import Queue
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.resources import Resource
-from batchsched.model.status import QueueStatus
+from batchsched.model.cluster import Queue, QueueStatus
+from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.testing.drafts.pools import GIB
 
 __all__ = ["HIGHEST", "build_queue_tree"]

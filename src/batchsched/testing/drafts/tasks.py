@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.cluster import TaskInfo
+from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
-from batchsched.model.status import TaskStatus
 from batchsched.testing.drafts.features import AGES, Features, now_of
 from batchsched.testing.drafts.pools import AFFINITIES, CONSTRAINTS, TASK_LABELS
 from batchsched.testing.drafts.rooms import Rooms

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from batchsched.model.cluster import JobInfo
+from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.model.result import Promise
-from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, WAITING, Cycle
 

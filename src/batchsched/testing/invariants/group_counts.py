@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo
-from batchsched.model.groups import TaskGroup
+from batchsched.model.cluster import JobInfo, TaskGroup
 
 __all__ = ["GroupCounts", "is_elastic", "least_tasks"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.reasons import NodeTally, Unfit, UnfitReason
-from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import is_nothing
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.matching import accepts_node, conflict, is_tolerated, means

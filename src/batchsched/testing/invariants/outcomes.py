@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchsched.model.cluster import JobInfo
+from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus
 from batchsched.model.reasons import ConditionReason, JobCondition, PendingReason, WhyPending
-from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.group_counts import is_elastic, least_tasks

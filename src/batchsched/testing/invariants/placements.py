@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from batchsched.model.cluster import NodeInfo, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
 from batchsched.testing.invariants.judging import refusal_by_description

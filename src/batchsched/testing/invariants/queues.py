@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.result import Eviction
-from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, sub, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle

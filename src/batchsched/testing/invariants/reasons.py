@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.reasons import NodeTally, PendingReason, Unfit, UnfitReason, WhyPending
-from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, Cycle

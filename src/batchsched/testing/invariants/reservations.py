@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from batchsched.model.cluster import JobInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskStatus
 from batchsched.testing.invariants.amounts import add, fits, is_nothing, of, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import HOLDING, Cycle

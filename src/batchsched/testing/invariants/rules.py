@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.result import Eviction
-from batchsched.model.status import TaskStatus
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.claims import is_promised_its_place, spared
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle

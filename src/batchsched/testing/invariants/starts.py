@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.testing.invariants.amounts import add, fits, shown
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import Cycle

@@ -9,7 +9,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.extension_points import (
     JobConditionReady,
     JobOrder,

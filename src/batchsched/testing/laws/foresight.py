@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.node_functions import Predicate
 from batchsched.plugin.verdicts import Vote
 from batchsched.state.records import JobState, NodeState, TaskState

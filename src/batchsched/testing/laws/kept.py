@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.testing.laws.trial import Subject, Trial
 from batchsched.transition.next_snapshot import next_snapshot
 

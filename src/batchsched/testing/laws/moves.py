@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.session.statement import Statement
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits, plus

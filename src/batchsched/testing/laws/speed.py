@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence, Sized
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.placement.node_cells import checked_bounds, checked_cell
 from batchsched.plugin.extension_points import Preemptable, Reclaimable
 from batchsched.plugin.hints import EvictionHints

@@ -11,8 +11,8 @@ from attrs import evolve, frozen
 from batchsched.config.default_registry import default_registry
 from batchsched.config.registry import PluginFactory, Registry
 from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
+from batchsched.model.cluster import TaskStatus
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
 from batchsched.plugin.arguments import Arguments, ArgumentValue
 from batchsched.plugin.extension_points import Plugin
 from batchsched.plugin.hints import EvictionHints

@@ -6,8 +6,7 @@ from math import inf
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
 from batchsched.testing.reference.choose import (
     accepted_nodes,
     feasible_nodes,

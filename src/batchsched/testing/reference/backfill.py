@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import TaskStatus
 from batchsched.testing.reference.choose import best, feasible_nodes
 from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.displace import displace

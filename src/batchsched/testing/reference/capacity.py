@@ -7,9 +7,8 @@ from fractions import Fraction
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, QueueStatus, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
-from batchsched.model.status import QueueStatus, TaskStatus
 from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.groups import HOPED, Groups, Statuses, has_groups
 from batchsched.testing.reference.plugins import Plugin, ready_count, waiting_count

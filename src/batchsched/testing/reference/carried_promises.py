@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes
 from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.session import Session

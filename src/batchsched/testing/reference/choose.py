@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from batchsched.model.cluster import NodeInfo, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of
 from batchsched.testing.reference.timeline import allows

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import EPSILON
-from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.capacity import Capacity, Claim, Unit, needed
 from batchsched.testing.reference.choose import (
     curable_nodes,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import Dependency, JobEvent, JobInfo, TaskInfo, TaskStatus
 from batchsched.model.reasons import ConditionReason
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
-from batchsched.model.timing import Dependency, JobEvent
 
 __all__ = ["waits_for"]
 

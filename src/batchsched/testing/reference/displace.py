@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.testing.reference.choose import best, feasible_nodes
 from batchsched.testing.reference.group_turns import needed_tasks
 from batchsched.testing.reference.groups import has_groups

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, TaskInfo
-from batchsched.model.groups import TaskGroup
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo, TaskStatus
 from batchsched.testing.reference.state import State
 
 __all__ = ["Groups", "has_groups"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from batchsched.model.cluster import NodeInfo, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.testing.reference.choose import curable_nodes
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of

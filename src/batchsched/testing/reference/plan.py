@@ -6,9 +6,7 @@ from math import inf
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
-from batchsched.model.status import TaskStatus
-from batchsched.model.timing import Plan
+from batchsched.model.cluster import JobInfo, NodeInfo, Plan, TaskInfo, TaskStatus
 from batchsched.testing.reference.choose import best, feasible_nodes
 from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.groups import Groups, has_groups

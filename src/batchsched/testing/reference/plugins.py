@@ -11,9 +11,8 @@ from enum import Enum
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.reasons import ConditionReason, JobCondition
-from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.state import State

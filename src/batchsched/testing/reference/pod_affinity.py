@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.constraints import PodAffinity, PodAffinityTerm, WeightedPodTerm
-from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.state import State
 
 __all__ = ["AffinityRule", "affinity_counts"]

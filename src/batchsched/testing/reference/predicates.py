@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import EPSILON
-from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.conf import Arguments
 from batchsched.testing.reference.plugins import Plugin
 from batchsched.testing.reference.pod_affinity import AffinityRule

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.testing.reference.make_room import enough_victims, members, running_on
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import total_of

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import floor
 
-from batchsched.model.cluster import Queue
-from batchsched.model.resource_limit import ResourceLimit
-from batchsched.model.status import QueueStatus
+from batchsched.model.cluster import Queue, QueueStatus
+from batchsched.model.resources import ResourceLimit
 
 __all__ = ["DemandedTree", "reference_fill"]
 

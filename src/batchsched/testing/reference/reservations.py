@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now
 from batchsched.testing.reference.group_turns import needed_tasks
 from batchsched.testing.reference.session import Session

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from math import ceil
 
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo
-from batchsched.model.status import TaskStatus
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.testing.reference.allocate import can_still_start
 from batchsched.testing.reference.capacity import needed
 from batchsched.testing.reference.choose import accepted_nodes, feasible_nodes, place_now

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from batchsched.model.cluster import JobInfo, TaskInfo
+from batchsched.model.cluster import JobInfo, JobPhase, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult, JobOutcome, Promise, TaskOutcome
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import JobPhase, TaskStatus
 from batchsched.testing.reference.allocate import allocate
 from batchsched.testing.reference.backfill import backfill
 from batchsched.testing.reference.carried_promises import (

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Plan, Queue, TaskInfo, TaskStatus
 from batchsched.model.reasons import ConditionReason, JobCondition
 from batchsched.model.resources import Resource
 from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.status import TaskStatus
-from batchsched.model.timing import Plan
 from batchsched.testing.reference.capacity import needed
 from batchsched.testing.reference.conf import Conf
 from batchsched.testing.reference.dependencies import waits_for

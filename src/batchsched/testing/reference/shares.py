@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.resources import EPSILON, Amount, Resource
-from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.groups import Groups, has_groups
 from batchsched.testing.reference.plugins import (
     Plugin,

@@ -7,9 +7,8 @@ from functools import cmp_to_key
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.reasons import JobCondition
-from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.capacity import Capacity
 from batchsched.testing.reference.conf import Conf, PluginConf
 from batchsched.testing.reference.groups import Groups, has_groups

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf, nextafter
 
-from batchsched.model.cluster import NodeInfo, TaskInfo
+from batchsched.model.cluster import NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.resources import Resource
-from batchsched.model.status import TaskStatus
 from batchsched.testing.reference.session import Session
 from batchsched.testing.reference.state import Take, less, total_of
 

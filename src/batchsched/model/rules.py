@@ -1,4 +1,4 @@
-"""Determines which jobs are eligible, given their dependencies."""
+"""Rules on descriptions alone: which nodes accept a task, and which jobs are eligible."""
 
 from __future__ import annotations
 
@@ -7,12 +7,56 @@ from collections.abc import Callable, Iterable, Mapping
 
 from attrs import frozen
 
-from batchsched.model.cluster import JobInfo
-from batchsched.model.groups import can_start_with
-from batchsched.model.status import TaskStatus
-from batchsched.model.timing import Dependency, JobEvent
+from batchsched.model.cluster import (
+    Dependency,
+    JobEvent,
+    JobInfo,
+    NodeInfo,
+    TaskInfo,
+    TaskStatus,
+    can_start_with,
+)
+from batchsched.model.constraints import untolerated
+from batchsched.model.reasons import UnfitReason
 
-__all__ = ["Unmet", "unmet_dependencies"]
+__all__ = [
+    "Unmet",
+    "accepts_by_description",
+    "has_what_is_selected",
+    "out_of_service",
+    "tolerates",
+    "unmet_dependencies",
+]
+
+
+def out_of_service(node: NodeInfo) -> UnfitReason | None:
+    """Return why a node accepts no tasks at all at present; None: it is in service."""
+    if node.conditions.get("Ready", "True") != "True":
+        return UnfitReason.NODE_NOT_READY
+    if node.conditions.get("NetworkUnavailable", "False") != "False":
+        return UnfitReason.NETWORK_UNAVAILABLE
+    return UnfitReason.NODE_UNSCHEDULABLE if node.unschedulable else None
+
+
+def has_what_is_selected(node: NodeInfo, task: TaskInfo) -> bool:
+    """Return whether a node has what a task's selector and node affinity require."""
+    labels = node.labels
+    for key, value in task.node_selector.items():
+        if labels.get(key) != value:
+            return False
+    affinity = task.node_affinity
+    return affinity is None or affinity.accepts(labels, node.name)
+
+
+def tolerates(task: TaskInfo, node: NodeInfo) -> bool:
+    """Return whether a task tolerates the NoSchedule and NoExecute taints of a node."""
+    return not node.taints or untolerated(node.taints, task.tolerations) is None
+
+
+def accepts_by_description(node: NodeInfo, task: TaskInfo) -> bool:
+    """Return whether the labels and taints of a node accept a task."""
+    return has_what_is_selected(node, task) and tolerates(task, node)
+
 
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 

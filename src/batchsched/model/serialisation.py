@@ -1,0 +1,659 @@
+"""Converts values to plain data for JSON and back, as derived from their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import (
+    Generic,
+    Literal,
+    Protocol,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from attrs import NOTHING, Attribute, AttrsInstance, fields, frozen, has
+
+from batchsched.errors import Fault, FaultsError
+from batchsched.model.texts import did_you_mean
+from batchsched.model.validation.values import is_integer, is_mapping, join_path, shown
+
+__all__ = [
+    "SCALARS",
+    "Either",
+    "Format",
+    "Items",
+    "JsonValue",
+    "Member",
+    "Named",
+    "Pairs",
+    "Reading",
+    "Record",
+    "RecordField",
+    "Scalar",
+    "Scalars",
+    "Shape",
+    "expected",
+    "is_list",
+    "record_of",
+    "shape_of",
+]
+
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+"""A JSON value."""
+
+Scalar = str | int | float | bool | None
+
+
+class Reading:
+    """The faults that were found while plain data is read."""
+
+    def __init__(self, derived: Mapping[type, Sequence[str]]) -> None:
+        self.faults: list[Fault] = []
+        self.derived = derived
+        """Properties that are written in addition to the fields of a class, and not read."""
+        self.is_complete = True
+        """Whether all values could be read; False if one was left out."""
+
+    def refuse(self, path: str, message: str) -> None:
+        """Record a fault."""
+        self.faults.append(Fault(path, message))
+
+
+class Shape(Protocol):
+    """Converts values of one type to plain data and back, and describes them."""
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data. With `derived`, defaults are included."""
+        ...
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; NOTHING, with a fault, if it is invalid."""
+        ...
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape, to choose from a union."""
+        ...
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; classes are added to `definitions`."""
+        ...
+
+
+def expected(wanted: str, given: object) -> str:
+    """Return the message for an invalid value."""
+    return f"expected {wanted}, got {shown(given)}"
+
+
+def is_list(given: object) -> TypeGuard[Sequence[object]]:
+    """Return whether plain data is a list."""
+    return isinstance(given, (list, tuple))
+
+
+SCALARS: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    NoneType: "null",
+}
+"""The plain types, with their names in JSON Schema."""
+_IN_WORDS = {
+    "string": "a string",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "number": "a number",
+    "null": "null",
+}
+
+
+@frozen
+class Scalars:
+    """A value of one of several plain types."""
+
+    kinds: tuple[type, ...]
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        del derived
+        return cast("Scalar", value)
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; see `Shape`."""
+        if self.is_read_from(given):
+            return given
+        words = [_IN_WORDS[SCALARS[kind]] for kind in self.kinds]
+        if float in self.kinds and int in self.kinds:
+            words.remove("an integer")
+        reading.refuse(path, expected(" or ".join(words), given))
+        return NOTHING
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        kind = type(given)
+        return kind in self.kinds or (kind is int and float in self.kinds)
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        del definitions
+        names = [SCALARS[kind] for kind in self.kinds]
+        if "number" in names and "integer" in names:
+            names.remove("integer")
+        return {"type": names[0] if len(names) == 1 else list[JsonValue](names)}
+
+
+@frozen
+class Member:
+    """A member of an enum, written as its value, or a literal value."""
+
+    members: Mapping[object, object]
+    """The written values, and the members that they represent."""
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        del derived
+        return cast("Scalar", value.value if isinstance(value, Enum) else value)
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; see `Shape`."""
+        if self.is_read_from(given):
+            return self.members[given]
+        known = list(map(str, self.members))
+        hint = did_you_mean(str(given), known)
+        wanted = f"one of {', '.join(known)}"
+        reading.refuse(path, f"{expected(wanted, given)}{hint and '; ' + hint}")
+        return NOTHING
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return isinstance(given, (str, int)) and given in self.members
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        del definitions
+        return {"enum": [cast("Scalar", written) for written in self.members]}
+
+
+@frozen
+class RecordField:
+    """A field of a record."""
+
+    name: str
+    shape: Shape
+    is_required: bool
+    default: object
+    """The default value, for comparison; if a factory makes it, one value that it returned."""
+
+
+@frozen
+class Record:
+    """An attrs class, written as an object with its fields."""
+
+    kind: type[AttrsInstance]
+    content: tuple[RecordField, ...]
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return the fields as an object; fields equal to their default only with `derived`."""
+        written: dict[str, JsonValue] = {}
+        for item in self.content:
+            content: object = getattr(value, item.name)
+            if derived is not None or item.is_required or content != item.default:
+                written[item.name] = item.shape.write(content, derived=derived)
+        if derived is not None:
+            for name in derived.get(self.kind, ()):
+                written[name] = getattr(value, name)
+        return written
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return an instance of the class, created from the fields that could be read."""
+        arguments = self.arguments(given, path, reading)
+        if arguments is None:
+            return NOTHING
+        try:
+            return self.kind(**arguments)
+        except FaultsError as error:
+            for fault in error.faults:
+                reading.refuse(join_path(path, fault.path), fault.message)
+            return NOTHING
+
+    def arguments(self, given: object, path: str, reading: Reading, /) -> dict[str, object] | None:
+        """Return the arguments to create an instance; None, with a fault, if any is missing."""
+        if not is_mapping(given):
+            reading.refuse(path, expected("an object", given))
+            return None
+        known = {item.name for item in self.content}
+        for name in given:
+            if name not in known and name not in reading.derived.get(self.kind, ()):
+                self._refuse_unknown(name, path, reading)
+        arguments: dict[str, object] = {}
+        is_complete = True
+        for item in self.content:
+            where = join_path(path, item.name)
+            if item.name not in given:
+                if item.is_required:
+                    reading.refuse(where, "is missing")
+                    is_complete = False
+                continue
+            value = item.shape.read(given[item.name], where, reading)
+            if value is not NOTHING:
+                arguments[item.name] = value
+            elif item.is_required:
+                is_complete = False
+            # Else the default is used, so that faults of other fields can be reported too.
+        return arguments if is_complete else None
+
+    def _refuse_unknown(self, name: object, path: str, reading: Reading) -> None:
+        known = [item.name for item in self.content]
+        hint = did_you_mean(str(name), known)
+        message = (
+            f"unknown field of {self.kind.__name__}; {hint and hint + ' '}a newer version of "
+            f"batchsched may have written it; known: {', '.join(known)}"
+        )
+        reading.refuse(join_path(path, str(name)), message)
+
+    def label(self, given: object) -> str | None:
+        """Return the name that identifies an item in a list, or None."""
+        if not is_mapping(given):
+            return None
+        names = [item.name for item in self.content]
+        if "uid" in names:
+            name = given.get("uid")
+        elif "namespace" in names and isinstance(given.get("name"), str):
+            name = f"{given.get('namespace', 'default')}/{given['name']}"
+        else:
+            name = given.get("name")
+        return name if isinstance(name, str) else None
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether `given` is an object."""
+        return is_mapping(given)
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a reference to the class, and add the class to `definitions`."""
+        name = self.kind.__name__
+        if name not in definitions:
+            definitions[name] = {}  # for classes that refer to themselves
+            definitions[name] = self.described(definitions)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def named(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return the schema of the class with its name as the property ``type``."""
+        described = self.described(definitions)
+        tag: dict[str, JsonValue] = {"const": self.kind.__name__}
+        described["properties"] = {
+            "type": tag,
+            **{f.name: f.shape.schema(definitions) for f in self.content},
+        }
+        described["required"] = ["type", *(f.name for f in self.content if f.is_required)]
+        return described
+
+    def described(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return the schema of the class itself."""
+        summary = (self.kind.__doc__ or "").partition("\n")[0]
+        described: dict[str, JsonValue] = {"type": "object"}
+        if summary:
+            described["description"] = summary
+        described["properties"] = {
+            item.name: dict(item.shape.schema(definitions)) for item in self.content
+        }
+        described["required"] = [item.name for item in self.content if item.is_required]
+        described["additionalProperties"] = False
+        return described
+
+
+@frozen
+class Items:
+    """A tuple of any number of items of one shape, written as a list."""
+
+    item: Shape
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        write = self.item.write
+        return [write(item, derived=derived) for item in cast("tuple[object, ...]", value)]
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; see `Shape`."""
+        if not is_list(given):
+            reading.refuse(path, expected("a list", given))
+            return NOTHING
+        label = self.item.label if isinstance(self.item, Record) else None
+        items: list[object] = []
+        for position, item in enumerate(given):
+            name = None if label is None else label(item)
+            where = f"{path}[{position if name is None else repr(name)}]"
+            value = self.item.read(item, where, reading)
+            if value is NOTHING:
+                reading.is_complete = False
+            else:
+                items.append(value)
+        return tuple(items)
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return is_list(given)
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        return {"type": "array", "items": self.item.schema(definitions)}
+
+
+@frozen
+class Named:
+    """A mapping of strings to values of one shape, written as an object in order of key."""
+
+    item: Shape
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        write = self.item.write
+        content = cast("Mapping[str, object]", value)
+        return {name: write(item, derived=derived) for name, item in sorted(content.items())}
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; see `Shape`."""
+        if not is_mapping(given):
+            reading.refuse(path, expected("an object", given))
+            return NOTHING
+        content: dict[object, object] = {}
+        for name, item in given.items():
+            if not isinstance(name, str):
+                reading.refuse(f"{path}[{shown(name)}]", "expected a string as key")
+                continue
+            value = self.item.read(item, f"{path}[{name!r}]", reading)
+            if value is NOTHING:
+                reading.is_complete = False
+            else:
+                content[name] = value
+        return content
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return is_mapping(given)
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        return {"type": "object", "additionalProperties": self.item.schema(definitions)}
+
+
+@frozen
+class Pairs:
+    """A mapping whose keys are not strings, written as a list of pairs."""
+
+    key: Shape
+    item: Shape
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        pairs: list[list[JsonValue]] = [
+            [self.key.write(key, derived=derived), self.item.write(item, derived=derived)]
+            for key, item in cast("Mapping[object, object]", value).items()
+        ]
+        return list[JsonValue](sorted(pairs, key=repr))
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; see `Shape`."""
+        if not is_list(given):
+            reading.refuse(path, expected("a list of pairs", given))
+            return NOTHING
+        content: dict[object, object] = {}
+        for position, pair in enumerate(given):
+            where = f"{path}[{position}]"
+            if not is_list(pair) or len(pair) != 2:  # noqa: PLR2004 - a pair has two items
+                reading.refuse(where, expected("a pair", pair))
+                reading.is_complete = False
+                continue
+            key = self.key.read(pair[0], f"{where}[0]", reading)
+            value = self.item.read(pair[1], f"{where}[1]", reading)
+            if key is NOTHING or value is NOTHING:
+                reading.is_complete = False
+            else:
+                content[key] = value
+        return content
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return is_list(given)
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        pair: dict[str, JsonValue] = {
+            "type": "array",
+            "prefixItems": [self.key.schema(definitions), self.item.schema(definitions)],
+            "minItems": 2,
+            "maxItems": 2,
+        }
+        return {"type": "array", "items": pair}
+
+
+@frozen
+class Either:
+    """A value of one of several shapes, which are distinguished by their plain data."""
+
+    shapes: tuple[Shape, ...]
+
+    def write(self, value: object, /, *, derived: Mapping[type, Sequence[str]] | None) -> JsonValue:
+        """Return a value as plain data; see `Shape`."""
+        for shape in self.shapes:
+            if isinstance(shape, Record) and isinstance(value, shape.kind):
+                written = shape.write(value, derived=derived)
+                if self._records() > 1 and isinstance(written, dict):
+                    return {"type": shape.kind.__name__, **written}
+                return written
+        if value is None or isinstance(value, (str, int, float)):
+            return value
+        other = next(shape for shape in self.shapes if not isinstance(shape, (Record, Scalars)))
+        return other.write(value, derived=derived)
+
+    def read(self, given: object, path: str, reading: Reading, /) -> object:
+        """Return the value that plain data represents; see `Shape`."""
+        if self._records() > 1 and is_mapping(given):
+            records = {s.kind.__name__: s for s in self.shapes if isinstance(s, Record)}
+            kind = given.get("type")
+            if not isinstance(kind, str) or kind not in records:
+                wanted = f"one of {', '.join(records)}"
+                reading.refuse(f"{path}.type", expected(wanted, kind))
+                return NOTHING
+            content = {name: item for name, item in given.items() if name != "type"}
+            return records[kind].read(content, path, reading)
+        for shape in self.shapes:
+            if shape.is_read_from(given):
+                return shape.read(given, path, reading)
+        # Report what the first shape expects; null and the like come after it.
+        return self.shapes[0].read(given, path, reading)
+
+    def is_read_from(self, given: object, /) -> bool:
+        """Return whether plain data appears to have this shape."""
+        return any(shape.is_read_from(given) for shape in self.shapes)
+
+    def _records(self) -> int:
+        return sum(isinstance(shape, Record) for shape in self.shapes)
+
+    def schema(self, definitions: dict[str, JsonValue], /) -> dict[str, JsonValue]:
+        """Return a JSON Schema; see `Shape`."""
+        needs_type = self._records() > 1
+        return {
+            "anyOf": [
+                shape.named(definitions)
+                if needs_type and isinstance(shape, Record)
+                else shape.schema(definitions)
+                for shape in self.shapes
+            ]
+        }
+
+
+_default_of = attrgetter("default")
+
+
+def _field_of(attribute: Attribute[object], kind: type, hints: Mapping[str, object]) -> RecordField:
+    default: object = _default_of(attribute)
+    make: Callable[[], object] | None = getattr(default, "factory", None)
+    if make is not None:
+        default = make()
+    try:
+        shape = shape_of(hints[attribute.name])
+    except TypeError as error:
+        raise TypeError(f"{kind.__name__}.{attribute.name}: {error}") from None
+    return RecordField(attribute.name, shape, default is NOTHING, default)
+
+
+@cache
+def record_of(kind: type[AttrsInstance]) -> Record:
+    """Return the shape of an attrs class.
+
+    Raises:
+        TypeError: a field has a type that cannot be written.
+
+    """
+    hints: dict[str, object] = get_type_hints(kind)
+    attributes: tuple[Attribute[object], ...] = fields(kind)
+    return Record(kind, tuple(_field_of(a, kind, hints) for a in attributes if a.init))
+
+
+def shape_of(annotation: object) -> Shape:
+    """Return the shape of values of a type.
+
+    Raises:
+        TypeError: values of this type cannot be written.
+
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if isinstance(annotation, type) and annotation in SCALARS:
+        return Scalars((annotation,))
+    if origin is Literal:
+        return Member({argument: argument for argument in arguments})
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return Member({cast("object", member.value): member for member in annotation})
+    if isinstance(annotation, type) and has(annotation):
+        return record_of(annotation)
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004
+        return Items(shape_of(arguments[0]))
+    if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        key, item = arguments
+        return Named(shape_of(item)) if key is str else Pairs(shape_of(key), shape_of(item))
+    if origin is Union or origin is UnionType:
+        return _union_of(arguments)
+    raise TypeError(f"expected a type that can be written as plain data, got {annotation}")
+
+
+def _union_of(arguments: Sequence[object]) -> Shape:
+    plain = tuple(a for a in arguments if isinstance(a, type) and a in SCALARS)
+    others = [shape_of(each) for each in arguments if all(each is not kind for kind in plain)]
+    if not others:
+        return Scalars(plain)
+    if sum(not isinstance(shape, (Record, Member)) for shape in others) > 1:
+        raise TypeError(f"expected types with distinct plain data, got {arguments}")
+    return Either((*others, Scalars(plain)) if plain else tuple(others))
+
+
+ValueT = TypeVar("ValueT", bound=AttrsInstance)
+
+_HEADER = ("format", "version")
+
+
+class Format(Generic[ValueT]):
+    """The format of one class: an object with a name, a version and the fields.
+
+    Everything else is derived from the class; see `batchsched.model.serialisation`.
+    Fields that equal their default are omitted, unless `derived` is given.
+    """
+
+    def __init__(
+        self,
+        kind: type[ValueT],
+        *,
+        version: int,
+        error: type[FaultsError],
+        derived: Mapping[type, Sequence[str]] | None = None,
+    ) -> None:
+        self._kind = kind
+        self._name = f"batchsched.{kind.__name__}"
+        self._version = version
+        self._error = error
+        self._derived = derived
+
+    def to_dict(self, value: ValueT, /) -> dict[str, JsonValue]:
+        """Return a value as dicts, lists, strings and numbers only. O(size)."""
+        content = record_of(self._kind).write(value, derived=self._derived)
+        return {
+            "format": self._name,
+            "version": self._version,
+            **cast("dict[str, JsonValue]", content),
+        }
+
+    def from_dict(self, given: object, /) -> ValueT:
+        """Create a value from the output of `to_dict`.
+
+        Raises:
+            FaultsError: it cannot be read; all faults at once. They include those that the class
+                itself reports, if all parts could be read.
+
+        """
+        reading = Reading(self._derived or {})
+        if not is_mapping(given):
+            reading.refuse("", f"expected an object of the format {self._name}, got {shown(given)}")
+            raise self._error(reading.faults)
+        self._check_header(given, reading)
+        if reading.faults:
+            raise self._error(reading.faults)  # it is useless to check fields of another format
+        content = {name: item for name, item in given.items() if name not in _HEADER}
+        arguments = record_of(self._kind).arguments(content, "", reading)
+        value: ValueT | None = None
+        if arguments is not None and reading.is_complete:
+            try:
+                value = self._kind(**arguments)
+            except FaultsError as error:
+                known = {fault.path for fault in reading.faults}
+                reading.faults += [fault for fault in error.faults if fault.path not in known]
+        if reading.faults or value is None:
+            raise self._error(reading.faults)
+        return value
+
+    def _check_header(self, given: Mapping[object, object], reading: Reading) -> None:
+        for name in _HEADER:
+            if name not in given:
+                reading.refuse(name, f"is missing; expected data of the format {self._name}")
+        if reading.faults:
+            return
+        kind, version = given["format"], given["version"]
+        if kind != self._name:
+            reading.refuse("format", f"expected {self._name!r}, got {shown(kind)}")
+        elif not is_integer(version) or version < 1:
+            reading.refuse("version", f"expected {self._version}, got {shown(version)}")
+        elif version > self._version:
+            message = (
+                f"expected {self._version} or less, got {version}: "
+                "this was written by a newer version of batchsched; read it with that version"
+            )
+            reading.refuse("version", message)
+
+    def json_schema(self) -> dict[str, JsonValue]:
+        """Return the JSON Schema (2020-12) of the output of `to_dict`."""
+        definitions: dict[str, JsonValue] = {}
+        described = record_of(self._kind).described(definitions)
+        properties = cast("dict[str, JsonValue]", described["properties"])
+        required = cast("list[JsonValue]", described["required"])
+        for kind, names in (self._derived or {}).items():
+            of_kind = cast("dict[str, JsonValue]", definitions[kind.__name__])
+            for name in names:
+                cast("dict[str, JsonValue]", of_kind["properties"])[name] = {"type": "string"}
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": self._name,
+            **described,
+            "properties": {
+                "format": {"const": self._name},
+                "version": {"const": self._version},
+                **properties,
+            },
+            "required": ["format", "version", *required],
+            "$defs": dict(sorted(definitions.items())),
+        }
