@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import cast
+
 from batchsched.actions.action import Action, EvictsToCure
 from batchsched.config.checker import checked
 from batchsched.config.default_registry import default_registry
@@ -25,12 +28,14 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
+from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.outcomes import Unchanged, close
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.session.tracing import Trace, TracedSession
 from batchsched.session.unordered_keys import unordered_keys
+from batchsched.state.doors import ALL_DOORS, Door
 from batchsched.transition.content import Content
 
 __all__ = ["Scheduler", "schedule"]
@@ -55,6 +60,12 @@ class Scheduler:
             of a cycle depends on what has changed since: an object that is identical to the one
             in the last snapshot is not processed again. Decisions are the same. Ignored where
             `trace` is given.
+        plain: whether to decide by the plain definitions alone, without any shortcut: nothing is
+            remembered, estimated or kept up to date, and no declaration or hint of a plugin is
+            relied on. Decisions, reasons and reports are the same, more slowly; on a living
+            cluster every cycle starts from scratch. Instead of True, the names of some doors
+            (``turns``, ``attempts``, ``room``, ``loans``, ``engine``, ``cycles``) make these plain.
+            Not together with `warm` or `placement`.
 
     Raises:
         ConfigError: the configuration has names that are not in the registry, invalid arguments
@@ -76,9 +87,10 @@ predicates, priority, proportion, sjf, sla, usage
         config: SchedulerConfig | None = None,
         registry: Registry | None = None,
         *,
-        placement: PlacementFactory = IndexedPlacement,
+        placement: PlacementFactory | None = None,
         trace: Trace | None = None,
         warm: bool = False,
+        plain: bool | Collection[str] = False,
     ) -> None:
         used = SchedulerConfig() if config is None else config
         known = default_registry() if registry is None else registry
@@ -94,7 +106,15 @@ predicates, priority, proportion, sjf, sla, usage
             faults.append(Fault("config", message))
         made = checked(options, tiers, known, names_too=True)
         faults += made.faults
-        if not callable(placement):
+        doors, problems = _doors_of(plain)
+        faults += problems
+        if doors:
+            faults += [
+                Fault("plain", f"expected no {other} with it: it would replace a plain definition")
+                for other, given in (("placement", placement is not None), ("warm", bool(warm)))
+                if given
+            ]
+        if placement is not None and not callable(placement):
             faults.append(
                 Fault(
                     "placement",
@@ -108,7 +128,12 @@ predicates, priority, proportion, sjf, sla, usage
             raise ConfigError(faults)
         self._config = used
         self._trace = trace
-        self._placement = placement
+        self._plain = doors
+        self._placement: PlacementFactory = (
+            (LinearScanPlacement if Door.ENGINE in doors else IndexedPlacement)
+            if placement is None
+            else placement
+        )
         placed = [
             (position, option) for position, tier in enumerate(tiers) for option in tier.plugins
         ]
@@ -175,6 +200,7 @@ predicates, priority, proportion, sjf, sla, usage
             trace,
             rivals_at=rivals_at,
             promises_repel=self._promises_repel,
+            plain=self._plain,
         )
         return self.run(_begun(session))
 
@@ -236,6 +262,7 @@ predicates, priority, proportion, sjf, sla, usage
                 self._plugins,
                 self._placement,
                 promises_repel=self._promises_repel,
+                plain=self._plain,
             )
         else:
             session = TracedSession(
@@ -244,6 +271,7 @@ predicates, priority, proportion, sjf, sla, usage
                 self._placement,
                 self._trace,
                 promises_repel=self._promises_repel,
+                plain=self._plain,
             )
         return _begun(session)
 
@@ -262,8 +290,37 @@ predicates, priority, proportion, sjf, sla, usage
     def keep(self, content: Content, /) -> KeptState:
         """Return the state that this configuration keeps up to date for a live cluster."""
         return KeptState(
-            content, self._plugins, self._placement, promises_repel=self._promises_repel
+            content,
+            self._plugins,
+            self._placement,
+            promises_repel=self._promises_repel,
+            plain=self._plain,
         )
+
+    @property
+    def keeps(self) -> bool:
+        """Whether anything is kept between cycles on a live cluster; not if these are plain."""
+        return Door.CYCLES not in self._plain
+
+
+def _doors_of(plain: bool | Collection[str]) -> tuple[frozenset[Door], list[Fault]]:
+    """Return the doors that are to be plain, and what is wrong with what was asked for."""
+    given: object = plain
+    if isinstance(given, bool):
+        return (ALL_DOORS if given else frozenset()), []
+    known = {door.value: door for door in Door}
+    expected = f"expected True, False or some of {', '.join(known)}"
+    if isinstance(given, str) or not isinstance(given, Collection):
+        return frozenset(), [Fault("plain", f"{expected}, got {shown(given)}")]
+    names = list(cast("Collection[object]", given))
+    faults = [
+        Fault("plain", f"{expected}, got {shown(name)}")
+        for name in names
+        if not isinstance(name, str) or name not in known
+    ]
+    return frozenset(
+        known[name] for name in names if isinstance(name, str) and name in known
+    ), faults
 
 
 def _begun(session: Session) -> Session:

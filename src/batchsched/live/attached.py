@@ -10,6 +10,7 @@ from batchsched.live.cluster import Cluster
 from batchsched.live.content_at import ContentAt
 from batchsched.live.kept_state import KeptState
 from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.session.outcomes import Unchanged
 from batchsched.session.session import Session
 from batchsched.transition.content import Content
@@ -28,6 +29,15 @@ class Policy(Protocol):
 
     def keep(self, content: Content, /) -> KeptState:
         """Return the state that is kept up to date with a cluster."""
+        ...
+
+    def open(self, snapshot: Snapshot, /) -> Session:
+        """Open a session on a snapshot."""
+        ...
+
+    @property
+    def keeps(self) -> bool:
+        """Whether anything is kept between cycles."""
         ...
 
 
@@ -66,6 +76,8 @@ class AttachedScheduler:
             ActionError: an action raised an exception; its effect is the same.
 
         """
+        if not self._policy.keeps:
+            return self._policy.run(self._policy.open(self._cluster.snapshot()), reasons=reasons)
         kept_state = self._take_kept_state()
         result = self._policy.run(
             kept_state.session(), reasons=reasons, unchanged=ContentAt(self._cluster.content)
@@ -86,6 +98,9 @@ class AttachedScheduler:
                 an invalid object.
 
         """
+        if not self._policy.keeps:
+            yield self._policy.open(self._cluster.snapshot())
+            return
         kept_state = self._take_kept_state()
         yield kept_state.session()
         kept_state.end()

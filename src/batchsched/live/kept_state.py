@@ -13,6 +13,7 @@ from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.policy_state import PlacementFactory, PolicyState
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import Session
+from batchsched.state.doors import Door
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.transition.content import Content, Table, Value
@@ -30,8 +31,10 @@ class KeptState:
         placement: PlacementFactory,
         *,
         promises_repel: bool = False,
+        plain: frozenset[Door] = frozenset(),
     ) -> None:
         self._content = content
+        self._plain = plain
         self._promises_repel = promises_repel
         self._plugins = plugins
         self._placement = placement
@@ -42,7 +45,11 @@ class KeptState:
         self._version = content.version
         self._ledger = LiveLedger(content.snapshot())
         self._policy_state = PolicyState(
-            self._ledger, self._plugins, self._placement, promises_repel=self._promises_repel
+            self._ledger,
+            self._plugins,
+            self._placement,
+            promises_repel=self._promises_repel,
+            plain=self._plain,
         )
         self._policy_state.live_on()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from batchsched.model.cluster import TaskStatus
+from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
@@ -21,18 +22,27 @@ class SessionView:
 
     __slots__ = (
         *("_ledger", "_past_use", "_pod_affinity", "_promises_repel"),
-        *("_surplus", "_task_key", "_units"),
+        *("_surplus", "_task_key", "_units", "plain"),
     )
 
-    def __init__(self, ledger: Ledger, *, promises_repel: bool = False) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        promises_repel: bool = False,
+        plain: frozenset[Door] = frozenset(),
+    ) -> None:
         """Create a view.
 
         Args:
             ledger: the state of the session.
             promises_repel: whether required anti-affinity counts tasks that are promised to a
                 node like running ones.
+            plain: the doors behind which only plain definitions decide.
 
         """
+        self.plain = plain
+        """The doors behind which only plain definitions decide; see `Door`."""
         self._ledger = ledger
         self._promises_repel = promises_repel
         self._pod_affinity: PodAffinityIndex | None = None

@@ -23,6 +23,7 @@ from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
 from batchsched.session.waiting_jobs import WaitingJob
+from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
@@ -52,10 +53,13 @@ class PolicyState:
         placement: PlacementFactory,
         *,
         promises_repel: bool = False,
+        plain: frozenset[Door] = frozenset(),
     ) -> None:
         self.ledger = ledger
         self._promises_repel = promises_repel
-        self.view = SessionView(ledger, promises_repel=promises_repel)
+        self.plain = plain
+        """The doors behind which only plain definitions decide."""
+        self.view = SessionView(ledger, promises_repel=promises_repel, plain=plain)
         self._configured = plugins
         self._placement = placement
         self.plugin_set = PluginSet(plugins, self.view)
@@ -181,7 +185,9 @@ class PolicyState:
         index = self.view.pod_affinity_if_any
         if needs_new_view or (is_worn and index is not None and index.is_active):
             self.plugin_set.forget_keys(self.view)
-            self.view = SessionView(self.ledger, promises_repel=self._promises_repel)
+            self.view = SessionView(
+                self.ledger, promises_repel=self._promises_repel, plain=self.plain
+            )
             self.ledger.on_occupy = self.ledger.on_promise = None
             self.plugin_set = PluginSet(self._configured, self.view)
             anew = frozenset({"job_valid", *_NODE_FUNCTIONS})

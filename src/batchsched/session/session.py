@@ -29,6 +29,7 @@ from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts
 from batchsched.state.audit import audit
+from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.state.vectors import Vector
@@ -53,6 +54,7 @@ class Session(QueueLimits):
         placement: PlacementFactory,
         *,
         promises_repel: bool = False,
+        plain: frozenset[Door] = frozenset(),
     ) -> None:
         """Open a session on a snapshot.
 
@@ -62,10 +64,11 @@ class Session(QueueLimits):
             placement: creates the engine that finds nodes.
             promises_repel: whether required anti-affinity counts tasks that are promised to a
                 node like running ones.
+            plain: the doors behind which only plain definitions decide.
 
         """
         policy_state = PolicyState(
-            Ledger(snapshot), plugins, placement, promises_repel=promises_repel
+            Ledger(snapshot), plugins, placement, promises_repel=promises_repel, plain=plain
         )
         self._begin(policy_state)
 
@@ -200,6 +203,11 @@ class Session(QueueLimits):
         return self._policy_state.gang_room
 
     # The cluster
+
+    @property
+    def plain(self) -> frozenset[Door]:
+        """The doors behind which only plain definitions decide."""
+        return self.view.plain
 
     @property
     def now(self) -> float:

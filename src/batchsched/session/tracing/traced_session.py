@@ -28,6 +28,7 @@ from batchsched.session.tracing.teller import Teller, Trace
 from batchsched.session.tracing.traced_placement import TracedPlacement
 from batchsched.session.tracing.traced_plugin import TracedPlugin
 from batchsched.session.tracing.traced_queue import AnyQueue, TracedQueue
+from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import LiveQueue
 from batchsched.state.needs import Need, need_of_job
@@ -100,6 +101,7 @@ class TracedSession(Session):
         rivals_at: the position of the one event that also lists the alternatives, which takes
             time that grows with the cluster; None: no event does.
         promises_repel: see `Session`.
+        plain: see `Session`.
 
     """
 
@@ -114,6 +116,7 @@ class TracedSession(Session):
         *,
         rivals_at: int | None = None,
         promises_repel: bool = False,
+        plain: frozenset[Door] = frozenset(),
     ) -> None:
         self._teller = Teller(self, trace, rivals_at)
 
@@ -124,7 +127,7 @@ class TracedSession(Session):
             evolve(configured, plugin=cast("Plugin", TracedPlugin(configured, self._teller)))
             for configured in plugins
         ]
-        super().__init__(snapshot, told, traced, promises_repel=promises_repel)
+        super().__init__(snapshot, told, traced, promises_repel=promises_repel, plain=plain)
 
     def tell(self, event: TraceEvent) -> None:
         """Report an event."""

@@ -1,0 +1,31 @@
+"""The doors behind which the shortcuts stand, each with a plain definition behind it.
+
+A shortcut answers a question of policy with less work than its definition takes. With a door
+plain, the definition itself is used: the same decisions, more slowly.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["ALL_DOORS", "Door"]
+
+
+class Door(Enum):
+    """A question that has a plain definition and a faster way to the same answer."""
+
+    TURNS = "turns"
+    """Which queue and which job come next. Plain: all keys are computed, the least is taken."""
+    ATTEMPTS = "attempts"
+    """Whether what a job needs can be placed. Plain: it is tried."""
+    ROOM = "room"
+    """Whom to evict for a task. Plain: every node and every candidate is looked at."""
+    LOANS = "loans"
+    """What the shares of queues cover, and what is on loan. Plain: computed anew each time."""
+    ENGINE = "engine"
+    """Which nodes accept a task, and which is best. Plain: a loop over all nodes."""
+    CYCLES = "cycles"
+    """What is kept of a living cluster between cycles. Plain: nothing."""
+
+
+ALL_DOORS = frozenset(Door)
