@@ -35,7 +35,7 @@ from batchsched.plugin import NodeScore, Predicate, Reads, Verdict
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.gang import GangPlugin
 from batchsched.session.session import Session
-from batchsched.state.audit import audit
+from batchsched.state.ledger import audit
 from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.testing import configs, snapshots
 from tests.support.clusters import bound, cluster, job, node

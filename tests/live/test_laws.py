@@ -48,8 +48,7 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.plugin import Changes, NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
-from batchsched.state.audit import audit
-from batchsched.state.ledger import Ledger
+from batchsched.state.ledger import Ledger, audit
 from batchsched.state.records import JobState, TaskState
 from batchsched.testing.config_strategies import configs
 

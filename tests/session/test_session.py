@@ -23,7 +23,7 @@ from batchsched import (
 from batchsched.plugins.proportion import ProportionPlugin
 from batchsched.session.outcomes import close
 from batchsched.session.session import Session
-from batchsched.state.audit import audit
+from batchsched.state.ledger import audit
 
 S = TaskStatus
 PLUGINS = ("priority", "gang", "drf", "proportion", "predicates", "nodeorder")

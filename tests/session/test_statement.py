@@ -11,7 +11,7 @@ from tests.support.clusters import cluster, job, node
 
 from batchsched import PluginError, Snapshot, Statement, StatementError, TaskStatus
 from batchsched.session.session import Session
-from batchsched.state.audit import audit
+from batchsched.state.ledger import audit
 
 S = TaskStatus
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchsched.state.domain_counts import ChangeNumber, CountsTogether, DomainCount, NetCount
-from batchsched.state.watch import Watch
+from batchsched.state.change_log import Watch
+from batchsched.state.pod_affinity import ChangeNumber, CountsTogether, DomainCount, NetCount
 
 NODES_IN = {"a": [0, 1], "b": [2], "c": [3, 4]}
 EVERYWHERE = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from tests.support.elastic_worlds import elastic_jobs
 
 from batchsched import JobInfo, NodeInfo, Snapshot, TaskGroup, TaskStatus
 from batchsched.model.cluster import can_start_with, least_tasks
-from batchsched.state import emptiest_first
 from batchsched.state.group_needs import TasksLeft, needed_tasks
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.ledger import counted_job
@@ -241,36 +239,6 @@ def plain_state(state: JobState) -> State:
     ]
     job = evolve(state.info, tasks=tasks)
     return State(Snapshot(jobs=[job], nodes=[NodeInfo(name=n) for n in ("n1", "n2")]))
-
-
-def test_many_replicas_are_asked_for_without_going_through_all_of_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """To start twice as many replicas, one a turn, twice as many groups are looked at."""
-    looked_at: list[int] = []
-    plain = emptiest_first.emptiness
-
-    def counted(leaf: GroupState, counting: Counting) -> tuple[float, int]:
-        looked_at[-1] += 1
-        return plain(leaf, counting)
-
-    monkeypatch.setattr(emptiest_first, "emptiness", counted)
-    for count in (25, 50):
-        looked_at.append(0)
-        groups = [TaskGroup(f"g{n}", min=2) for n in range(count)]
-        of = {group.name: "PP" for group in groups}
-        state = counted_job(elastic("e", of, groups=groups, min_groups=0, min_available=0))
-        assert state.groups is not None
-        left = TasksLeft(state.groups, state.tasks)
-        while goal := needed_tasks(state.groups, left):
-            assert len(goal) == 2
-            for task in goal:
-                state.groups.move(task, task.status, TaskStatus.ALLOCATED)
-                task.status = TaskStatus.ALLOCATED
-            left.take_out(goal)
-        assert not left
-    few, many = looked_at
-    assert many <= 2 * few + 5
 
 
 def test_the_least_that_groups_need_is_that_of_the_smallest() -> None:

@@ -21,8 +21,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.state.audit import audit
-from batchsched.state.ledger import Ledger
+from batchsched.state.ledger import Ledger, audit
 from batchsched.state.records import TaskState
 
 S = TaskStatus

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchsched import NodeInfo
-from batchsched.state import node_slots
-from batchsched.state.node_slots import NodeSlots
+from batchsched.state.live_ledger import NodeSlots
 from batchsched.state.records import NodeState
 
 ZERO = (0, 0)
@@ -65,18 +63,3 @@ def test_law_slots_follow_node_order_and_changes_are_told(seed: int, begin: int)
             slots.close_gaps()
             check(slots, nodes)
             assert [each.slot for each in nodes] == [each.index for each in nodes]
-
-
-def test_only_nodes_up_to_a_vacant_slot_are_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_slots, "FARTHEST", 3)
-    nodes = [node(10 * number) for number in range(20)]
-    for position, each in enumerate(nodes):
-        each.index = each.slot = position
-    slots = NodeSlots(nodes, [], ZERO)
-    slots.remove(nodes[10])
-    slots.take_changed()
-    slots.insert(node(75))
-    assert slots.take_changed() == {8, 9, 10}
-    slots.insert(node(5))
-    assert slots.take_changed() is None
-    assert len(slots.by_slot) == 21 + 21 // 7 + 1 - (21 % 7 == 0)

@@ -25,7 +25,7 @@ from batchsched import (
 from batchsched.model.cluster import TaskInfo
 from batchsched.model.constraints import Operator, Requirement
 from batchsched.session.session import Session
-from batchsched.state.pod_affinity_index import PodAffinityIndex
+from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import snapshots
 

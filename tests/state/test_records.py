@@ -11,8 +11,7 @@ from tests.support.clusters import cluster, job, node
 
 from batchsched import Resource, ScoringRequest, TaskStatus
 from batchsched.session.session import Session
-from batchsched.state.audit import audit
-from batchsched.state.ledger import Ledger
+from batchsched.state.ledger import Ledger, audit
 
 
 def session() -> Session:

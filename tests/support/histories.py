@@ -40,7 +40,7 @@ from batchsched.live import (
 )
 from batchsched.placement import Fit
 from batchsched.session.outcomes import close
-from batchsched.state.audit import audit
+from batchsched.state.ledger import audit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import fits
 

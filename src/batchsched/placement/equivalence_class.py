@@ -27,10 +27,10 @@ from batchsched.placement.raw_scores import KeptRawScores, RawScores
 from batchsched.placement.score_index import Raw, Scored
 from batchsched.plugin.hints import ScoreCells
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
+from batchsched.state.change_log import Watch
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import Vector
-from batchsched.state.watch import Watch
 
 __all__ = ["EquivalenceClass", "EquivalenceClassMaker"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
-from batchsched.state.change_log import NodeCursor
-from batchsched.state.watch import Watch
+from batchsched.state.change_log import NodeCursor, Watch
 
 __all__ = ["FirstFit"]
 

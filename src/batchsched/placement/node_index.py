@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from batchsched.placement.score_index import Scored
-from batchsched.state.change_log import NodeCursor
-from batchsched.state.watch import Watch
+from batchsched.state.change_log import NodeCursor, Watch
 
 __all__ = ["Evaluate", "EvaluateOne", "NodeIndex"]
 

@@ -42,9 +42,9 @@ from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.points import ExtensionPoints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.state.change_log import Watch
 from batchsched.state.needs import Need
 from batchsched.state.units import EvictionUnit
-from batchsched.state.watch import Watch
 
 __all__ = [
     "Allocatable",

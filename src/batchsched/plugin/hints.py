@@ -13,8 +13,8 @@ from attrs import frozen
 from batchsched.model.reasons import Unfit
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.plugin.verdicts import Verdict
+from batchsched.state.change_log import Watch
 from batchsched.state.records import NodeState, QueueState, TaskState
-from batchsched.state.watch import Watch
 
 __all__ = ["EvictionHints", "NodeKeys", "PredicateHints", "ScoreCells", "ScoreHints"]
 

@@ -9,7 +9,7 @@ from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
 from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
-from batchsched.state.pod_affinity_index import PodAffinityIndex
+from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Dimensions, Vector

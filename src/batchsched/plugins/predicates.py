@@ -18,7 +18,7 @@ from batchsched.plugin.changes import Changes
 from batchsched.plugin.hints import NodeKeys, PredicateHints
 from batchsched.plugin.node_functions import Predicate, Reads
 from batchsched.plugin.session_view import SessionView
-from batchsched.state.pod_affinity_index import PodAffinityIndex
+from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["PredicatesPlugin"]

@@ -10,7 +10,7 @@ from batchsched.model.reasons import Unfit
 from batchsched.placement.evaluator import checked_unfit
 from batchsched.plugin.node_functions import Predicate
 from batchsched.session.session import Session
-from batchsched.state.overdrafts import Origin
+from batchsched.state.ledger import Origin
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["accepts_without", "curable_nodes"]

@@ -28,9 +28,8 @@ from batchsched.session.queue_limits import QueueLimits
 from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
 from batchsched.session.victims import RecentStarts
-from batchsched.state.audit import audit
 from batchsched.state.doors import Door
-from batchsched.state.ledger import Ledger
+from batchsched.state.ledger import Ledger, audit
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
 from batchsched.state.vectors import Vector
 

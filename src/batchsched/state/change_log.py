@@ -1,15 +1,34 @@
-"""The log of changed nodes and jobs, in the order of the changes."""
+"""What changed: the log of changed nodes and jobs, and watches of what is read elsewhere."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from operator import itemgetter
+from typing import Protocol
 
 from batchsched.state.records import JobState
 
-__all__ = ["ChangeLog", "NodeCursor", "Position"]
+__all__ = [
+    "ChangeLog",
+    "NodeCursor",
+    "Position",
+    "Watch",
+]
+
+
+class Watch(Protocol):
+    """Reports the nodes for which an answer that reads the whole cluster may have changed."""
+
+    def changed_since(self, position: int, /) -> tuple[int, Collection[int] | None]:
+        """Return the present end of the log, and what changed since `position`.
+
+        Changes are given as slots of nodes; None: any node may have changed. Nodes whose own
+        tasks changed need not be included.
+        """
+        ...
+
 
 Position = tuple[int, int, int]
 """A position in the logs of changed nodes, changed jobs, and charged jobs."""

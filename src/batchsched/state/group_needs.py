@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
-from batchsched.state.emptiest_first import EmptiestFirst, emptiness
-from batchsched.state.groups import Counting, GroupState, JobGroups
+from batchsched.state.groups import Counting, EmptiestFirst, GroupState, JobGroups, emptiness
 from batchsched.state.records import TaskState
 
 __all__ = ["TasksLeft", "needed_tasks"]

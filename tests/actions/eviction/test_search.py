@@ -20,7 +20,7 @@ from batchsched.actions.eviction.victims import (
 )
 from batchsched.plugin import Verdict
 from batchsched.session.session import Session
-from batchsched.state.audit import audit
+from batchsched.state.ledger import audit
 from batchsched.state.records import TaskState
 
 # By example

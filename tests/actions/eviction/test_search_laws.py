@@ -22,7 +22,7 @@ from batchsched.actions.eviction.victims import (
 from batchsched.plugin import Verdict
 from batchsched.session.session import Session
 from batchsched.session.victims import Victims
-from batchsched.state.audit import audit
+from batchsched.state.ledger import audit
 from batchsched.state.records import NodeState, TaskState
 from batchsched.testing import snapshots
 

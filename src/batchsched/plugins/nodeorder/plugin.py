@@ -17,7 +17,7 @@ from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, 
 from batchsched.plugin.node_functions import NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.nodeorder.requested_cells import requested_cells
-from batchsched.state.pod_affinity_index import PodAffinityIndex
+from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["NodeOrderPlugin"]
