@@ -6,10 +6,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.reference import check_reference
 from tests.support.clusters import action, cluster, job, node
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_reasons, check_reference
+from batchsched.testing import check_reasons
 
 FEW = ["gang", "predicates"]
 MANY = ["priority", "gang", "drf", "predicates", "proportion", "nodeorder"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.reference import check_reference
 from tests.support.clusters import action, bound, cluster, job, node
 
 from batchsched import ConfigError, CycleResult, Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_cycle, check_reference, snapshots
+from batchsched.testing import check_cycle, snapshots
 
 RETRYING = action("allocate", retry="largest-first")
 

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from tests.reference import reference_schedule
 from tests.support.books import dump, opened, plugin_object
 from tests.support.clusters import cluster, job, node
 
@@ -27,7 +28,6 @@ from batchsched.plugin import Verdict
 from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
 from batchsched.testing import check_cycle, snapshots
-from batchsched.testing.reference import reference_schedule
 
 V, X = Verdict.VICTIM, Verdict.PROTECTED
 NAMES = ("a", "b", "c", "d")

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import reference_schedule
+from tests.reference.groups import Groups, has_groups
+from tests.reference.state import State
 from tests.support.elastic import configuration, scheduler
 from tests.support.elastic_worlds import elastic_jobs, elastic_worlds
 
 from batchsched import JobInfo, NodeInfo, Queue, Resource, Snapshot, TaskInfo, TaskStatus
 from batchsched.state.groups import Counting
 from batchsched.state.ledger import counted_job
-from batchsched.testing.reference import reference_schedule
-from batchsched.testing.reference.groups import Groups, has_groups
-from batchsched.testing.reference.state import State
 
 ACTIONS = st.sampled_from(
     [

@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, DrawFn
+from tests.reference import reference_schedule
 from tests.support.cycles import Cycles
 from tests.support.histories import History
 
@@ -22,7 +23,6 @@ from batchsched import (
 )
 from batchsched.live import Event, JobArrived, NodeChanged, TaskSucceeded
 from batchsched.testing import jobs, snapshots
-from batchsched.testing.reference import reference_schedule
 
 SEQUENCES = (
     "allocate backfill reserve",

@@ -1,6 +1,6 @@
 """Run the testing kit on whatever batchsched is on the path, until it finds something.
 
-    python tests/seeded_bugs/kit.py [--seconds 60] [--show]
+    python -m tests.seeded_bugs.kit [--seconds 60] [--show]
 
 Every check gets its turn, with few examples at first and more in every round, for as long as
 there is time; nothing is shrunk. Prints what was found, and by which check, as one line of
@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
+from tests.reference import check_reference
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.plugins.conformance import ConformancePlugin
@@ -36,7 +37,6 @@ from batchsched.testing import (
     check_cycle,
     check_permutation,
     check_plugin,
-    check_reference,
     configs,
     snapshots,
 )

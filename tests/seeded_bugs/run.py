@@ -1,6 +1,6 @@
 """Sow bugs into copies of the source, one at a time, and see whether the testing kit finds them.
 
-    python tests/seeded_bugs/run.py [--list] [--seconds 60] [--jobs 1] [--missed] [NAME ...]
+    python -m tests.seeded_bugs.run [--list] [--seconds 60] [--jobs 1] [--missed] [NAME ...]
 
 Each bug of ``bugs.txt`` is a line of the source as it should not be. Without names all are tried.
 ``missed.txt`` has some more, which the kit has not found in a minute yet.
@@ -30,11 +30,12 @@ PATIENCE = 10
 
 def search(source: Path, seconds: float) -> dict[str, object]:
     """Run the kit in a process of its own on a source; return what it found."""
-    command = [sys.executable, "-B", str(HERE / "kit.py"), "--seconds", str(seconds)]
+    command = [sys.executable, "-B", "-m", "tests.seeded_bugs.kit", "--seconds", str(seconds)]
+    where = [str(source), str(HERE.parents[1])]  # the source to try, and the tests
     try:
         done = subprocess.run(
             command,
-            env={**os.environ, "PYTHONPATH": str(source), "PYTHONHASHSEED": "0"},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(where), "PYTHONHASHSEED": "0"},
             cwd=source.parent,
             capture_output=True,
             text=True,

@@ -1,6 +1,6 @@
 """The bugs to sow still fit the source, and some are sown to see the kit find them.
 
-All of them take a while: `python tests/seeded_bugs/run.py`.
+All of them take a while: `python -m tests.seeded_bugs.run`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from tests.reference import reference_schedule
 from tests.support.clusters import Simulation, bound, cluster, evicted, job, node, places, scheduler
 
 from batchsched import (
@@ -18,7 +19,6 @@ from batchsched import (
     Taint,
     TaintEffect,
 )
-from batchsched.testing.reference import reference_schedule
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import given, settings
+from tests.reference.groups import Groups
+from tests.reference.state import State
 from tests.support.elastic import elastic
 from tests.support.elastic_worlds import elastic_jobs
 
@@ -10,8 +12,6 @@ from batchsched import JobInfo, NodeInfo, Snapshot, TaskGroup
 from batchsched.state.groups import Counting
 from batchsched.state.ledger import counted_job
 from batchsched.state.units import units_of
-from batchsched.testing.reference.groups import Groups
-from batchsched.testing.reference.state import State
 
 
 @settings(max_examples=150)

@@ -7,6 +7,8 @@ from itertools import combinations
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference.groups import Groups, has_groups
+from tests.reference.state import State
 from tests.support.elastic import elastic
 from tests.support.elastic_worlds import elastic_jobs
 
@@ -16,8 +18,6 @@ from batchsched.state.group_needs import TasksLeft, needed_tasks
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.ledger import counted_job
 from batchsched.state.records import JobState
-from batchsched.testing.reference.groups import Groups, has_groups
-from batchsched.testing.reference.state import State
 
 STATUSES = {
     Counting.READY: ("Running", "Bound", "Succeeded"),

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot, WhyPending
-from batchsched.testing.reference import reference_schedule
+from tests.reference import reference_schedule
 from tests.support import golden
 
 Case = dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
+from tests.reference import check_reference
 from tests.support.clusters import action, cluster, job, node
 from tests.support.doctoring import evicted, placed
 
@@ -21,13 +22,7 @@ from batchsched.plugin import Verdict, Vote
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, TaskState
-from batchsched.testing import (
-    InvariantViolation,
-    check_claims,
-    check_cycle,
-    check_gangs,
-    check_reference,
-)
+from batchsched.testing import InvariantViolation, check_claims, check_cycle, check_gangs
 
 S = TaskStatus
 

@@ -32,11 +32,11 @@ PYRIGHT_ANSWER = re.compile(r":(\d+):\d+ - information: Type of \"(?:.*?)\" is \
 
 
 INTERNAL = (
-    *(".testing.reference", ".vectorised.node_matrix", ".vectorised.score_array"),
+    *(".vectorised.node_matrix", ".vectorised.score_array"),
     *(".serialisation", ".session.opened_plugins", ".testing.hashing.child"),
     *(".testing.part_strategies", ".state.recently_used"),
 )
-"""Modules for nobody else: a second implementation, what runs in a process of its own, and what is
+"""Modules for nobody else: what runs in a process of its own, and what is
 made of arrays, annotations, functions of any form or of anything."""
 
 

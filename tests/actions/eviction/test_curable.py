@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import check_reference
 from tests.support.clusters import action, cluster, evicted, job, node
 from tests.support.cycles import Cycles
 from tests.support.elastic import configuration
@@ -33,7 +34,7 @@ from batchsched import (
 from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.placement.linear_scan import LinearScanPlacement
 from batchsched.plugin import ExtensionPoints, Predicate, Reads
-from batchsched.testing import check_cycle, check_reference
+from batchsched.testing import check_cycle
 
 PORT = (HostPort(port=80),)
 HOST = {"host": "n1"}

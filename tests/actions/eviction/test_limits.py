@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import check_reference
 from tests.support.clusters import action, cluster, evicted, job, node
 
 from batchsched import ConfigError, Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_cycle, check_reference, snapshots
+from batchsched.testing import check_cycle, snapshots
 
 
 def config(*actions: object) -> SchedulerConfig:

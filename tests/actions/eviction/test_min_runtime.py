@@ -8,12 +8,13 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import check_reference
 from tests.support.clusters import action, cluster, evicted, job, node
 from tests.support.elastic import configuration, elastic, room
 
 from batchsched import ConfigError, JobInfo, Scheduler, SchedulerConfig, Snapshot, TaskGroup
 from batchsched.placement.linear_scan import LinearScanPlacement
-from batchsched.testing import check_cycle, check_reference, snapshots
+from batchsched.testing import check_cycle, snapshots
 
 NOW = 100.0
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.reference import check_reference
 
 from batchsched import Plan, Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_reference, configs, snapshots
+from batchsched.testing import configs, snapshots
 
 plain = {"endings": False, "reservations": False, "invalid_jobs": False, "backfill": False}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from tests.reference import reference_schedule
 from tests.support.clusters import action, cluster, job, node, places
 from tests.support.cycles import Cycles
 
@@ -22,7 +23,6 @@ from batchsched import (
 )
 from batchsched.live import JobArrived, TaskSucceeded
 from batchsched.testing import check_cycle
-from batchsched.testing.reference import reference_schedule
 
 
 def mapping(*actions: Any, **more: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.reference import reference_schedule
 from tests.support.clusters import action, job, node, places
 
 from batchsched import (
@@ -18,7 +19,6 @@ from batchsched import (
     WhyPending,
 )
 from batchsched.testing import check_cycle
-from batchsched.testing.reference import reference_schedule
 
 
 def decide(queue: Queue, *jobs: Any, in_order: bool) -> CycleResult:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from tests.plugins.capacity.worlds import capacity_scheduler, job, node
+from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue, Scheduler, Snapshot
 from batchsched.plugins.capacity import accounts as accounts_module
@@ -17,7 +18,6 @@ from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.shares import fair_shares
 from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import queue_trees
-from batchsched.testing.reference.queue_shares import DemandedTree
 
 DIMENSIONS = ("cpu", "memory")
 

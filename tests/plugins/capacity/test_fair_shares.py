@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue, QueueStatus, Resource, ResourceLimit
 from batchsched.plugins.capacity.shares import (
@@ -20,7 +21,6 @@ from batchsched.plugins.capacity.shares import (
 )
 from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import queue_trees
-from batchsched.testing.reference.queue_shares import DemandedTree
 
 
 @frozen(kw_only=True)

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.reference.queue_shares import reference_fill
 
 from batchsched.plugins.capacity.fill import fill
-from batchsched.testing.reference.queue_shares import reference_fill
 
 AMOUNTS = st.integers(0, 60)
 ITEMS = st.lists(st.tuples(AMOUNTS, st.integers(0, 9)), max_size=8)

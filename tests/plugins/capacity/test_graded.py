@@ -17,6 +17,9 @@ from tests.plugins.capacity.worlds import (
     node,
     singles,
 )
+from tests.reference.capacity import needed
+from tests.reference.conf import read_conf
+from tests.reference.session import Session
 
 from batchsched import (
     ConfigError,
@@ -30,9 +33,6 @@ from batchsched import (
     TaskStatus,
 )
 from batchsched.session.trace_events import JobTaken, TraceEvent
-from batchsched.testing.reference.capacity import needed
-from batchsched.testing.reference.conf import read_conf
-from batchsched.testing.reference.session import Session
 
 
 def started(order: str, snapshot: Snapshot, *actions: str) -> set[str]:

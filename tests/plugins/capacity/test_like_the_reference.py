@@ -6,10 +6,10 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plugins.capacity.worlds import capacity_config, crowded, job, node
+from tests.reference import reference_schedule
 
 from batchsched import Queue, QueueStatus, Resource, Scheduler, SchedulerConfig, Snapshot
 from batchsched.testing import snapshots
-from batchsched.testing.reference import reference_schedule
 
 ACTIONS = st.lists(
     st.sampled_from(["reclaim", "allocate", "preempt", "backfill"]),

@@ -14,6 +14,9 @@ from attrs import evolve
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from tests.plugins.capacity.worlds import capacity_config, capacity_scheduler, crowded, job, node
+from tests.reference.capacity import Capacity
+from tests.reference.conf import read_conf
+from tests.reference.session import Session
 from tests.support.cycles import Cycles
 
 from batchsched import (
@@ -24,9 +27,6 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.testing.reference.capacity import Capacity
-from batchsched.testing.reference.conf import read_conf
-from batchsched.testing.reference.session import Session
 
 WORLDS = crowded(only_whole=True)
 

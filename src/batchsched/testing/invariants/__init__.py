@@ -14,7 +14,6 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.testing.invariants.agreement import check_reference
 from batchsched.testing.invariants.base import Invariant, expect_invariant, invariant
 from batchsched.testing.invariants.capacity import check_capacity
 from batchsched.testing.invariants.claims import check_claims, check_sparing
@@ -49,7 +48,6 @@ __all__ = [
     "check_placements",
     "check_protection",
     "check_reasons",
-    "check_reference",
     "check_reservations",
     "check_rules",
     "check_sparing",

@@ -9,9 +9,9 @@ from batchsched.model.cluster import JobInfo, JobPhase, TaskStatus
 from batchsched.model.reasons import ConditionReason, JobCondition, PendingReason, WhyPending
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
+from batchsched.testing.invariants.dependencies import waits_for
 from batchsched.testing.invariants.group_counts import is_elastic, least_tasks
 from batchsched.testing.invariants.judging import recount
-from batchsched.testing.reference.dependencies import waits_for
 
 __all__ = ["check_outcomes"]
 
@@ -50,7 +50,7 @@ def check_outcomes(cycle: Cycle) -> Iterator[str]:
             elif repr(job.queue) not in condition.message:
                 yield f"job {uid!r} was left out for queue {job.queue!r}, but: {condition.message}"
             continue
-        waits = waits_for(job, cycle.snapshot)
+        waits = waits_for(cycle, job)
         if waits is not None:
             condition = cycle.result.left_out.get(uid)
             if condition is None or condition.reason is not waits:

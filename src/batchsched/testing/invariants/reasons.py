@@ -10,10 +10,10 @@ from batchsched.model.reasons import NodeTally, PendingReason, Unfit, UnfitReaso
 from batchsched.testing.invariants.amounts import Amounts, add, fits, of, total
 from batchsched.testing.invariants.base import invariant
 from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, Cycle
+from batchsched.testing.invariants.dependencies import waits_for
 from batchsched.testing.invariants.group_counts import is_elastic
 from batchsched.testing.invariants.judging import recount, refusal_by_description
 from batchsched.testing.invariants.shares import certainly_has_less, deserved
-from batchsched.testing.reference.dependencies import waits_for
 
 __all__ = ["check_reasons"]
 
@@ -67,7 +67,7 @@ def _why(cycle: Cycle, job: JobInfo, task: TaskInfo, reason: PendingReason) -> I
         expected = WhyPending.JOB_INVALID if job.queue in queues else WhyPending.QUEUE_UNKNOWN
         if any(queue.parent == job.queue for queue in cycle.snapshot.queues):
             expected = WhyPending.QUEUE_NOT_LEAF
-        waits = waits_for(job, cycle.snapshot)
+        waits = waits_for(cycle, job)
         if waits is not None and expected is WhyPending.JOB_INVALID:
             expected = WhyPending(waits.value)
         if why is not expected:

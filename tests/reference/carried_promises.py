@@ -1,0 +1,114 @@
+"""Promises kept from cycle to cycle: claimants get what evicted tasks release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from tests.reference.choose import accepted_nodes
+from tests.reference.groups import Groups, has_groups
+from tests.reference.session import Session
+
+__all__ = ["end_promises", "keep_promises", "places_to_keep", "start_promised_jobs"]
+
+
+def keep_promises(session: Session) -> None:
+    """Keep, at open, the promises of each job that are still possible, if they are enough."""
+    jobs = [
+        job
+        for job in session.jobs
+        if any(task.status is TaskStatus.PIPELINED for task in job.tasks)
+    ]
+    while jobs:
+        job = session.tiers.next_job(jobs)
+        jobs.remove(job)
+        session.statement(job, partial(_keep, session, job))
+
+
+def _keep(session: Session, job: JobInfo) -> bool:
+    promised = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
+    for task in session.tiers.tasks_in_order(promised):
+        if has_groups(job) and not Groups(session.state, job).may_take(task):
+            continue
+        for node in session.nodes:
+            if (
+                node.name == task.node_name
+                and not session.is_out_of_service(task, node)
+                and session.accounts(node).fits_later(task.start_request)
+            ):
+                session.place(task, TaskStatus.PIPELINED, node)
+    return session.tiers.job_pipelined(job)
+
+
+def start_promised_jobs(session: Session) -> None:
+    """Start, before the first action, each job whose promised resources are free."""
+    jobs = [job for job in session.jobs if any(_is_kept(session, task) for task in job.tasks)]
+    while jobs:
+        job = session.tiers.next_job(jobs)
+        jobs.remove(job)
+        session.statement(job, partial(_start, session, job))
+
+
+def _start(session: Session, job: JobInfo) -> bool:
+    for task in session.tasks_with(job, TaskStatus.PIPELINED):
+        node = _node_of(session, task)
+        session.state.take_off(task)
+        can_start = _can_start(session, task, node)
+        session.place(task, TaskStatus.ALLOCATED if can_start else TaskStatus.PIPELINED, node)
+    return session.tiers.job_ready(job)
+
+
+def end_promises(session: Session) -> None:
+    """Drop, at close, promises that became impossible, and those of jobs that then have too few."""
+    kept = [task for job in session.jobs for task in job.tasks if _is_kept(session, task)]
+    over = [task for task in kept if _is_over(session, task)]
+    for task in over:
+        session.state.take_off(task)
+    for task in kept:
+        job = session.job_of(task)
+        if any(session.job_of(other) is job for other in over) and not session.tiers.job_pipelined(
+            job
+        ):
+            session.state.take_off(task)
+
+
+def _is_over(session: Session, task: TaskInfo) -> bool:
+    node = _node_of(session, task)
+    if any(
+        session.state.status(other) is TaskStatus.RELEASING
+        for other in session.state.tasks_on(node)
+    ):
+        return False
+    saved = session.state.save()
+    session.state.take_off(task)
+    can_start = _can_start(session, task, node)
+    session.state.restore(saved)
+    return not can_start
+
+
+def places_to_keep(session: Session) -> Iterator[TaskInfo]:
+    """Yield the tasks of claimants' jobs that have a place or a promise."""
+    claimants = {eviction.for_task_uid for eviction in session.state.evictions}
+    for job in session.jobs:
+        if session.tiers.job_pipelined(job) and any(
+            task.uid in claimants or _is_kept(session, task) for task in job.tasks
+        ):
+            yield from session.tasks_with(job, TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+
+
+def _is_kept(session: Session, task: TaskInfo) -> bool:
+    return (
+        task.status is session.state.status(task) is TaskStatus.PIPELINED
+        and session.state.node_name(task) == task.node_name
+    )
+
+
+def _node_of(session: Session, task: TaskInfo) -> NodeInfo:
+    name = session.state.node_name(task)
+    return next(node for node in session.nodes if node.name == name)
+
+
+def _can_start(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    accounts = session.accounts(node)
+    return node in accepted_nodes(session, task) and accounts.fits_now(task.start_request)

@@ -1,0 +1,54 @@
+"""The turn of a job in reclaim: task by task, until it can start once its victims have left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from batchsched.model.cluster import JobInfo, TaskInfo
+from tests.reference.group_turns import group_turn
+from tests.reference.groups import has_groups
+from tests.reference.session import Session
+
+__all__ = ["claimant_turn"]
+
+
+def claimant_turn(
+    session: Session,
+    job: JobInfo,
+    tasks: list[TaskInfo],
+    take_a_place: Callable[[TaskInfo], bool],
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Give a job its turn; return whether it gets another turn.
+
+    Args:
+        session: the session.
+        job: the job.
+        tasks: the tasks that it has yet to place; tried ones are removed.
+        take_a_place: places a task, evicting others if necessary; returns whether it did.
+        may_go_on: returns whether the queue may have more; not called for jobs with groups.
+
+    """
+    if has_groups(job):
+        return group_turn(
+            session,
+            job,
+            tasks,
+            take_a_place,
+            lambda: session.tiers.job_pipelined(job),
+            substitutes=False,
+        )
+    placed: list[TaskInfo] = []
+
+    def attempt() -> bool:
+        while tasks and may_go_on():
+            task = tasks.pop(0)
+            if not take_a_place(task):
+                session.failed_tasks.add(task.uid)
+                break
+            placed.append(task)
+            if session.tiers.job_pipelined(job):
+                break
+        return session.tiers.job_pipelined(job)
+
+    return session.statement(job, attempt) and bool(placed)

@@ -1,0 +1,129 @@
+"""The turns of jobs with groups: all that the job needs next, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import Factory, define
+
+from batchsched.model.cluster import JobInfo, TaskInfo
+from tests.reference.groups import HOPED, RESERVED, Groups, Statuses, has_groups
+from tests.reference.session import Session
+
+__all__ = ["group_turn", "keep_part", "needed_tasks"]
+
+
+def needed_tasks(session: Session, job: JobInfo, statuses: Statuses = HOPED) -> list[TaskInfo]:
+    """Return the tasks that a job has to place; with groups, those it needs next."""
+    tasks = session.to_place(job)
+    return Groups(session.state, job).needed(tasks, statuses) if has_groups(job) else tasks
+
+
+def group_turn(
+    session: Session,
+    job: JobInfo,
+    tasks: list[TaskInfo],
+    place: Callable[[TaskInfo], bool],
+    is_enough: Callable[[], bool],
+    *,
+    asks_queue: bool = False,
+    substitutes: bool = True,
+    retry_order: Callable[[list[TaskInfo]], list[TaskInfo]] = list[TaskInfo],
+) -> bool:
+    """Place all that a job asks for next, of the tasks that it has left; return whether it was.
+
+    A task that finds no place is gone for this action; another of its group is tried for it. If
+    there is none, all is undone, tried in another order if there is one, and then the job asks
+    anew.
+    """
+    while True:
+        goal = Groups(session.state, job).needed(tasks)
+        if not goal or (asks_queue and not session.may_take(job, tasks)):
+            return False
+        attempt = _Attempt(session, tasks, goal, place, is_enough, substitutes)
+        is_kept = session.statement(job, attempt.make)
+        reordered = retry_order(goal)
+        if not attempt.is_complete and reordered != goal:
+            again = _Attempt(session, tasks, reordered, place, is_enough, substitutes)
+            is_kept = session.statement(job, again.make)
+            if again.is_complete:
+                attempt = again
+        gone = attempt.placed + attempt.failed if is_kept else attempt.failed
+        tasks[:] = [task for task in tasks if task not in gone]
+        if is_kept:
+            return True
+        if attempt.is_complete or not substitutes:
+            return False
+
+
+def keep_part(
+    session: Session,
+    job: JobInfo,
+    place: Callable[[TaskInfo], bool],
+    is_enough: Callable[[], bool],
+    *,
+    holds: bool,
+    reserve: Callable[[TaskInfo], bool],
+) -> None:
+    """Keep what can be had of what a job asks for, though it cannot start with it.
+
+    It ends at the first task that has neither a place, nor another in its place, nor a
+    reservation. These stay only if none is missing.
+    """
+    tasks = session.to_place(job)
+    goal = Groups(session.state, job).needed(tasks, RESERVED)
+    if not goal or not session.may_take(job, tasks, RESERVED):
+        return
+    attempt = _Attempt(session, tasks, goal, place, is_enough, reserve=reserve)
+
+    def make() -> bool:
+        is_enough = attempt.make()
+        if not attempt.is_complete:
+            for task in attempt.reserved:
+                session.state.take_off(task)
+        return holds or is_enough
+
+    session.statement(job, make)
+
+
+@define
+class _Attempt:
+    session: Session
+    tasks: list[TaskInfo]
+    goal: list[TaskInfo]
+    place: Callable[[TaskInfo], bool]
+    is_enough: Callable[[], bool]
+    substitutes: bool = True
+    reserve: Callable[[TaskInfo], bool] | None = None
+    placed: list[TaskInfo] = Factory(list[TaskInfo])
+    failed: list[TaskInfo] = Factory(list[TaskInfo])
+    reserved: list[TaskInfo] = Factory(list[TaskInfo])
+    is_complete: bool = False
+
+    def make(self) -> bool:
+        """Place the goal, or others of the same groups; return whether to keep the placements."""
+        waiting = list(self.goal)
+        while waiting:
+            task = waiting.pop(0)
+            if self.place(task):
+                self.placed.append(task)
+                continue
+            self.session.failed_tasks.add(task.uid)
+            self.failed.append(task)
+            tried = [*self.goal, *self.placed, *self.failed]
+            others = [o for o in self.tasks if o.group == task.group and o not in tried]
+            if others and self.substitutes:
+                waiting.insert(0, others[0])
+            elif not self._reserves_in(task.group):
+                return False
+        self.is_complete = True
+        return self.is_enough()
+
+    def _reserves_in(self, group: str | None) -> bool:
+        if self.reserve is None:
+            return False
+        for task in self.failed:
+            if task.group == group and task not in self.reserved and self.reserve(task):
+                self.reserved.append(task)
+                return True
+        return False

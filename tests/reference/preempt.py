@@ -1,0 +1,117 @@
+"""The action preempt: tasks evict others of their queue."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo
+from tests.reference.choose import by_score, feasible_nodes, place_later, place_now
+from tests.reference.group_turns import group_turn, needed_tasks
+from tests.reference.groups import has_groups
+from tests.reference.make_room import make_room
+from tests.reference.session import Session
+
+__all__ = ["preempt"]
+
+
+def preempt(session: Session) -> None:
+    """Take each queue with waiting tasks once, in the queue order at that moment."""
+    jobs = session.tiers.jobs_in_order(job for job in session.jobs if session.to_place(job))
+    queues = [
+        queue
+        for queue in session.queues.values()
+        if any(session.queue_of(job) is queue for job in jobs)
+    ]
+    tasks = {job.uid: session.to_place(job) for job in jobs}
+    while queues:
+        queue = session.next_queue(queues, jobs, tasks)
+        queues.remove(queue)
+        jobs_of_queue = [job for job in jobs if session.queue_of(job) is queue]
+        _between_jobs(session, queue, jobs_of_queue, tasks)
+        _within_jobs(session, jobs_of_queue)
+
+
+def _between_jobs(
+    session: Session, queue: Queue, jobs: list[JobInfo], tasks: dict[str, list[TaskInfo]]
+) -> None:
+    """Phase 1: jobs evict tasks of other jobs."""
+    waiting = list(jobs)
+    while waiting:
+        job = session.next_job(waiting, tasks)
+        waiting.remove(job)
+        if _turn(session, queue, job, tasks[job.uid]):
+            waiting.append(job)
+
+
+def _turn(session: Session, queue: Queue, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+    """Give a job its turn; return whether it gets another turn."""
+    if has_groups(job):
+        return group_turn(
+            session,
+            job,
+            tasks,
+            lambda task: _take_a_place(session, queue, task),
+            lambda: session.tiers.job_pipelined(job),
+        )
+    placed: list[TaskInfo] = []
+
+    def attempt() -> bool:
+        while tasks:
+            task = tasks.pop(0)
+            if _take_a_place(session, queue, task):
+                placed.append(task)
+            else:
+                session.failed_tasks.add(task.uid)
+            if session.tiers.job_pipelined(job):
+                break
+        return session.tiers.job_pipelined(job)
+
+    return session.statement(job, attempt) and bool(placed)
+
+
+def _take_a_place(session: Session, queue: Queue, task: TaskInfo) -> bool:
+    feasible = feasible_nodes(session, task)
+    may_use_idle = not session.tiers.overused(queue)
+    if may_use_idle and (
+        place_now(session, task, feasible) or place_later(session, task, feasible)
+    ):
+        return True
+    job = session.job_of(task)
+    return make_room(
+        session,
+        "preempt",
+        task,
+        feasible,
+        may_use_idle=may_use_idle,
+        is_candidate=lambda other: (
+            session.job_of(other) is not job and session.job_of(other).queue == queue.name
+        ),
+        victims_of=session.tiers.preemptable,
+        in_order=partial(by_score, session, task),
+    )
+
+
+def _within_jobs(session: Session, jobs: list[JobInfo]) -> None:
+    """Phase 2: tasks evict other tasks of their own job."""
+    for job in jobs:
+        tasks = needed_tasks(session, job)
+        if has_groups(job) and len(tasks) > 1:
+            continue
+        for task in tasks:
+            if not session.statement(job, partial(_swap, session, task)):
+                session.failed_tasks.add(task.uid)
+                break
+
+
+def _swap(session: Session, task: TaskInfo) -> bool:
+    job = session.job_of(task)
+    return make_room(
+        session,
+        "preempt",
+        task,
+        feasible_nodes(session, task),
+        may_use_idle=False,
+        is_candidate=lambda other: session.job_of(other) is job,
+        victims_of=session.tiers.preemptable,
+        in_order=partial(by_score, session, task),
+    )

@@ -1,0 +1,69 @@
+"""Evict backfill tasks for conditional placements: allocate's `evictBackfill`."""
+
+from __future__ import annotations
+
+from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from tests.reference.make_room import enough_victims, members, running_on
+from tests.reference.session import Session
+from tests.reference.state import total_of
+
+__all__ = ["make_promises_real"]
+
+
+def make_promises_real(session: Session, job: JobInfo) -> None:
+    """Evict the backfill tasks that hold what a conditionally ready job was promised."""
+    tasks = session.tasks_with(job, TaskStatus.CONDITIONAL)
+    if not tasks or session.tiers.job_ready(job) or not session.tiers.job_condition_ready(job):
+        return
+    nodes = {node.name: node for node in session.nodes}
+    promised = [(task, nodes[session.state.node_name(task) or ""]) for task in tasks]
+
+    def attempt() -> bool:
+        for task in tasks:
+            session.state.take_off(task)
+        return all(
+            _evict_backfill(session, task, node) for task, node in promised
+        ) and session.tiers.job_pipelined(job)
+
+    session.statement(job, attempt)
+
+
+def _evict_backfill(session: Session, task: TaskInfo, node: NodeInfo) -> bool:
+    bound = {session.state.job_of[bind.task_uid].uid for bind in session.state.binds}
+    candidates = running_on(
+        session,
+        node,
+        lambda other: session.state.is_backfill(other) and session.job_of(other).uid not in bound,
+    )
+    accounts = session.accounts(node)
+    request = task.start_request
+    victims = session.tiers.revocable(task, candidates)
+    whole = {session.job_of(victim).uid for victim in victims.with_job}
+    units = [
+        session.tasks_with(session.job_of(victim), TaskStatus.RUNNING)[::-1]
+        if session.job_of(victim).uid in whole
+        else [victim]
+        for victim in candidates
+        if victim in victims.alone or victim in victims.with_job
+    ]
+    units += victims.replicas
+    taken = enough_victims(
+        units,
+        lambda taken: (
+            request.fits(
+                accounts.future_idle
+                + total_of(
+                    victim.resreq
+                    for victim in members(taken)
+                    if session.state.node_name(victim) == node.name
+                )
+            )
+            and request.fits(accounts.eventual)
+        ),
+    )
+    if taken is None:
+        return False
+    for victim in members(taken):
+        session.evict(victim, "allocate", task)
+    session.place(task, TaskStatus.PIPELINED, node)
+    return True

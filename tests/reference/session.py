@@ -1,0 +1,282 @@
+"""A session: the state, the plugins, the jobs, and the operations on tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from batchsched.model.cluster import JobInfo, NodeInfo, Plan, Queue, TaskInfo, TaskStatus
+from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.resources import Resource
+from batchsched.model.result import Bind, Eviction
+from batchsched.model.snapshot import Snapshot
+from tests.reference.capacity import needed
+from tests.reference.conf import Conf
+from tests.reference.dependencies import waits_for
+from tests.reference.groups import HOPED, Groups, Statuses, has_groups
+from tests.reference.state import Accounts, State, Take, less, total_of
+from tests.reference.tiers import Tiers
+
+__all__ = ["NO_BOUND", "Session"]
+
+NO_BOUND = 1 << 60
+"""More than any number of tasks."""
+
+
+class Session:
+    """One cycle, from the snapshot to the decisions."""
+
+    def __init__(self, snapshot: Snapshot, conf: Conf) -> None:
+        self.snapshot = snapshot
+        self.now = snapshot.now
+        self.nodes = snapshot.nodes
+        self.queues = {queue.name: queue for queue in snapshot.queues}
+        promises_repel = any(action.arguments.boolean("curable") for action in conf.actions)
+        self.state = State(snapshot, promises_repel=promises_repel)
+        self.tiers = Tiers(conf, self.state)
+        self.failed_tasks: set[str] = set()
+        """UIDs of the tasks for which an action found no place; statements do not undo this."""
+        self.most_evictions = NO_BOUND
+        """The most tasks that the running action lets the cycle evict."""
+        self.cures = False
+        """Whether the running action also searches nodes that accept a task only after
+        evictions."""
+        self.planned: list[Take] = []
+        """The future resources that the action plan has taken."""
+        self.plans: dict[str, Plan] = {}
+        """The plans, by UID of the job."""
+        self.left_out: dict[str, JobCondition] = {}
+        self.jobs: list[JobInfo] = []
+        for job in snapshot.jobs:
+            if job.queue not in self.queues:
+                self.left_out[job.uid] = JobCondition(
+                    ConditionReason.QUEUE_UNKNOWN, f"queue {job.queue!r} is not in the snapshot"
+                )
+                continue
+            if any(queue.parent == job.queue for queue in snapshot.queues):
+                self.left_out[job.uid] = JobCondition(
+                    ConditionReason.QUEUE_NOT_LEAF, f"queue {job.queue!r} has queues below it"
+                )
+                continue
+            waits = waits_for(job, snapshot)
+            if waits is not None:
+                self.left_out[job.uid] = JobCondition(waits, "it depends on other jobs")
+                continue
+            refusal = self.tiers.job_valid(job)
+            if refusal is None:
+                self.jobs.append(job)
+            else:
+                self.left_out[job.uid] = refusal
+        if self.tiers.capacity is not None:
+            self.tiers.capacity.jobs_admitted(self.jobs)
+        self._drop_reservations()
+        self.overused_at_open = {
+            name for name, queue in self.queues.items() if self.tiers.overused(queue)
+        }
+
+    def _drop_reservations(self) -> None:
+        """Drop the reservations that are no longer useful."""
+        for node in self.nodes:
+            reserved = self.reserved_on(node)
+            fits = total_of(task.start_request for task in reserved).fits(self.room_for_jobs(node))
+            for task in reserved:
+                if not fits or self.is_out_of_service(task, node):
+                    self.state.take_off(task)
+        kept = {job.uid for job in self.jobs if not self.tiers.job_ready(job)}
+        names = {node.name for node in self.nodes}
+        for job in self.snapshot.jobs:
+            for task in self.tasks_with(job, TaskStatus.RESERVED):
+                if job.uid not in kept or self.state.node_name(task) not in names:
+                    self.state.take_off(task)
+
+    def is_out_of_service(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Return whether a node accepts no tasks at all, including this one."""
+        return _takes_no_tasks(node) and not self.tiers.accepted(task, [node])
+
+    # Reading the state.
+
+    def queue_of(self, job: JobInfo) -> Queue:
+        """Return the queue of a session job."""
+        return self.queues[job.queue]
+
+    def job_of(self, task: TaskInfo) -> JobInfo:
+        """Return the job of a task that has one."""
+        return self.state.job_of[task.uid]
+
+    def tasks_with(self, job: JobInfo, *statuses: TaskStatus) -> list[TaskInfo]:
+        """Return the job's tasks that have one of these statuses now, in task order."""
+        return self.tiers.tasks_in_order(
+            task for task in job.tasks if self.state.status(task) in statuses
+        )
+
+    def to_place(self, job: JobInfo) -> list[TaskInfo]:
+        """Return the job's Pending tasks that are not best-effort, in task order."""
+        pending = self.tasks_with(job, TaskStatus.PENDING)
+        return [task for task in pending if not task.is_best_effort]
+
+    def accounts(self, node: NodeInfo) -> Accounts:
+        """Return the accounts of one node."""
+        return self.state.accounts(node, self.state.tasks_on(node))
+
+    def all_accounts(self) -> dict[str, Accounts]:
+        """Return the accounts of all nodes, by name."""
+        by_node = self.state.tasks_by_node()
+        return {node.name: self.state.accounts(node, by_node[node.name]) for node in self.nodes}
+
+    def accepts_without(self, task: TaskInfo, node: NodeInfo, gone: Iterable[TaskInfo]) -> bool:
+        """Return whether a node is accepted without the given tasks and those that are leaving."""
+        saved = self.state.save()
+        leaving = [
+            other
+            for other in self.state.tasks_on(node)
+            if self.state.status(other) is TaskStatus.RELEASING
+        ]
+        for other in [*leaving, *gone]:
+            self.state.take_off(other)
+        accepted = self.tiers.accepted(task, [node])
+        self.state.restore(saved)
+        return bool(accepted)
+
+    def reserved_on(self, node: NodeInfo) -> list[TaskInfo]:
+        """Return the tasks that are Reserved on a node."""
+        tasks = self.state.tasks_on(node)
+        return [task for task in tasks if self.state.status(task) is TaskStatus.RESERVED]
+
+    def room_for_jobs(self, node: NodeInfo) -> Resource:
+        """Return a node's resources minus what tasks without a job hold there permanently."""
+        others = [
+            task.resreq
+            for task in self.snapshot.other_tasks
+            if task.node_name == node.name
+            and task.status.holds
+            and task.status is not TaskStatus.RELEASING
+        ]
+        return less(node.allocatable, total_of(others))
+
+    def is_starving(self, job: JobInfo, threshold: float) -> bool:
+        """Return whether a job has waited longer than the threshold."""
+        return (
+            not self.tiers.job_ready(job)
+            and not self.tiers.job_condition_ready(job)
+            and self.now - job.creation_time > threshold
+        )
+
+    # What queues may do.
+
+    def next_queue(
+        self,
+        queues: Sequence[Queue],
+        jobs: Sequence[JobInfo],
+        tasks: Mapping[str, list[TaskInfo]],
+    ) -> Queue:
+        """Return the next of the queues, given the jobs that wait and what they have to place."""
+        if self.tiers.capacity is None:
+            return self.tiers.next_queue(queues)
+        offers: dict[str, list[TaskInfo]] = {}
+        for queue in queues:
+            waiting = [job for job in jobs if job.queue == queue.name]
+            offers[queue.name] = []
+            if waiting:
+                offers[queue.name] = self._need(self.next_job(waiting, tasks), tasks)
+        return self.tiers.next_in_tree(offers)
+
+    def next_job(self, jobs: Sequence[JobInfo], tasks: Mapping[str, list[TaskInfo]]) -> JobInfo:
+        """Return the next of the jobs of a queue, given what they have to place."""
+        capacity = self.tiers.capacity
+        if capacity is None or not capacity.is_graded or not self.tiers.ranks_by_need:
+            return self.tiers.next_job(jobs)
+        grades = {job.uid: capacity.grade(self._need(job, tasks)) for job in jobs}
+        best = min(grades.values())
+        return self.tiers.next_job(job for job in jobs if grades[job.uid] == best)
+
+    def _need(self, job: JobInfo, tasks: Mapping[str, list[TaskInfo]]) -> list[TaskInfo]:
+        left = tasks[job.uid] if job.uid in tasks else self.to_place(job)
+        return needed(self.state, job, left) if left else []
+
+    def may_take(self, job: JobInfo, tasks: Sequence[TaskInfo], statuses: Statuses = HOPED) -> bool:
+        """Return whether the queue of an unready job may have all that the job still needs."""
+        if self.tiers.capacity is None or self.tiers.job_ready(job) or not tasks:
+            return True
+        need = needed(self.state, job, tasks, statuses)
+        if self.tiers.capacity.allows(self.queues[job.queue], need):
+            return True
+        self.failed_tasks.update(task.uid for task in need)
+        return False
+
+    def may_take_task(self, task: TaskInfo, leaving: Sequence[TaskInfo] = ()) -> bool:
+        """Return whether the queue of a task may have it, once others are gone."""
+        job = self.job_of(task)
+        if has_groups(job) and not Groups(self.state, job).may_take(task):
+            return False
+        if self.tiers.capacity is None:
+            return True
+        queue = self.queues[job.queue]
+        return self.tiers.capacity.allows(queue, [task], leaving)
+
+    def is_open_for(self, task: TaskInfo) -> bool:
+        """Return whether the queue of a task accepts work, regardless of what it holds."""
+        assert self.tiers.capacity is not None
+        return self.tiers.capacity.allows(self.queues[self.job_of(task).queue], ())
+
+    # Operations.
+
+    def place(self, task: TaskInfo, status: TaskStatus, node: NodeInfo) -> None:
+        """Put a task on a node as Allocated, Pipelined, Conditional or Reserved."""
+        self.state.put(task, status, node.name)
+
+    def evict(self, victim: TaskInfo, action: str, claimant: TaskInfo) -> None:
+        """Evict a task for another."""
+        node_name = self.state.node_name(victim)
+        assert node_name is not None
+        self.state.put(victim, TaskStatus.RELEASING, node_name)
+        self.state.evictions.append(
+            Eviction(
+                task_uid=victim.uid,
+                node_name=node_name,
+                action=action,
+                for_task_uid=claimant.uid,
+            )
+        )
+
+    def bind_if_ready(self, job: JobInfo) -> None:
+        """Bind all Allocated tasks of a job, in order of UID, if it may start."""
+        if not self.tiers.job_ready(job):
+            return
+        for task in job.tasks:
+            node_name = self.state.node_name(task)
+            if self.state.status(task) is not TaskStatus.ALLOCATED or node_name is None:
+                continue
+            if has_groups(job) and not Groups(self.state, job).may_start(task):
+                continue
+            self.state.put(task, TaskStatus.BINDING, node_name)
+            self.state.binds.append(
+                Bind(
+                    task_uid=task.uid,
+                    node_name=node_name,
+                    is_backfill=self.state.is_backfill(task),
+                )
+            )
+
+    def statement(self, job: JobInfo, attempt: Callable[[], bool]) -> bool:
+        """Make an attempt for a job as one statement; return what it returns.
+
+        True: it is committed, and the job's tasks are bound if it is ready. False:
+        it is discarded, and the session is exactly as before.
+        """
+        saved = self.state.save()
+        before = len(self.state.evictions)
+        succeeds = attempt()
+        evictions = len(self.state.evictions)
+        if succeeds and (evictions == before or evictions <= self.most_evictions):
+            self.bind_if_ready(job)
+            return True
+        self.state.restore(saved)
+        return False
+
+
+def _takes_no_tasks(node: NodeInfo) -> bool:
+    """Return whether a node takes no tasks at all."""
+    return (
+        node.unschedulable
+        or node.conditions.get("Ready", "True") != "True"
+        or node.conditions.get("NetworkUnavailable", "False") != "False"
+    )

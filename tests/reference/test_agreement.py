@@ -1,0 +1,124 @@
+"""The scheduler decides like the plain-loop reference, whatever the snapshot and configuration."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+
+from batchsched import (
+    JobInfo,
+    NodeInfo,
+    Queue,
+    Resource,
+    Scheduler,
+    SchedulerConfig,
+    Snapshot,
+    TaskInfo,
+    TaskStatus,
+    schedule,
+)
+from batchsched.testing import InvariantViolation, configs, snapshots
+from tests.reference import check_reference
+from tests.support.clusters import cluster, job, node
+
+
+@settings(max_examples=200)
+@given(snapshots(), configs())
+def test_decisions_are_those_of_the_reference(snapshot: Snapshot, config: SchedulerConfig) -> None:
+    check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+@settings(max_examples=80)
+@given(
+    snapshots(max_nodes=3, constraints=False, affinity=False, scalars=False, min_jobs=4),
+    configs(actions=["allocate", "preempt", "reclaim"]),
+)
+def test_evictions_are_those_of_the_reference(snapshot: Snapshot, config: SchedulerConfig) -> None:
+    check_reference(snapshot, Scheduler(config).schedule(snapshot), config)
+
+
+def test_a_difference_is_told() -> None:
+    snapshot = Snapshot(
+        nodes=[NodeInfo(name=name, allocatable=Resource(milli_cpu=1000)) for name in ("n1", "n2")],
+        queues=[Queue(name="q")],
+        jobs=[
+            JobInfo(
+                name="j",
+                queue="q",
+                tasks=[TaskInfo(uid="t", name="t", resreq=Resource(milli_cpu=500))],
+            )
+        ],
+    )
+    result = schedule(snapshot)
+    other = evolve(result, tasks={"t": evolve(result.tasks["t"], node_name="n2")})
+    with pytest.raises(InvariantViolation, match=r"outcome of 't': expected .*'n1'.*the reference"):
+        check_reference(snapshot, other)
+
+
+def test_nothing_is_said_of_what_the_reference_does_not_know() -> None:
+    snapshot = Snapshot(queues=[Queue(name="q")])
+    config = SchedulerConfig.from_mapping({"actions": "allocate"})
+    unknown = evolve(config, actions=[evolve(config.actions[0], name="my-action")])
+    check_reference(snapshot, evolve(schedule(snapshot), left_out={"j": None}), unknown)
+
+
+def test_what_a_job_without_a_minimum_holds_is_covered_task_by_task() -> None:
+    """A first task that the share does not reach says nothing of the smaller ones after it."""
+    jobs = [
+        job("a", "1C2G@n1", "1C0G@n1", minimum=0),
+        job("b", "1C0G@n1", minimum=0),
+        job("c", *["1C0G"] * 4, minimum=1, queue="r"),
+    ]
+    snapshot = cluster([node("n1", "3C2G")], *jobs, queues=("q", "r"))
+    snapshot = evolve(snapshot, queues=[Queue(name="q"), Queue(name="r", weight=2)])
+    tiers = [{"plugins": ["gang", "predicates", "proportion"]}]
+    config = SchedulerConfig.from_mapping({"actions": "reclaim", "tiers": tiers})
+    result = Scheduler(config).schedule(snapshot)
+    assert [eviction.task_uid for eviction in result.evictions] == ["b-1", "a-1"]
+    check_reference(snapshot, result, config)
+
+
+def test_a_scalar_of_which_there_is_nothing_is_none_of_the_clusters() -> None:
+    """Else all who ask for a little of it would have the same share: all of it."""
+    nodes = [
+        NodeInfo(name=name, allocatable=Resource(milli_cpu=2000, scalars={"none": 0}))
+        for name in ("n1", "n2", "n3")
+    ]
+
+    def task(uid: str, node_name: str | None, little: float = 0) -> TaskInfo:
+        return TaskInfo(
+            uid=uid,
+            name=uid,
+            status=TaskStatus.PENDING if node_name is None else TaskStatus.RUNNING,
+            node_name=node_name,
+            resreq=Resource(milli_cpu=2000, scalars={"none": little}),
+        )
+
+    jobs = [
+        JobInfo(name="a", queue="q", tasks=[task("a1", "n1"), task("a2", "n2", 0.09)]),
+        JobInfo(name="b", queue="q", tasks=[task("b1", "n3"), task("b2", None, 0.09)]),
+    ]
+    snapshot = Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs)
+    policy = {"actions": "preempt", "tiers": [{"plugins": ["gang", "drf", "predicates"]}]}
+    config = SchedulerConfig.from_mapping(policy)
+    result = Scheduler(config).schedule(snapshot)
+    assert not result.evictions
+    check_reference(snapshot, result, config)
+
+
+def test_the_reference_shares_only_data_with_the_library() -> None:
+    """What decides here must not be what is compared with it."""
+    folder = Path(__file__).parent
+    data = re.compile(r"batchsched\.(model|errors)\b")
+    compares = {"agreement.py"}
+    for path in folder.glob("*.py"):
+        if path.name in compares or path.name.startswith("test_"):
+            continue
+        for part in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(part, ast.ImportFrom) and str(part.module).startswith("batchsched"):
+                assert data.match(str(part.module)), f"{path.name} imports {part.module}"

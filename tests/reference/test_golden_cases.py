@@ -1,0 +1,25 @@
+"""The reference scheduler decides the golden cases as they were decided."""
+
+import pytest
+
+from tests.reference import reference_schedule
+from tests.support import golden as check
+
+# All cases pass; a sample keeps the tests short.
+EVERY = 10
+EVERY_LARGE = 40
+IN_ORDER_OF_BINDING = ("backfill.jsonl.gz", "reserve.jsonl.gz")
+
+
+@pytest.mark.parametrize("path", check.golden_files(), ids=lambda path: path.name)
+def test_the_reference_decides_as_the_golden_cases_do(path):
+    every = EVERY_LARGE if path.name.startswith("medium") else EVERY
+    for case in list(check.load_cases(path))[::every]:
+        snapshot = check.snapshot_of(case)
+        result = reference_schedule(snapshot, case["conf"])
+        assert check.differences(case, result, snapshot) == [], case["name"]
+        if path.name in IN_ORDER_OF_BINDING:
+            names = {task.uid: task.full_name for job in snapshot.jobs for task in job.tasks}
+            assert [names[bind.task_uid] for bind in result.binds] == list(
+                case["expected"]["binds"]
+            ), case["name"]
