@@ -9,8 +9,7 @@ same result.
 from typing import TYPE_CHECKING
 
 from batchsched.actions.action import Action
-from batchsched.config.default_registry import default_registry
-from batchsched.config.registry import Registry
+from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
 from batchsched.errors import (
     ActionError,
@@ -91,8 +90,8 @@ from batchsched.plugin.extension_points import Plugin
 from batchsched.scheduler import Scheduler, schedule
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.transition.decisions import reservations_to_keep
 from batchsched.transition.next_snapshot import as_new, next_snapshot
-from batchsched.transition.reservations import reservations_to_keep
 
 if TYPE_CHECKING:
     from batchsched.tools import cheapest, check_config, compare, explain, shrink, what_if

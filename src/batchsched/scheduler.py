@@ -6,10 +6,8 @@ from collections.abc import Collection
 from typing import cast
 
 from batchsched.actions.action import Action, EvictsToCure
-from batchsched.config.checker import checked
-from batchsched.config.default_registry import default_registry
-from batchsched.config.options import ENABLE_FLAGS, ActionOption, Tier
-from batchsched.config.registry import Registry
+from batchsched.config.options import ENABLE_FLAGS, ActionOption, Tier, checked
+from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import (
     ActionError,
@@ -20,10 +18,8 @@ from batchsched.errors import (
     SnapshotError,
     problem_of,
 )
-from batchsched.live.attached import AttachedScheduler
+from batchsched.live.attached import AttachedScheduler, KeptState, WarmCycles
 from batchsched.live.cluster import Cluster
-from batchsched.live.kept_state import KeptState
-from batchsched.live.warm import WarmCycles
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown, truth_problems

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from batchsched import ConfigError, Notice, NoticeCode, Registry, Scheduler, SchedulerConfig
-from batchsched.config.volcano import is_volcano_flag
+from batchsched.config.options import is_volcano_flag
 
 DEFAULT_OF_VOLCANO = {
     "actions": "enqueue, allocate, backfill",

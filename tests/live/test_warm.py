@@ -16,7 +16,6 @@ from batchsched import (
     BatchschedError,
     ConfigError,
     JobInfo,
-    Resource,
     Scheduler,
     Snapshot,
     TaskInfo,
@@ -25,7 +24,6 @@ from batchsched import (
     next_snapshot,
 )
 from batchsched.testing.config_strategies import configs
-from batchsched.transition import part_step, whole_step
 
 seeds = st.integers(0, 1 << 32)
 
@@ -112,25 +110,6 @@ def test_law_steps_in_part_are_those_of_the_whole(seed: int, config: Any) -> Non
 
 def renamed(task: TaskInfo) -> TaskInfo | None:
     return evolve(as_new(task), uid=f"{task.uid}x") if len(task.uid) % 3 else None
-
-
-def test_steps_in_part_look_only_at_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    scheduler = Scheduler(warm=True)
-    snapshot = Life(4).start()
-    looked_at: list[int] = []
-
-    def take_step(part: Snapshot, step: Any) -> Snapshot:
-        looked_at.append(len(part.jobs))
-        return whole_step.take_step(part, step)
-
-    monkeypatch.setattr(part_step, "take_step", take_step)
-    for number in range(4):
-        task = TaskInfo(uid=f"t{number}", name="t", resreq=Resource(milli_cpu=1))
-        job = JobInfo(name=f"come{number}", queue="a", tasks=[task])
-        snapshot = next_snapshot(snapshot, scheduler.schedule(snapshot), now=number, new_jobs=[job])
-    assert len(snapshot.jobs) > 4
-    assert looked_at[0] == len(snapshot.jobs) - 4
-    assert max(looked_at[2:]) <= 2
 
 
 def test_what_a_cycle_that_failed_has_left_is_not_used_again() -> None:

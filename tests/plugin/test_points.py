@@ -11,7 +11,7 @@ from tests.support.books import opened
 from tests.support.clusters import bound, cluster, job, node
 
 from batchsched import Arguments, ConfigError, PluginError, Scheduler, SchedulerConfig
-from batchsched.config.default_registry import default_registry
+from batchsched.config.registry import default_registry
 from batchsched.plugin import ExtensionPoints, SessionView, Verdict
 from batchsched.plugin.point_names import POINTS, points_of
 from batchsched.state.records import JobState, TaskState

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchsched import JobInfo
-from batchsched.transition.ordered_jobs import OrderedJobs
+from batchsched.transition.content import OrderedJobs
 
 NAMES = [f"job-{number:02}" for number in range(24)]
 VERSIONS = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 2))

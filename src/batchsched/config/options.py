@@ -1,21 +1,42 @@
-"""The parts of a configuration: actions and plugins, each with its options."""
+"""The parts of a configuration: actions, and tiers of plugins, each with its options.
+
+A configuration is checked against a registry as a whole: all its faults are found at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from attrs import field, frozen
 
+from batchsched.actions.action import Action
+from batchsched.config.registry import Registry, default_registry, unknown_name
+from batchsched.errors import Fault, problem_of
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map, kept_tuple
-from batchsched.plugin.arguments import ArgumentValue
+from batchsched.model.texts import did_you_mean
+from batchsched.model.validation.values import is_mapping, is_text, is_tuple, shown, tuple_problems
+from batchsched.plugin.arguments import Arguments, ArgumentValue
+from batchsched.plugin.extension_points import Plugin
 
 __all__ = [
     "DEFAULT_ACTIONS",
     "DEFAULT_TIERS",
     "ENABLE_FLAGS",
     "ActionOption",
+    "Checked",
+    "Paths",
     "PluginOption",
     "Tier",
+    "checked",
+    "config_faults",
+    "consequence_of_action",
+    "consequence_of_argument",
+    "consequence_of_flag",
+    "consequence_of_key",
+    "consequence_of_plugin",
+    "is_volcano_flag",
+    "unknown_flag",
+    "unknown_key",
 ]
 
 ENABLE_FLAGS: Mapping[str, str] = FrozenMap(
@@ -107,3 +128,316 @@ one task could never be evicted. capacity replaces proportion: it also lends unu
 supports trees of queues. drf's preemptable is disabled: it would let preempt evict tasks within
 their queue's share, and preempt and reclaim might then evict in an endless cycle.
 """
+
+
+_NO_POINT = "has no effect: there is no such extension point"
+
+_FLAGS: Mapping[str, str] = {
+    "enableHierarchy": "has no effect: shares are not divided along a hierarchy by this flag",
+    "enableNamespaceOrder": _NO_POINT,
+    "enableBestNode": _NO_POINT,
+    "enableJobEnqueued": "has no effect: every job is considered in every cycle",
+    "enableJobStarving": "has no effect: every job with pending tasks may preempt",
+    "enablePreemptive": _NO_POINT,
+    "enableTargetJob": _NO_POINT,
+    "enableReservedNodes": _NO_POINT,
+    "enabledVictim": _NO_POINT,
+    "enabledOverused": "has no effect: the plugin says which queues are overused",
+    "enabledAllocatable": "has no effect: the plugin says what queues may take",
+    "enableClusterOrder": _NO_POINT,
+    "enableHyperNodeOrder": "has no effect: network topology is not considered",
+    "enableHyperNodeGradient": "has no effect: network topology is not considered",
+    "enableSubJobReady": "has no effect: a job is one gang",
+    "enableSubJobPipelined": "has no effect: a job is one gang",
+    "enableSubJobOrder": "has no effect: a job is one gang",
+}
+
+_ACTIONS: Mapping[str, str] = {
+    "enqueue": "does not run: every job is considered in every cycle, none is held back",
+    "elect": "does not run: no job is chosen to have nodes reserved for it",
+    "shuffle": "does not run: running tasks are not moved to other nodes",
+    "gangpreempt": "does not run: preempt evicts whole gangs if gang has atMinimum: whole-job",
+    "gangreclaim": "does not run: reclaim evicts whole gangs if gang has atMinimum: whole-job",
+}
+
+_NO_LOAD = (
+    "left out: the measured load of nodes is not considered; "
+    "the plugin usage here is about the past use of queues"
+)
+_PLUGINS: Mapping[str, str] = {
+    "binpack": "left out: nodes are not packed; mostrequested.weight of nodeorder is similar",
+    "capacity": "left out: queues have no deserved amounts and no limits",
+    "cdp": "left out: tasks may be evicted right after they started",
+    "deviceshare": "left out: devices are not shared, and all are alike",
+    "extender": "left out: no webhooks are called",
+    "network-topology-aware": "left out: network topology is not considered",
+    "nodegroup": "left out: queues may use all nodes",
+    "numaaware": "left out: nodes are not split by NUMA zone",
+    "overcommit": "left out: nothing limits how many jobs are considered",
+    "pdb": "left out: disruption budgets do not protect tasks from eviction",
+    "rescheduling": "left out: running tasks are not moved to other nodes",
+    "resource-strategy-fit": "left out: nodes are not packed by resource",
+    "resourcequota": "left out: quotas of namespaces are not considered",
+    "sla": "left out: jobs do not gain priority by waiting",
+    "task-topology": "left out: tasks are not placed near one another by role",
+    "tdm": "left out: all nodes count as permanent",
+}
+
+_ARGUMENTS: Mapping[str, str] = {
+    "tainttoleration.weight": "left out: taints with the effect PreferNoSchedule do not count",
+    "imagelocality.weight": "left out: the images on a node do not count",
+    "podtopologyspread.weight": "left out: tasks are not spread over topology domains",
+    "selectorspread.weight": "left out: tasks of one service are not spread",
+    "predicate.NodeAffinityEnable": "left out: node affinity always counts",
+    "predicate.NodePortsEnable": "left out: host ports always count",
+    "predicate.TaintTolerationEnable": "left out: taints always count",
+    "predicate.PodAffinityEnable": "left out: inter-pod affinity always counts",
+    "predicate.NodeVolumeLimitsEnable": "left out: volumes do not count",
+    "predicate.VolumeZoneEnable": "left out: volumes do not count",
+    "predicate.VolumeBindingEnable": "left out: volumes do not count",
+    "predicate.PodTopologySpreadEnable": "left out: tasks are not spread over topology domains",
+    "predicate.CacheEnable": "left out: results are always cached, without effect on decisions",
+    "predicate.ProportionalEnable": "left out: cpu and memory are not kept free for devices",
+    "predicate.GPUSharingEnable": "left out: devices are not shared",
+    "predicate.GPUNumberEnable": "left out: devices count as extended resources",
+    "enablePredicateErrorCache": "left out: results are always cached",
+    "thresholds": _NO_LOAD,
+    "usage.weight": _NO_LOAD,
+}
+
+_KEYS: Mapping[str, str] = {
+    "metrics": "left out: the measured load of nodes is not considered",
+}
+
+
+def is_volcano_flag(name: str, /) -> bool:
+    """Return whether this is a flag of Volcano that is not supported here."""
+    return name in _FLAGS
+
+
+def consequence_of_flag(name: str, known: Collection[str]) -> str:
+    """Return the consequence of ignoring a flag."""
+    return _FLAGS.get(name) or _left_out(name, known)
+
+
+def consequence_of_action(name: str, known: Collection[str]) -> str:
+    """Return the consequence of ignoring an action."""
+    return _ACTIONS.get(name) or _left_out(name, known)
+
+
+def consequence_of_plugin(name: str, known: Collection[str]) -> str:
+    """Return the consequence of ignoring a plugin."""
+    return _PLUGINS.get(name) or _left_out(name, known)
+
+
+def consequence_of_argument(name: str, known: Collection[str]) -> str:
+    """Return the consequence of ignoring an argument."""
+    return _ARGUMENTS.get(name) or _left_out(name, known)
+
+
+def consequence_of_key(name: str, known: Collection[str]) -> str:
+    """Return the consequence of ignoring any other key."""
+    return _KEYS.get(name) or _left_out(name, known)
+
+
+def _left_out(name: str, known: Collection[str]) -> str:
+    hint = did_you_mean(name, known)
+    return f"left out; {hint}" if hint else "left out"
+
+
+Paths = tuple[list[str], list[list[str]]]
+"""The paths of actions, and of plugins tier by tier, in the source of a configuration."""
+
+
+@frozen
+class Checked:
+    """The outcome of validating a configuration."""
+
+    faults: list[Fault]
+    actions: list[Action]
+    """In order; complete if there are no faults."""
+    plugins: list[Plugin]
+    """In order, tier by tier; complete if there are no faults."""
+
+
+def config_faults(
+    actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
+) -> list[Fault]:
+    """Return the faults of a configuration and of the registry that it is for.
+
+    See `checked`, which also returns the actions and plugins.
+    """
+    return checked(actions, tiers, registry, names_too=names_too, paths=paths).faults
+
+
+def checked(
+    actions: object, tiers: object, registry: object, *, names_too: bool, paths: Paths | None = None
+) -> Checked:
+    """Create all actions and plugins of a configuration; return them, and all faults.
+
+    Args:
+        actions: expected to be a tuple of `ActionOption`.
+        tiers: expected to be a tuple of `Tier`.
+        registry: expected to be a `Registry`; it defines which names are known.
+        names_too: whether a name that is not in the registry is a fault.
+        paths: see `Paths`. None: the paths are those within a `SchedulerConfig`.
+
+    """
+    check = _Check(registry, names_too=names_too)
+    for position, action in enumerate(check.each("actions", actions, "ActionOption")):
+        check.action(f"actions[{position}]" if paths is None else paths[0][position], action)
+    for tier_position, tier in enumerate(check.each("tiers", tiers, "Tier")):
+        path = f"tiers[{tier_position}]"
+        if not isinstance(tier, Tier):
+            check.refuse(path, _not_a(tier, "Tier(plugins=[...])"))
+            continue
+        plugins = check.each(f"{path}.plugins", tier.plugins, "PluginOption")
+        for position, plugin in enumerate(plugins):
+            check.plugin(
+                f"{path}.plugins[{position}]"
+                if paths is None
+                else paths[1][tier_position][position],
+                plugin,
+            )
+    check.exclusive_plugins()
+    return Checked(check.faults, check.actions, check.plugins)
+
+
+def unknown_key(key: str, known: Mapping[str, object] | Sequence[str]) -> str:
+    """Return the message for an unknown key."""
+    hint = did_you_mean(key, known)
+    return f"unknown key; {hint and hint + ' '}known: {', '.join(known)}"
+
+
+def unknown_flag(flag: str, known: Mapping[str, object] | Sequence[str]) -> str:
+    """Return the message for an unknown flag of a plugin."""
+    if is_volcano_flag(flag):
+        return (
+            "this flag of Volcano is not supported; remove it, "
+            'or read the configuration with unknown="notice"'
+        )
+    return unknown_key(flag, known)
+
+
+def _not_a(value: object, wanted: str) -> str:
+    return f"expected {wanted}, got {shown(value)}; or use SchedulerConfig.from_mapping"
+
+
+class _Check:
+    """Checks the parts of a configuration one by one and collects the faults."""
+
+    def __init__(self, registry: object, *, names_too: bool) -> None:
+        self.faults: list[Fault] = []
+        self.actions: list[Action] = []
+        self.plugins: list[Plugin] = []
+        if isinstance(registry, Registry):
+            self._registry, self._names_too = registry, names_too
+        else:
+            message = (
+                f"expected a Registry, got {shown(registry)}; leave it out, or extend "
+                "default_registry()"
+            )
+            self.refuse("registry", message)
+            # Faults that do not depend on the registry can still be reported.
+            self._registry, self._names_too = default_registry(), False
+        self._first: dict[str, str] = {}
+        """The path at which each plugin is first named."""
+
+    def refuse(self, path: str, message: str) -> None:
+        self.faults.append(Fault(path, message))
+
+    def each(self, path: str, items: object, kind: str) -> tuple[object, ...]:
+        """Return the items, or an empty tuple if `items` is not a tuple."""
+        for where, message in tuple_problems(path, items, kind):
+            self.refuse(where, message)
+        return items if is_tuple(items) else ()
+
+    def action(self, path: str, action: object) -> None:
+        if not isinstance(action, ActionOption):
+            self.refuse(path, _not_a(action, "ActionOption(name=...)"))
+            return
+        factory: Callable[[Arguments], object] | None = None
+        if self._is_name(path, action.name):
+            factory = self._registry.action_factory(action.name)
+            if factory is None and self._names_too:
+                known = self._registry.action_names
+                self.refuse(path, unknown_name("action", action.name, known))
+        self._arguments(path, "action", action, factory)
+
+    def plugin(self, path: str, plugin: object) -> None:
+        if not isinstance(plugin, PluginOption):
+            self.refuse(path, _not_a(plugin, "PluginOption(name=...)"))
+            return
+        factory: Callable[[Arguments], object] | None = None
+        name = plugin.name
+        is_name = self._is_name(path, name)
+        if is_name:
+            if name in self._first:
+                self.refuse(path, f"plugin {name!r} is already configured at {self._first[name]}")
+            self._first.setdefault(name, path)
+        self._flags(path, plugin.flags)
+        if is_name:
+            factory = self._registry.plugin_factory(name)
+            if factory is None and self._names_too:
+                self.refuse(path, unknown_name("plugin", name, self._registry.plugin_names))
+        self._arguments(path, "plugin", plugin, factory)
+
+    def exclusive_plugins(self) -> None:
+        """Check that no two plugins are configured that exclude each other."""
+        if "capacity" in self._first and "proportion" in self._first:
+            path, other = self._first["capacity"], self._first["proportion"]
+            message = f"replaces 'proportion', which is configured at {other}; remove one of them"
+            self.refuse(path, f"plugin 'capacity' {message}")
+
+    def _is_name(self, path: str, name: object) -> bool:
+        if not is_text(name):
+            self.refuse(f"{path}.name", f"expected a name (a string), got {shown(name)}")
+        return is_text(name)
+
+    def _flags(self, path: str, flags: object) -> None:
+        if not is_mapping(flags):
+            self.refuse(f"{path}.flags", f"expected a mapping such as a dict, got {shown(flags)}")
+            return
+        for flag, is_on in flags.items():
+            if not is_text(flag):
+                self.refuse(f"{path}.flags[{shown(flag)}]", "expected a string as a flag")
+            elif flag not in ENABLE_FLAGS:
+                self.refuse(f"{path}.{flag}", unknown_flag(flag, ENABLE_FLAGS))
+            elif not isinstance(is_on, bool):
+                self.refuse(f"{path}.{flag}", f"expected true or false, got {shown(is_on)}")
+
+    def _arguments(
+        self,
+        path: str,
+        what: str,
+        option: ActionOption | PluginOption,
+        factory: Callable[[Arguments], object] | None,
+    ) -> None:
+        below = f"{path}.arguments"
+        given = option.arguments
+        if not is_mapping(option.arguments):
+            self.refuse(below, f"expected a mapping such as a dict, got {shown(given)}")
+            return
+        if factory is None:
+            return
+        arguments = Arguments(given, below)
+        named = f"{what} {option.name!r}"
+        try:
+            made = factory(arguments)
+        except Exception as error:
+            self.refuse(path, f"{named} cannot be created from its arguments: {problem_of(error)}")
+            return
+        method = ""
+        if what == "action":
+            if isinstance(made, Action):
+                self.actions.append(made)
+            else:
+                method = "execute"
+        elif isinstance(made, Plugin):
+            self.plugins.append(made)
+        else:
+            method = "open"
+        if method:
+            message = f"expected its factory to return an object with a method {method!r}"
+            self.refuse(path, f"{named}: {message}, got {shown(made)}")
+        self.faults += arguments.faults()

@@ -1,4 +1,4 @@
-"""The registry: which plugins and actions a configuration may name."""
+"""The registry: which plugins and actions a configuration may name, and the built-in ones."""
 
 from __future__ import annotations
 
@@ -7,13 +7,38 @@ from inspect import signature
 from typing import TypeVar, cast
 
 from batchsched.actions.action import Action
+from batchsched.actions.allocate import AllocateAction
+from batchsched.actions.backfill.action import BackfillAction
+from batchsched.actions.planning.plan import PlanAction
+from batchsched.actions.preempt import PreemptAction
+from batchsched.actions.reclaim import ReclaimAction
+from batchsched.actions.reservation.reserve import ReserveAction
 from batchsched.errors import RegistryError
 from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
+from batchsched.plugins.capacity import CapacityPlugin
+from batchsched.plugins.conformance import ConformancePlugin
+from batchsched.plugins.drf import DrfPlugin
+from batchsched.plugins.fcfs import FcfsPlugin
+from batchsched.plugins.gang import GangPlugin
+from batchsched.plugins.las import LasPlugin
+from batchsched.plugins.nodeorder import NodeOrderPlugin
+from batchsched.plugins.predicates import PredicatesPlugin
+from batchsched.plugins.priority import PriorityPlugin
+from batchsched.plugins.proportion import ProportionPlugin
+from batchsched.plugins.sjf import SjfPlugin
+from batchsched.plugins.sla import SlaPlugin
+from batchsched.plugins.usage import UsagePlugin
 
-__all__ = ["ActionFactory", "PluginFactory", "Registry", "unknown_name"]
+__all__ = [
+    "ActionFactory",
+    "PluginFactory",
+    "Registry",
+    "default_registry",
+    "unknown_name",
+]
 
 PluginFactory = Callable[[Arguments], Plugin]
 """Creates a configured plugin from its arguments."""
@@ -132,3 +157,28 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     hint = did_you_mean(name, names)
     return f"{what} {name!r} is not registered; {hint and hint + ' '}known: {', '.join(names)}"
+
+
+def default_registry() -> Registry:
+    """Return a new registry with all built-in plugins and actions, to which you can add yours."""
+    registry = Registry()
+    registry.register_plugin("capacity", CapacityPlugin.from_arguments)
+    registry.register_plugin("conformance", ConformancePlugin.from_arguments)
+    registry.register_plugin("drf", DrfPlugin.from_arguments)
+    registry.register_plugin("gang", GangPlugin.from_arguments)
+    registry.register_plugin("nodeorder", NodeOrderPlugin.from_arguments)
+    registry.register_plugin("predicates", PredicatesPlugin.from_arguments)
+    registry.register_plugin("priority", PriorityPlugin.from_arguments)
+    registry.register_plugin("proportion", ProportionPlugin.from_arguments)
+    registry.register_plugin("fcfs", FcfsPlugin.from_arguments)
+    registry.register_plugin("las", LasPlugin.from_arguments)
+    registry.register_plugin("sjf", SjfPlugin.from_arguments)
+    registry.register_plugin("sla", SlaPlugin.from_arguments)
+    registry.register_plugin("usage", UsagePlugin.from_arguments)
+    registry.register_action("allocate", AllocateAction.from_arguments)
+    registry.register_action("backfill", BackfillAction.from_arguments)
+    registry.register_action("plan", PlanAction.from_arguments)
+    registry.register_action("preempt", PreemptAction.from_arguments)
+    registry.register_action("reclaim", ReclaimAction.from_arguments)
+    registry.register_action("reserve", ReserveAction.from_arguments)
+    return registry

@@ -7,8 +7,6 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from batchsched.config.checker import config_faults
-from batchsched.config.default_registry import default_registry
 from batchsched.config.options import (
     DEFAULT_ACTIONS,
     DEFAULT_TIERS,
@@ -16,10 +14,10 @@ from batchsched.config.options import (
     ActionOption,
     PluginOption,
     Tier,
+    config_faults,
 )
-from batchsched.config.parser import ConfigReader
-from batchsched.config.registry import Registry
-from batchsched.config.unknown import without_unknown
+from batchsched.config.reading import ConfigReader, without_unknown
+from batchsched.config.registry import Registry, default_registry
 from batchsched.errors import ConfigError, Fault
 from batchsched.model.immutable import kept_tuple
 from batchsched.model.notice import Notice, NoticeCollector

@@ -9,7 +9,7 @@ from batchsched.kubernetes.names import BACKFILL, RESERVED_NODE
 from batchsched.model.cluster import TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.transition.reservations import reservations_to_keep
+from batchsched.transition.decisions import reservations_to_keep
 
 __all__ = ["binding_objects", "eviction_objects", "nomination_patches", "reservation_patches"]
 

@@ -10,14 +10,16 @@ from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_mapping, is_of, shown
-from batchsched.transition.binds import tasks_started
 from batchsched.transition.content import Content
-from batchsched.transition.event_rules import apply_events
+from batchsched.transition.event_rules import apply_events, as_new, keep_plans, set_eligible_times
 from batchsched.transition.events import Event
-from batchsched.transition.job_transitions import keep_plans, set_eligible_times
-from batchsched.transition.next_snapshot import next_snapshot
-from batchsched.transition.part import decides_nothing, part_of_result, take_over
-from batchsched.transition.task_rules import as_new
+from batchsched.transition.next_snapshot import (
+    decides_nothing,
+    next_snapshot,
+    part_of_result,
+    take_over,
+    tasks_started,
+)
 
 __all__ = ["Cluster"]
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from batchsched.config.default_registry import default_registry
 from batchsched.config.options import ENABLE_FLAGS, ActionOption, PluginOption, Tier
-from batchsched.config.registry import Registry
+from batchsched.config.reading import without_unknown
+from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
-from batchsched.config.unknown import without_unknown
 from batchsched.errors import ConfigError
 from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.validation.values import is_mapping, is_text, is_tuple

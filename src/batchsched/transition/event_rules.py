@@ -1,21 +1,23 @@
-"""Applies events to a cluster, after finding all faults.
+"""What events do to tasks, jobs, nodes and queues: the only rules for changes between cycles.
 
-Events are applied in order, each to the state that the last one has left. References between
-objects are checked at the end, so that the order of related events does not matter: a job may
-arrive before the node that its tasks run on.
+`next_snapshot` applies them to a whole snapshot, `batchsched.live.Cluster` to what events name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from batchsched.errors import EventError, Fault, SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
+from batchsched.model.cluster import JobInfo, NodeInfo, Plan, Queue, TaskInfo, TaskStatus
+from batchsched.model.immutable import copier
+from batchsched.model.resources import Amount, Resource, decayed, exact
+from batchsched.model.result import CycleResult
+from batchsched.model.rules import unmet_dependencies
 from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.snapshot import is_sound_job
+from batchsched.model.validation.snapshot import is_sound_job, queue_problems
 from batchsched.model.validation.values import (
     is_mapping,
     is_of,
@@ -49,11 +51,364 @@ from batchsched.transition.events import (
     TaskSucceeded,
     TimePassed,
 )
-from batchsched.transition.job_transitions import set_eligible_times
-from batchsched.transition.past_use import let_use_pass
-from batchsched.transition.task_rules import RULES
 
-__all__ = ["apply_events"]
+__all__ = [
+    "RULES",
+    "TO_START",
+    "TaskRule",
+    "apply_events",
+    "as_new",
+    "bound",
+    "carried_over",
+    "keep_plans",
+    "let_use_pass",
+    "placed",
+    "queues_after",
+    "running",
+    "set_eligible_times",
+    "with_run_added",
+]
+
+TO_START = (TaskStatus.BINDING, TaskStatus.BOUND)
+"""The statuses of tasks that are on their nodes and have yet to start."""
+
+_in_place = copier(TaskInfo, "status", "node_name", "is_backfill", "start_time")
+_with_service = copier(TaskInfo, "attained_service", "start_time")
+_ended = copier(TaskInfo, "status", "node_name", "start_time", "attained_service")
+
+
+def as_new(task: TaskInfo) -> TaskInfo | None:
+    """Return the task that a controller creates in place of one that is gone.
+
+    It is Pending and has the same UID. It is not marked as backfill, since the mark belonged to
+    the placement. Its `TaskInfo.attained_service` in earlier runs is kept.
+    """
+    return placed(task, TaskStatus.PENDING, None, is_backfill=False)
+
+
+def placed(
+    task: TaskInfo, status: TaskStatus, node_name: str | None, *, is_backfill: bool | None = None
+) -> TaskInfo:
+    """Return the task with this status, node and backfill mark; itself if nothing changes.
+
+    Its start time is removed if it no longer holds resources.
+    """
+    mark = task.is_backfill if is_backfill is None else is_backfill
+    if task.status is status and task.node_name == node_name and task.is_backfill is mark:
+        return task
+    start_time = task.start_time if status.holds else None
+    return _in_place(task, status, node_name, mark, start_time)
+
+
+def bound(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
+    """Return the task as Binding, with its resources held since `now`."""
+    return _in_place(task, TaskStatus.BINDING, node_name, is_backfill, now)
+
+
+def running(task: TaskInfo, node_name: str, *, is_backfill: bool, now: float) -> TaskInfo:
+    """Return the task as Running, with its resources held since `now`."""
+    return _in_place(task, TaskStatus.RUNNING, node_name, is_backfill, now)
+
+
+def with_run_added(task: TaskInfo, now: float) -> TaskInfo:
+    """Return the task with its present run, which ends now, added to its attained service.
+
+    A run with an unknown start adds nothing.
+    """
+    attained = task.seconds_held(now)
+    if attained == task.attained_service:
+        return task
+    return _with_service(task, attained, None)
+
+
+@frozen
+class TaskRule:
+    """The tasks to which an event can happen, and its effect."""
+
+    applies: Callable[[TaskInfo], bool]
+    who: str
+    """A description of these tasks that completes "only a task that"."""
+    after: Callable[[TaskInfo, float], TaskInfo | None]
+    """Returns the task after the event, given the time; None: it is removed."""
+
+    def problem(self, task: TaskInfo) -> str:
+        """Return why this cannot have happened to the task, or an empty string."""
+        if self.applies(task):
+            return ""
+        return f"the task is {task.status.value}; only one that {self.who}"
+
+
+def _is_on_a_node(task: TaskInfo) -> bool:
+    return task.status.holds
+
+
+def _is_to_start(task: TaskInfo) -> bool:
+    return task.status in TO_START
+
+
+def _is_releasing(task: TaskInfo) -> bool:
+    return task.status is TaskStatus.RELEASING
+
+
+def _occupies(task: TaskInfo) -> bool:
+    return task.status.occupies
+
+
+def _becomes(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
+    return lambda task, _now: placed(task, status, task.node_name)
+
+
+def _ends(status: TaskStatus) -> Callable[[TaskInfo, float], TaskInfo]:
+    return lambda task, now: _ended(task, status, None, None, task.seconds_held(now))
+
+
+def _is_replaced(task: TaskInfo, now: float) -> TaskInfo | None:
+    return as_new(with_run_added(task, now))
+
+
+def _stays(task: TaskInfo, _now: float) -> TaskInfo:
+    return task
+
+
+def _is_removed(_task: TaskInfo, _now: float) -> None:
+    return None
+
+
+RULES = {
+    "succeeded": TaskRule(
+        _is_on_a_node, "is on a node can have succeeded", _ends(TaskStatus.SUCCEEDED)
+    ),
+    "failed": TaskRule(_is_on_a_node, "is on a node can have failed", _ends(TaskStatus.FAILED)),
+    "gone": TaskRule(_is_on_a_node, "is on a node can have left it", _is_replaced),
+    "removed": TaskRule(lambda _task: True, "", _is_removed),
+    "started": TaskRule(
+        _is_to_start, "is bound and has yet to start can start", _becomes(TaskStatus.RUNNING)
+    ),
+    "not_started": TaskRule(_is_to_start, "is bound has yet to start", _becomes(TaskStatus.BOUND)),
+    "bind_refused": TaskRule(
+        _is_to_start,
+        "is bound and has yet to start can have been refused",
+        lambda task, _now: as_new(task),
+    ),
+    "releasing": TaskRule(
+        _occupies, "runs on a node can be going away", _becomes(TaskStatus.RELEASING)
+    ),
+    "still_releasing": TaskRule(_is_releasing, "is Releasing has yet to leave", _stays),
+    "eviction_refused": TaskRule(
+        lambda task: _is_releasing(task) and task.node_name is not None,
+        "is Releasing on a node can go on running",
+        _becomes(TaskStatus.RUNNING),
+    ),
+}
+"""The rules by name of the event."""
+
+
+def carried_over(
+    jobs: Sequence[JobInfo], before: Snapshot, result: CycleResult | None, *, now: float
+) -> Sequence[JobInfo]:
+    """Return jobs, whose tasks are up to date, with their new eligible times and plans.
+
+    Without a result, plans do not change. O(jobs).
+    """
+    times = _eligible_times(jobs, before, now)
+    known = None if result is None else {job.uid for job in before.jobs}
+    changed: list[JobInfo] | None = None
+    for position, job in enumerate(jobs):
+        plan = job.plan
+        if result is not None and known is not None and job.uid in known:
+            plan = result.planned.get(job.uid)
+        eligible_time = times.get(job.uid, job.eligible_time)
+        if plan != job.plan or eligible_time != job.eligible_time:
+            if changed is None:
+                changed = list(jobs)
+            changed[position] = evolve(job, plan=plan, eligible_time=eligible_time)
+    return jobs if changed is None else changed
+
+
+def _eligible_times(jobs: Sequence[JobInfo], before: Snapshot, now: float) -> dict[str, float]:
+    """Return the eligible times of jobs whose dependencies hold for the first time.
+
+    It is `now` if they did not hold before, and otherwise the job's creation time, as for a job
+    that has just arrived.
+    """
+    waiting = [job for job in jobs if job.depends_on and job.eligible_time is None]
+    if not waiting:
+        return {}
+    unmet_now, unmet_before = unmet_dependencies(jobs), unmet_dependencies(before.jobs)
+    return {
+        job.uid: now if job.uid in unmet_before else job.creation_time
+        for job in waiting
+        if job.uid not in unmet_now
+    }
+
+
+def set_eligible_times(content: Content, unmet_before: Container[str]) -> None:
+    """Set the eligible times of jobs whose dependencies hold now; see `_eligible_times`.
+
+    O(dependencies of jobs that are not known to be eligible).
+    """
+    unmet_now = content.unmet()
+    for uid in list(content.dependent):
+        if uid not in unmet_now:
+            job = content.jobs[uid]
+            time = content.now if uid in unmet_before else job.creation_time
+            content.put("jobs", uid, evolve(job, eligible_time=time))
+
+
+def keep_plans(content: Content, planned: Mapping[str, Plan]) -> None:
+    """Replace the plans of all jobs by those of the last cycle. O(plans)."""
+    for uid in {**content.planned, **dict.fromkeys(planned)}:
+        job = content.jobs.get(uid)
+        if job is not None and job.plan != planned.get(uid):
+            content.put("jobs", uid, evolve(job, plan=planned.get(uid)))
+
+
+_NOTHING = Resource()
+
+_Held = dict[tuple[str, str], dict[str, int]]
+"""By queue and user, the amounts of each dimension, exact."""
+
+
+def queues_after(
+    before: Snapshot,
+    result: CycleResult | None,
+    given: Sequence[Queue] | None,
+    *,
+    now: float,
+) -> Sequence[Queue]:
+    """Return the queues at the time `now`: those given, or else those of the snapshot.
+
+    In between, tasks hold their resources as the decisions of the cycle say. Given queues are
+    updated if their use has not been changed by the caller; a changed use is taken as of `now`.
+    O(tasks), if any queue has a half-life.
+    """
+    queues = before.queues if given is None else given
+    if given is not None and any(next(queue_problems(queue), None) for queue in given):
+        return given  # the snapshot reports the fault
+    seconds = now - before.now
+    if seconds <= 0 or not any(queue.usage_half_life for queue in queues):
+        return queues
+    if given is not None:
+        were = {queue.name: queue for queue in before.queues}
+        is_old = [queue.name in were and _is_same(queue, were[queue.name]) for queue in given]
+    else:
+        is_old = [True] * len(queues)
+    tasks = ((job, task) for job in before.jobs for task in job.tasks)
+    after = _passed(queues, _held(tasks, result), seconds)
+    return [new if old else queue for queue, new, old in zip(queues, after, is_old, strict=True)]
+
+
+def let_use_pass(content: Content, now: float, result: CycleResult | None = None) -> None:
+    """Update the use of the queues in `content` to a later time. O(tasks on nodes).
+
+    Args:
+        content: the tables, whose time is still the earlier one.
+        now: the later time.
+        result: the result of a cycle that has taken effect and is not in the tables yet.
+
+    """
+    queues = [queue for queue in content.queues.values() if queue.usage_half_life]
+    seconds = now - content.now
+    if seconds <= 0 or not queues:
+        return
+    uids = {uid for there in content.on_node.values() for uid in there}
+    if result is not None:
+        uids.update(bind.task_uid for bind in result.binds)
+    tasks = (
+        (content.jobs[content.owner[uid]], content.tasks[uid])
+        for uid in sorted(uids)
+        if uid in content.owner
+    )
+    everything = list(content.queues.values())
+    after = _passed(everything, _held(tasks, result), seconds)
+    for before, queue in zip(everything, after, strict=True):
+        if queue is not before:
+            content.put("queues", queue.name, queue)
+
+
+def _is_same(one: Queue, other: Queue) -> bool:
+    return (one.usage, one.usage_by_user, one.usage_half_life) == (
+        other.usage,
+        other.usage_by_user,
+        other.usage_half_life,
+    )
+
+
+def _held(tasks: Iterable[tuple[JobInfo, TaskInfo]], result: CycleResult | None) -> _Held:
+    """Return what is charged to queues: without backfill tasks and leaving tasks."""
+    bound: dict[str, bool] = {}
+    evicted: set[str] = set()
+    if result is not None:
+        bound = {bind.task_uid: bind.is_backfill for bind in result.binds}
+        evicted = {eviction.task_uid for eviction in result.evictions}
+    held: _Held = {}
+    for job, task in tasks:
+        is_backfill = bound.get(task.uid)
+        if is_backfill is None:
+            if not task.status.occupies or task.uid in evicted:
+                continue
+            is_backfill = task.is_backfill
+        if is_backfill:
+            continue
+        amounts = held.setdefault((job.queue, job.user), {})
+        for dimension, amount in task.resreq.dimensions():
+            if amount:
+                amounts[dimension] = amounts.get(dimension, 0) + exact(amount)
+    return held
+
+
+def _passed(queues: Sequence[Queue], held: _Held, seconds: float) -> list[Queue]:
+    """Return the queues after their jobs have held these amounts for some seconds."""
+    parents = {queue.name: queue.parent for queue in queues}
+    by_queue: dict[str, dict[str, dict[str, int]]] = {}
+    together: dict[str, dict[str, int]] = {}
+    for (name, user), amounts in held.items():
+        by_queue.setdefault(name, {})[user] = amounts
+        above: str | None = name
+        while above is not None and above in parents:
+            total = together.setdefault(above, {})
+            for dimension, amount in amounts.items():
+                total[dimension] = total.get(dimension, 0) + amount
+            above = parents[above]
+    return [
+        _passed_alone(queue, together.get(queue.name, {}), by_queue.get(queue.name, {}), seconds)
+        for queue in queues
+    ]
+
+
+def _passed_alone(
+    queue: Queue,
+    held: Mapping[str, int],
+    by_user: Mapping[str, Mapping[str, int]],
+    seconds: float,
+) -> Queue:
+    half_life = queue.usage_half_life
+    if not half_life or not (held or by_user or queue.usage_by_user or queue.usage != _NOTHING):
+        return queue
+    users = {
+        user: decayed(
+            queue.usage_by_user.get(user, _NOTHING),
+            _resource(by_user.get(user, {})),
+            seconds,
+            half_life=half_life,
+        )
+        for user in sorted({*queue.usage_by_user, *by_user})
+    }
+    return evolve(
+        queue,
+        usage=decayed(queue.usage, _resource(held), seconds, half_life=half_life),
+        usage_by_user={user: used for user, used in users.items() if used != _NOTHING},
+    )
+
+
+def _resource(amounts: Mapping[str, int]) -> Resource:
+    scalars: dict[str, Amount] = {
+        name: amount for name, amount in amounts.items() if name not in ("cpu", "memory")
+    }
+    return Resource(
+        milli_cpu=amounts.get("cpu", 0), memory=amounts.get("memory", 0), scalars=scalars
+    )
+
 
 EventT = TypeVar("EventT")
 

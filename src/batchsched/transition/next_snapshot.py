@@ -1,25 +1,394 @@
 """Computes the snapshot of the next cycle from a result and from events.
 
-It simulates how a cluster carries out decisions. `batchsched.transition.reservations` determines
-the reservations that are kept for the next cycle.
+It simulates how a cluster carries out decisions: from the whole of the last snapshot, which is the
+definition, or from the part of it that the result and the events concern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar, cast
 
-from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.result import CycleResult
-from batchsched.model.snapshot import Snapshot
-from batchsched.model.validation.values import is_mapping
+from attrs import evolve, frozen
+
+from batchsched.errors import EventError, Fault, SnapshotError
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.immutable import FrozenMap, LazyMap, is_frozen_map
+from batchsched.model.result import Bind, CycleResult, TaskOutcome
+from batchsched.model.snapshot import Snapshot, keep_tables, take_tables
+from batchsched.model.validation.values import (
+    is_mapping,
+    is_of,
+    is_usual_resource,
+    shown,
+    truth_problems,
+)
+from batchsched.transition.arguments import (
+    ArgumentReader,
+    check_claimants,
+    outcome_faults,
+    read_result,
+)
+from batchsched.transition.content import Content
+from batchsched.transition.decisions import TaskTransitions, places_to_keep
+from batchsched.transition.event_rules import (
+    apply_events,
+    as_new,
+    carried_over,
+    keep_plans,
+    let_use_pass,
+    queues_after,
+    running,
+)
 from batchsched.transition.events import Event
-from batchsched.transition.part_step import take_step_in_part
-from batchsched.transition.step import Step
-from batchsched.transition.task_rules import as_new
-from batchsched.transition.whole_step import take_step
 
-__all__ = ["as_new", "next_snapshot"]
+__all__ = [
+    "Step",
+    "as_new",
+    "decides_nothing",
+    "next_snapshot",
+    "part_of_result",
+    "take_over",
+    "take_step",
+    "take_step_in_part",
+    "tasks_started",
+]
+
+
+@frozen(kw_only=True)
+class Step:
+    """The arguments of `next_snapshot`, which can be iterated more than once.
+
+    Their types have not been checked.
+    """
+
+    result: CycleResult | None
+    now: float
+    happened: Mapping[str, Iterable[str]]
+    """The UIDs of tasks by the name of the argument, such as ``succeeded``."""
+    replacement: Callable[[TaskInfo], TaskInfo | None]
+    new_jobs: Iterable[JobInfo]
+    removed_jobs: Iterable[str]
+    nodes: Iterable[NodeInfo] | None
+    queues: Iterable[Queue] | None
+    other_tasks: Iterable[TaskInfo] | None
+    keep_reservations: bool
+    events: Iterable[Event]
+
+
+def take_step(snapshot: Snapshot, step: Step) -> Snapshot:
+    """Return the next snapshot; see `next_snapshot`. O(size).
+
+    Raises:
+        EventError: see `next_snapshot`; all faults at once.
+        SnapshotError: new objects are invalid in themselves.
+
+    """
+    given = ArgumentReader()
+    happened = given.events(step.happened)
+    more = given.each("events", step.events, object)
+    removed = given.uids("removed_jobs", step.removed_jobs)
+    arrived = given.each("new_jobs", step.new_jobs, JobInfo)
+    queues = None if step.queues is None else given.each("queues", step.queues, Queue)
+    new_others = (
+        None if step.other_tasks is None else given.each("other_tasks", step.other_tasks, TaskInfo)
+    )
+    nodes_now = None if step.nodes is None else given.each("nodes", step.nodes, NodeInfo)
+    # Invalid nodes are reported by the snapshot, unless there are faults in the events.
+    sound_nodes = given.only_sound(nodes_now)
+    before = given.snapshot(snapshot)
+    so_far = len(given.faults)
+    decided = None if step.result is None else read_result(given, step.result)
+    knows_decisions = len(given.faults) == so_far
+    replacement, now, keep_reservations = step.replacement, step.now, step.keep_reservations
+    if not callable(replacement):
+        message = f"expected a function, got {shown(replacement)}"
+        given.refuse("replacement", message)
+        replacement = as_new
+    for path, message in truth_problems("keep_reservations", keep_reservations):
+        given.refuse(path, message)
+    given.check_now(now, before=None if before is None else before.now)
+    if before is None:
+        # Nothing else can be checked.
+        raise EventError(given.faults)
+
+    changes = TaskTransitions(
+        before, happened, replacement, given, now=now, knows_decisions=knows_decisions
+    )
+    changes.check_jobs(removed, arrived)
+    if sound_nodes is not None:
+        changes.node_names = frozenset(node.name for node in sound_nodes)
+    strange: list[Fault] = []
+    if decided is not None:
+        check_claimants(given, decided, before)
+        changes.decide(decided)
+        strange = outcome_faults(decided, before)
+        if keep_reservations:
+            changes.keep(places_to_keep(decided, before, sound_nodes), decided.kept_promises)
+    changes.keeps_places = step.result is None and keep_reservations
+    tasks_changed = changes.jobs(frozenset(removed))
+    jobs = carried_over([*tasks_changed, *arrived], before, decided, now=now)
+    others = changes.others() if new_others is None else new_others
+    faults = [*given.faults, *changes.unknown(), *changes.task_faults]
+    known = {fault.path for fault in faults}
+    faults += [fault for fault in strange if fault.path not in known]
+    if faults:
+        raise EventError(faults) from changes.raised
+    following = Snapshot(
+        nodes=before.nodes if nodes_now is None else nodes_now,
+        jobs=jobs,
+        queues=queues_after(before, decided, queues, now=now),
+        other_tasks=others,
+        now=now,
+    )
+    if not more:
+        return following
+    content = Content(following)
+    apply_events(content, more)
+    content.commit()
+    return content.snapshot()
+
+
+_NO_DECISIONS: tuple[tuple[()], ...] = ((), (), (), ())
+_NOTHING_KEPT: tuple[tuple[()], ...] = ((), (), ())
+
+
+def decides_nothing(cycle: CycleResult) -> bool:
+    """Return whether a cycle moved no task and kept no promise or reservation."""
+    decided = (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional)
+    kept = (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises)
+    return decided == _NO_DECISIONS and kept == _NOTHING_KEPT
+
+
+def part_of_result(
+    cycle: CycleResult, content: Content, named: dict[str, None], nodes: dict[str, None]
+) -> CycleResult:
+    """Add the tasks and nodes that a cycle names; return it with only their jobs' outcomes."""
+    for decided in (cycle.binds, cycle.evictions, cycle.pipelined, cycle.conditional):
+        _note(decided, named, nodes)
+    for decided in (cycle.reserved, cycle.dropped_reservations, cycle.kept_promises):
+        _note(decided, named, nodes)
+    outcomes = cycle.tasks
+    if is_mapping(outcomes):
+        jobs = {content.owner[uid] for uid in named if uid in content.owner}
+        outcomes = {
+            uid: cycle.tasks[uid]
+            for owner in jobs
+            for uid in content.members[owner]
+            if uid in cycle.tasks
+        }
+        # A placement that was not bound may be kept as a reservation.
+        _note(outcomes.values(), named, nodes)
+    return evolve(cycle, tasks=outcomes, jobs={}, left_out={}, pending={})
+
+
+def _note(decided: object, named: dict[str, None], nodes: dict[str, None]) -> None:
+    if not isinstance(decided, Iterable):
+        return
+    for decision in cast("Iterable[object]", decided):
+        for attribute in ("task_uid", "for_task_uid"):
+            uid = getattr(decision, attribute, None)
+            if isinstance(uid, str):
+                named[uid] = None
+        node_name = getattr(decision, "node_name", None)
+        if isinstance(node_name, str):
+            nodes[node_name] = None
+
+
+def take_over(content: Content, before: Snapshot, after: Snapshot) -> None:
+    """Apply the differences between two snapshots of a part of the cluster."""
+    were = {job.uid: job for job in before.jobs}
+    for uid in were.keys() - {job.uid for job in after.jobs}:
+        content.leave(uid)
+    changed = [job for job in after.jobs if job is not were.get(job.uid)]
+    for job in changed:
+        # Remove tasks first: a task may have moved to another job.
+        if job.uid in were:
+            for uid in {task.uid for task in were[job.uid].tasks}.difference(
+                task.uid for task in job.tasks
+            ):
+                content.put("tasks", uid, None)
+                content.put("owner", uid, None)
+    for job in changed:
+        if job.uid not in were:
+            content.enter(job)
+            continue
+        members = tuple(task.uid for task in job.tasks)
+        if members != content.members[job.uid]:
+            content.put("members", job.uid, members)
+        for task in job.tasks:
+            if content.tasks.get(task.uid) is task:
+                continue
+            if content.owner.get(task.uid) != job.uid:
+                if task.uid in content.tasks:
+                    message = "there is such a task already"
+                    raise EventError([Fault(f"tasks[{task.uid!r}]", message)])
+                content.put("owner", task.uid, job.uid)
+            content.put("tasks", task.uid, task)
+    others = {task.uid: task for task in after.other_tasks}
+    for task in before.other_tasks:
+        now = others.get(task.uid)
+        if now is not task:
+            content.put("tasks", task.uid, now)
+
+
+def take_step_in_part(snapshot: Snapshot, step: Step) -> Snapshot | None:
+    """Return the next snapshot, or None if this case needs `take_step`.
+
+    O(changes + jobs) if the last step was made here too; otherwise O(size), to create tables.
+    """
+    if (
+        type(snapshot) is not Snapshot
+        or type(step.result) is not CycleResult
+        # It pays off only after incremental cycles.
+        or type(step.result.tasks) is not LazyMap
+    ):
+        return None
+    tables = take_tables(snapshot)
+    if not isinstance(tables, Content):
+        first = take_step(snapshot, step)
+        keep_tables(first, Content(first))
+        return first
+    mark = tables.mark()
+    following: Snapshot | None = None
+    try:
+        following = _taken(tables, step, step.result) if _is_plain(tables, step) else None
+    except (EventError, SnapshotError):
+        pass  # `take_step` reports the faults
+    finally:
+        if following is None:
+            tables.undo_to(mark)
+            keep_tables(snapshot, tables)
+    return following
+
+
+def _is_plain(tables: Content, step: Step) -> bool:
+    """Return whether the arguments concern only the jobs and tasks that they name."""
+    return (
+        step.nodes is None
+        and step.queues is None
+        and step.other_tasks is None
+        and not tables.dependent
+        and all(_are_texts(uids) for uids in step.happened.values())
+        and _are_texts(step.removed_jobs)
+        and isinstance(step.new_jobs, (tuple, list))
+        and all(_is_plain_job(tables, job) for job in step.new_jobs)
+    )
+
+
+def _are_texts(items: object) -> bool:
+    if not isinstance(items, (tuple, list)):
+        return False
+    return all(type(item) is str for item in cast("Sequence[object]", items))
+
+
+def _is_plain_job(tables: Content, job: object) -> bool:
+    return (
+        is_of(job, JobInfo)
+        and type(job.depends_on) is tuple
+        and not job.depends_on
+        and type(job.tasks) is tuple
+        and type(job.name) is type(job.namespace) is str
+        and job.uid not in tables.jobs
+        and all(
+            is_of(task, TaskInfo)
+            and type(task.uid) is str
+            and task.uid not in tables.tasks
+            and task.node_name is None
+            and is_usual_resource(task.resreq)
+            and (task.init_resreq is None or is_usual_resource(task.init_resreq))
+            for task in job.tasks
+        )
+    )
+
+
+def _taken(tables: Content, step: Step, result: CycleResult) -> Snapshot:
+    named: dict[str, None] = dict(tables.unsettled)
+    nodes: dict[str, None] = {}
+    decided = part_of_result(result, tables, named, nodes)
+    for uids in step.happened.values():
+        named.update(dict.fromkeys(uids))
+    removed: Iterable[str] = step.removed_jobs
+    for uid in removed:
+        named.update(dict.fromkeys(tables.members.get(uid, ())))
+    known = [uid for uid in named if uid in tables.tasks]
+    before = tables.part(known, nodes, jobs=[uid for uid in removed if uid in tables.jobs])
+    if tables.now != step.now:
+        let_use_pass(tables, step.now, result)
+    after = take_step(before, evolve(step, result=decided, events=()))
+    take_over(tables, before, after)
+    keep_plans(tables, result.planned)
+    if tables.now != step.now:
+        tables.put("now", "", step.now)
+    apply_events(tables, step.events)
+    tables.commit()
+    following = tables.snapshot()
+    keep_tables(following, tables)
+    return following
+
+
+_UNKNOWN = TaskOutcome(status=TaskStatus.PENDING)
+"""A placeholder for outcomes that a result does not contain."""
+_NOTHING_ELSE: tuple[tuple[()], ...] = ((), (), (), (), (), (), ())
+
+
+def tasks_started(cycle: CycleResult, content: Content) -> dict[str, TaskInfo] | None:
+    """Return the tasks that a cycle has bound, as running tasks, by UID; None: not this case.
+
+    O(tasks of the jobs concerned).
+    """
+    decided = (cycle.evictions, cycle.pipelined, cycle.conditional, cycle.reserved)
+    kept = (cycle.dropped_reservations, cycle.kept_promises, cycle.dropped_promises)
+    if (
+        content.unsettled
+        or type(cycle.binds) is not tuple
+        or (*decided, *kept) != _NOTHING_ELSE
+        or not is_frozen_map(cycle.planned)
+        or len(cycle.planned)
+        or type(cycle.tasks) not in (LazyMap, FrozenMap)
+    ):
+        return None
+    tasks, owner, now = content.tasks, content.owner, content.now
+    started: dict[str, TaskInfo] = {}
+    jobs: dict[str, None] = {}
+    for bind in cycle.binds:
+        if not _is_usual_bind(bind, content) or bind.task_uid in started:
+            return None
+        uid = bind.task_uid
+        started[uid] = running(tasks[uid], bind.node_name, is_backfill=bind.is_backfill, now=now)
+        jobs[owner[uid]] = None
+    outcomes = cycle.tasks
+    for job in jobs:
+        for uid in content.members[job]:
+            outcome = outcomes.get(uid, _UNKNOWN)
+            if outcome is not _UNKNOWN and not _is_as_decided(
+                outcome, tasks[uid], started.get(uid)
+            ):
+                return None
+    return started
+
+
+def _is_usual_bind(bind: Bind, content: Content) -> bool:
+    if type(bind) is not Bind or type(bind.is_backfill) is not bool:
+        return False
+    uid, node_name = bind.task_uid, bind.node_name
+    if not (type(uid) is type(node_name) is str and node_name in content.nodes):
+        return False
+    task = content.tasks.get(uid)
+    return task is not None and task.status is TaskStatus.PENDING and uid in content.owner
+
+
+def _is_as_decided(outcome: TaskOutcome, task: TaskInfo, started: TaskInfo | None) -> bool:
+    """Return whether a task did not change in the cycle, or was bound to the node where it runs."""
+    if type(outcome) is not TaskOutcome:
+        return False
+    node_name = outcome.node_name
+    if node_name is not None and type(node_name) is not str:
+        return False
+    if started is None:
+        return outcome.status is task.status and node_name == task.node_name
+    return outcome.status is TaskStatus.BINDING and node_name == started.node_name
+
 
 T = TypeVar("T")
 

@@ -11,9 +11,8 @@ from functools import cached_property
 
 from attrs import frozen
 
-from batchsched.config.checker import config_faults
-from batchsched.config.default_registry import default_registry
-from batchsched.config.registry import Registry
+from batchsched.config.options import config_faults
+from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus

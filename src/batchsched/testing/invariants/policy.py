@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from batchsched.config.default_registry import default_registry
-from batchsched.config.registry import Registry
+from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig
 from batchsched.plugin.arguments import ArgumentValue
 

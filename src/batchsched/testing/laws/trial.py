@@ -8,8 +8,7 @@ from typing import NoReturn, cast
 
 from attrs import evolve, frozen
 
-from batchsched.config.default_registry import default_registry
-from batchsched.config.registry import PluginFactory, Registry
+from batchsched.config.registry import PluginFactory, Registry, default_registry
 from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.snapshot import Snapshot

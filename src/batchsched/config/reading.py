@@ -1,26 +1,41 @@
-"""Reads the parsed content of a kube-batch or Volcano configuration file."""
+"""Reads the parsed content of a kube-batch or Volcano configuration file.
+
+What is not known there is a fault, or, where the caller asks for it, left out with a notice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from batchsched.config.checker import unknown_flag, unknown_key
+from attrs import evolve
+
 from batchsched.config.options import (
     DEFAULT_ACTIONS,
     DEFAULT_TIERS,
     ENABLE_FLAGS,
     ActionOption,
+    Paths,
     PluginOption,
     Tier,
+    consequence_of_action,
+    consequence_of_argument,
+    consequence_of_flag,
+    consequence_of_key,
+    consequence_of_plugin,
+    unknown_flag,
+    unknown_key,
 )
-from batchsched.config.volcano import consequence_of_flag, consequence_of_key
+from batchsched.config.registry import Registry
 from batchsched.errors import Fault
 from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.validation.values import is_mapping, is_of, is_text, join_path, shown
-from batchsched.plugin.arguments import ArgumentValue, as_boolean
+from batchsched.plugin.arguments import Arguments, ArgumentValue, as_boolean
 
-__all__ = ["ConfigReader"]
+__all__ = [
+    "ConfigReader",
+    "without_unknown",
+]
 
 
 class ConfigReader:
@@ -209,3 +224,83 @@ class ConfigReader:
 
     def _fault(self, path: str, message: str) -> None:
         self.faults.append(Fault(path, message))
+
+
+_Parts = tuple[tuple[ActionOption, ...], tuple[Tier, ...], Paths]
+
+
+def without_unknown(
+    actions: tuple[ActionOption, ...],
+    tiers: tuple[Tier, ...],
+    paths: Paths,
+    registry: Registry,
+    notices: NoticeCollector,
+) -> _Parts:
+    """Return actions, tiers and paths without unknown names and arguments."""
+    pruning = _Pruning(registry, notices)
+    kept_actions = [
+        (kept_action, path)
+        for action, path in zip(actions, paths[0], strict=True)
+        if (kept_action := pruning.action(action, path)) is not None
+    ]
+    kept_tiers = [
+        [
+            (kept, path)
+            for plugin, path in zip(tier.plugins, tier_paths, strict=True)
+            if (kept := pruning.plugin(plugin, path)) is not None
+        ]
+        for tier, tier_paths in zip(tiers, paths[1], strict=True)
+    ]
+    return (
+        tuple(action for action, _ in kept_actions),
+        tuple(Tier(plugins=[plugin for plugin, _ in kept]) for kept in kept_tiers),
+        ([path for _, path in kept_actions], [[path for _, path in kept] for kept in kept_tiers]),
+    )
+
+
+class _Pruning:
+    def __init__(self, registry: Registry, notices: NoticeCollector) -> None:
+        self._registry = registry
+        self._notices = notices
+
+    def action(self, action: ActionOption, path: str) -> ActionOption | None:
+        factory = self._registry.action_factory(action.name)
+        if factory is None:
+            consequence = consequence_of_action(action.name, self._registry.action_names)
+            self._note(NoticeCode.UNKNOWN_ACTION, "action", action.name, path, consequence)
+            return None
+        return evolve(action, arguments=self._known(action.arguments, factory, path))
+
+    def plugin(self, plugin: PluginOption, path: str) -> PluginOption | None:
+        factory = self._registry.plugin_factory(plugin.name)
+        if factory is None:
+            consequence = consequence_of_plugin(plugin.name, self._registry.plugin_names)
+            self._note(NoticeCode.UNKNOWN_PLUGIN, "plugin", plugin.name, path, consequence)
+            return None
+        return evolve(plugin, arguments=self._known(plugin.arguments, factory, path))
+
+    def _known(
+        self,
+        given: Mapping[str, ArgumentValue],
+        factory: Callable[[Arguments], object],
+        path: str,
+    ) -> Mapping[str, ArgumentValue]:
+        """Return the arguments that a factory reads."""
+        probe = Arguments(given, f"{path}.arguments")
+        try:
+            factory(probe)
+        except Exception:
+            return given  # the checker reports the fault
+        unknown = probe.unknown_names()
+        for name in unknown:
+            self._note(
+                NoticeCode.UNKNOWN_ARGUMENT,
+                "argument",
+                name,
+                f"{path}.arguments[{name!r}]",
+                consequence_of_argument(name, probe.known_names()),
+            )
+        return {name: value for name, value in given.items() if name not in unknown}
+
+    def _note(self, code: NoticeCode, kind: str, name: str, path: str, consequence: str) -> None:
+        self._notices.note(code, kind, name, name=path, path=path, consequence=consequence)
