@@ -532,10 +532,11 @@ def test_what_is_no_snapshot_and_no_engine_is_refused() -> None:
     nothing: Any = None
     with pytest.raises(SnapshotError, match="expected a Snapshot, got None"):
         Scheduler().schedule(nothing)
+    number: Any = 3
     with pytest.raises(
-        ConfigError, match="expected a function that makes a placement engine, got None"
+        ConfigError, match="expected a function that makes a placement engine, got 3"
     ):
-        Scheduler(placement=nothing)
+        Scheduler(placement=number)
 
 
 def test_what_makes_no_placement_engine_is_told_when_it_is_to_make_one() -> None:
