@@ -8,6 +8,7 @@ import gc
 import importlib
 import pkgutil
 from contextlib import suppress
+from importlib.util import find_spec
 
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
@@ -17,6 +18,9 @@ import batchsched
 for _found in pkgutil.walk_packages(batchsched.__path__, "batchsched."):
     with suppress(ImportError):  # what needs an extra that is not installed
         importlib.import_module(_found.name)
+
+# The doctests of plots need the extra `plots`.
+collect_ignore = [] if find_spec("matplotlib") else ["src/batchsched/simulation/plots.py"]
 
 # A busy machine is no reason for a property test to fail, and neither is luck: the examples are
 # the same in each run. `--hypothesis-profile=search` draws others, as many as before, and

@@ -4,7 +4,7 @@ from tests.support.kubernetes_objects import node, pod, pod_group
 from batchsched import Dependency, JobEvent
 from batchsched.errors import KubernetesObjectError
 from batchsched.kubernetes import snapshot_from_objects
-from batchsched.kubernetes.timing import parse_duration
+from batchsched.kubernetes.annotations import parse_duration
 
 
 def read(one_pod, **annotations):

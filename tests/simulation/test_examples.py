@@ -58,7 +58,7 @@ def test_a_log_is_read_and_its_users_drawn_anew(
 def test_pictures_are_left_where_they_were_wanted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="plots are drawn with matplotlib (extra plots)")
     assert example.main(["--jobs", "120", "--seeds", "2", "--plots", str(tmp_path)]) == 0
     assert len(list(tmp_path.glob("*.svg"))) == 5
     assert "pictures: simulation-queue.svg" in capsys.readouterr().out

@@ -21,6 +21,7 @@ from batchsched.simulation import (
     sweep,
 )
 
+pytest.importorskip("matplotlib", reason="plots are drawn with matplotlib (extra plots)")
 plots: Any = pytest.importorskip("batchsched.simulation.plots")
 
 

@@ -72,9 +72,9 @@ from batchsched.kubernetes.decisions import (
     binding_objects,
     eviction_objects,
     nomination_patches,
+    plan_patches,
     reservation_patches,
 )
-from batchsched.kubernetes.plans import plan_patches
 from batchsched.kubernetes.snapshots import read_objects, snapshot_from_objects
 
 __all__ = [

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from batchsched.errors import UnknownNameError
-from batchsched.kubernetes.names import BACKFILL, RESERVED_NODE
-from batchsched.model.cluster import TaskInfo, TaskStatus
+from batchsched.kubernetes.annotations import BACKFILL, PLANNED_NODE, PLANNED_START, RESERVED_NODE
+from batchsched.model.cluster import Plan, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.transition.decisions import reservations_to_keep
 
-__all__ = ["binding_objects", "eviction_objects", "nomination_patches", "reservation_patches"]
+__all__ = [
+    "binding_objects",
+    "eviction_objects",
+    "nomination_patches",
+    "plan_patches",
+    "reservation_patches",
+]
+
+PlaceT = TypeVar("PlaceT")
 
 
 def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
@@ -38,9 +47,7 @@ def binding_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str
     bindings: list[dict[str, object]] = []
     for bind in result.binds:
         task = _task(tasks, bind.task_uid)
-        metadata: dict[str, object] = _metadata(task)
-        if _has_own_uid(task):
-            metadata["uid"] = task.uid
+        metadata = _metadata(task)
         if bind.is_backfill:
             metadata["annotations"] = {BACKFILL: "true"}
         bindings.append(
@@ -70,7 +77,7 @@ def eviction_objects(result: CycleResult, snapshot: Snapshot, /) -> list[dict[st
         body: dict[str, object] = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
-            "metadata": _metadata(task),
+            "metadata": {"name": task.name, "namespace": task.namespace},
         }
         if _has_own_uid(task):
             body["deleteOptions"] = {"preconditions": {"uid": task.uid}}
@@ -161,18 +168,58 @@ def nomination_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[
     return patches
 
 
+def plan_patches(result: CycleResult, snapshot: Snapshot, /) -> list[dict[str, object]]:
+    """Return a patch for every pod whose planned start changes, in order of UID. O(snapshot).
+
+    Patches are merge patches for the pods named in their metadata. They set the annotations that
+    `snapshot_from_objects` reads as `JobInfo.plan`, so that plans persist from cycle to cycle, or
+    remove them (None) from pods that are no longer planned. The pods stay Pending. Pods that were
+    bound, or whose annotations are already correct, get no patch.
+
+    Kubernetes rejects a patch whose UID differs from the pod's.
+
+    Raises:
+        UnknownNameError: `result` was not decided on `snapshot`.
+
+    >>> from batchsched import JobInfo, Plan, TaskInfo
+    >>> job = JobInfo(name="j", queue="q", tasks=[TaskInfo(uid="u1", name="p1")])
+    >>> result = CycleResult(planned={job.uid: Plan(start=1410, nodes={"u1": "n1"})})
+    >>> for patch in plan_patches(result, Snapshot(jobs=[job])):
+    ...     print(patch["metadata"]["name"], patch["metadata"]["annotations"])
+    p1 {'batchsched/planned-start': '1410', 'batchsched/planned-node': 'n1'}
+
+    """
+    tasks = _tasks_by_uid(snapshot)
+    after = _places(result.planned)
+    before = {
+        uid: place
+        for uid, place in _places({j.uid: j.plan for j in snapshot.jobs if j.plan}).items()
+        # The snapshot's own plan may name a pod that no longer exists.
+        if uid in tasks or uid in after
+    }
+    for bind in result.binds:
+        before.pop(bind.task_uid, None)
+        after.pop(bind.task_uid, None)
+    patches: list[dict[str, object]] = []
+    for metadata, place in _pods_to_patch(tasks, before, after):
+        start, node = (None, None) if place is None else place
+        metadata["annotations"] = {
+            PLANNED_START: None if start is None else _text(start),
+            PLANNED_NODE: node,
+        }
+        patches.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    return patches
+
+
 def _pods_to_patch(
-    tasks: dict[str, TaskInfo], before: Mapping[str, str | None], after: Mapping[str, str]
-) -> Iterator[tuple[dict[str, object], str | None]]:
-    """Yield, in order of UID, the metadata of each pod whose node changes, and its new node."""
+    tasks: dict[str, TaskInfo], before: Mapping[str, PlaceT | None], after: Mapping[str, PlaceT]
+) -> Iterator[tuple[dict[str, object], PlaceT | None]]:
+    """Yield, in order of UID, the metadata of each pod whose place changes, and its new place."""
     for uid in sorted(before.keys() | after.keys()):
         if before.get(uid) == after.get(uid):
             continue
         task = _task(tasks, uid)
-        metadata: dict[str, object] = _metadata(task)
-        if _has_own_uid(task):
-            metadata["uid"] = uid
-        yield metadata, after.get(uid)
+        yield _metadata(task), after.get(uid)
 
 
 def _tasks_by_uid(snapshot: Snapshot) -> dict[str, TaskInfo]:
@@ -186,9 +233,20 @@ def _task(tasks: dict[str, TaskInfo], uid: str) -> TaskInfo:
 
 
 def _metadata(task: TaskInfo) -> dict[str, object]:
-    return {"name": task.name, "namespace": task.namespace}
+    named: dict[str, object] = {"name": task.name, "namespace": task.namespace}
+    return {**named, "uid": task.uid} if _has_own_uid(task) else named
 
 
 def _has_own_uid(task: TaskInfo) -> bool:
     # A pod without a UID is identified here by its name, which Kubernetes does not accept as UID.
     return task.uid != task.full_name
+
+
+def _places(plans: Mapping[str, Plan]) -> dict[str, tuple[float, str]]:
+    """Return the start and the node of each planned task, by its UID."""
+    return {uid: (plan.start, node) for plan in plans.values() for uid, node in plan.nodes.items()}
+
+
+def _text(seconds: float) -> str:
+    # Written exactly: rounding could make the plan infeasible.
+    return repr(int(seconds)) if seconds == int(seconds) else repr(float(seconds))

@@ -1,21 +1,185 @@
-"""Assigns pods to jobs, and finds the pods that only occupy their nodes."""
+"""Finds jobs: pod groups, batch/v1 Jobs, LeaderWorkerSets and single pods, each with its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from batchsched.kubernetes.groups import WITHOUT_ROLE, PriorityClasses
-from batchsched.kubernetes.objects import KubernetesObject
-from batchsched.kubernetes.plans import read_plan
-from batchsched.kubernetes.pods import Pod
-from batchsched.kubernetes.timing import read_job_timing
+from batchsched.kubernetes.annotations import read_plan, with_annotated_properties
+from batchsched.kubernetes.objects import KubernetesObject, Reader
+from batchsched.kubernetes.pods import Pod, PriorityClasses
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import JobInfo, TaskGroup, TaskInfo, TaskStatus
 from batchsched.model.notice import NoticeCode
 
-__all__ = ["JobBuilder"]
+__all__ = ["JobBuilder", "Workloads", "read_pod_group"]
+
+
+# Pod groups
+
+_WITHOUT_ROLE = "-"
+"""The group of pods without a role, in a PodGroup with roles; not a valid name of a role."""
+
+
+def read_pod_group(
+    group: KubernetesObject, priorities: PriorityClasses, default_queue: str, /
+) -> JobInfo:
+    """Return a PodGroup as a `JobInfo` without tasks."""
+    spec = group.reader.child("spec")
+    note_unsupported(group)
+    job = JobInfo(
+        name=group.name,
+        namespace=group.namespace,
+        queue=spec.text("queue") or default_queue,
+        # The API omits a 0.
+        min_available=spec.integer("minMember", default=0),
+        priority=priorities.of(group, spec.text("priorityClassName"), 0),
+        creation_time=group.creation_time(),
+        groups=tuple(_roles(spec)),
+        # None: it needs all of its top-level groups.
+        min_groups=None if spec.get("minSubGroup") is None else spec.integer("minSubGroup"),
+    )
+    return with_annotated_properties(job, group)
+
+
+def _roles(spec: Reader) -> Iterator[TaskGroup]:
+    """Yield the groups of a PodGroup: Volcano's roles, and KAI Scheduler's subgroups."""
+    for name, least in spec.integer_map("minTaskMember").items():
+        yield TaskGroup(name, min=least)
+    subgroups = list(spec.children("subGroups"))
+    parents = {subgroup.text("parent") for subgroup in subgroups}
+    for subgroup in subgroups:
+        name = subgroup.text("name", required=True)
+        if name in parents:
+            parts: int | None = None
+            if subgroup.get("minSubGroup") is not None:
+                parts = subgroup.integer("minSubGroup")
+        else:
+            parts = subgroup.integer("minMember", default=0)
+        yield TaskGroup(name, parent=subgroup.text("parent") or None, min=parts)
+
+
+# Pods of batch/v1 Jobs and of LeaderWorkerSets that are in no pod group
+
+_JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
+"""The label of a Job's pods, and its name before Kubernetes 1.27."""
+_LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"
+_REPLICA = "leaderworkerset.sigs.k8s.io/group-index"
+_REPLICA_SIZE = "leaderworkerset.sigs.k8s.io/size"
+
+
+@frozen
+class Workloads:
+    """Assigns pods to jobs by the object that created them."""
+
+    jobs: Sequence[KubernetesObject]
+    """batch/v1 Jobs."""
+    leader_worker_sets: bool
+    """Whether to use the labels of LeaderWorkerSets."""
+    scheduler_name: str
+    default_queue: str
+
+    def find(
+        self, pods: Sequence[Pod], taken: Collection[str]
+    ) -> tuple[list[tuple[KubernetesObject, JobInfo]], list[Pod]]:
+        """Return the jobs without tasks, each with an object of it, and the pods with their groups.
+
+        Args:
+            pods: all pods.
+            taken: the UIDs of jobs that are defined by pod groups.
+
+        """
+        named = {job.full_name: job for job in self.jobs if job.full_name not in taken}
+        of_jobs: dict[str, list[Pod]] = {uid: [] for uid in named}
+        of_sets: dict[str, list[Pod]] = {}
+        found: list[Pod] = []
+        for pod in pods:
+            job, owner = "", ""
+            if not pod.group and pod.scheduler_name == self.scheduler_name:
+                job = next((pod.task.labels[k] for k in _JOB_NAMES if k in pod.task.labels), "")
+                owner = (
+                    pod.task.labels.get(_LEADER_WORKER_SET, "") if self.leader_worker_sets else ""
+                )
+            given = pod
+            if f"{pod.task.namespace}/{job}" in named:
+                given = evolve(pod, group=job, role="")
+                of_jobs[f"{pod.task.namespace}/{job}"].append(given)
+            elif owner and f"{pod.task.namespace}/{owner}" not in taken:
+                given = evolve(pod, group=owner, role=pod.task.labels.get(_REPLICA, "0"))
+                of_sets.setdefault(f"{pod.task.namespace}/{owner}", []).append(given)
+            found.append(given)
+        made = [(named[uid], self._job(named[uid], own)) for uid, own in of_jobs.items() if own]
+        sets = {uid: own for uid, own in of_sets.items() if uid not in of_jobs}
+        return made + [(own[0].object, self._set(own)) for _, own in sorted(sets.items())], found
+
+    def _job(self, job: KubernetesObject, pods: Sequence[Pod]) -> JobInfo:
+        spec, status = job.reader.child("spec"), job.reader.child("status")
+        most = spec.integer("parallelism", default=1)
+        if spec.get("completions") is not None:
+            ended = sum(pod.task.status is TaskStatus.SUCCEEDED for pod in pods)
+            # Pods that ended may have been deleted; the Job's status still counts them.
+            ended = max(ended, status.integer("succeeded", default=0))
+            most = min(most, max(0, spec.integer("completions") - ended))
+        if spec.truth("suspend"):
+            job.note(NoticeCode.FIELD_IGNORED, "spec.suspend", "none of its pods are started")
+            most = 0
+        return JobInfo(
+            name=job.name,
+            namespace=job.namespace,
+            queue=self.default_queue,
+            min_available=min(1, most),
+            max_available=most,
+            priority=_highest_priority(pods),
+            creation_time=job.creation_time(),
+        )
+
+    def _set(self, pods: Sequence[Pod]) -> JobInfo:
+        first = pods[0]
+        members: dict[str, list[Pod]] = {}
+        for pod in pods:
+            members.setdefault(pod.role, []).append(pod)
+        groups = [
+            TaskGroup(name, min=_replica_size(own))
+            for name, own in sorted(members.items(), key=_by_number)
+        ]
+        return JobInfo(
+            name=first.group,
+            namespace=first.task.namespace,
+            queue=self.default_queue,
+            min_available=0,
+            groups=groups,
+            min_groups=1,
+            priority=_highest_priority(pods),
+            creation_time=min(pod.task.creation_time for pod in pods),
+        )
+
+
+def _by_number(item: tuple[str, object]) -> tuple[int, str]:
+    """Return the sort key of a replica: by its number."""
+    return len(item[0]), item[0]
+
+
+def _replica_size(pods: Sequence[Pod]) -> int:
+    """Return the size of a replica: as annotated, or else the number of its pods."""
+    for pod in pods:
+        annotations = pod.object.metadata.text_map("annotations")
+        size = annotations.get(_REPLICA_SIZE, "")
+        if size.isascii() and size.isdigit():
+            return int(size)
+    pods[0].object.note(
+        NoticeCode.FIELD_IGNORED,
+        f"metadata.annotations[{_REPLICA_SIZE!r}]",
+        "not given, or not a number: all existing pods of the replica must start together",
+    )
+    return len(pods)
+
+
+def _highest_priority(pods: Iterable[Pod]) -> int:
+    return max(pod.own_priority for pod in pods)
+
+
+# Tasks of all jobs
 
 _ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _WAITING = (TaskStatus.PENDING, TaskStatus.RESERVED, TaskStatus.PIPELINED)
@@ -48,7 +212,7 @@ class JobBuilder:
             if pod.group and uid in members:
                 given = self._scheduled(pod, queue_of[uid])
                 if uid in with_roles:
-                    given = evolve(given, group=pod.role or WITHOUT_ROLE)
+                    given = evolve(given, group=pod.role or _WITHOUT_ROLE)
                 members[uid].append(given)
                 if task.status is TaskStatus.PENDING:
                     waiting.setdefault(uid, []).append((pod.object, task))
@@ -91,7 +255,7 @@ class JobBuilder:
             tasks=(self._scheduled(pod, self.default_queue),),
             plan=read_plan([(pod.object, task)]) if task.status is TaskStatus.PENDING else None,
         )
-        return read_job_timing(pod.object).of(job)
+        return with_annotated_properties(job, pod.object)
 
     def _scheduled(self, pod: Pod, queue: str) -> TaskInfo:
         """Return a job's task as it is to be scheduled, and note what is not supported."""

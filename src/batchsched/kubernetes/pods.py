@@ -1,29 +1,64 @@
-"""Reads pods."""
+"""Reads pods and nodes: resources, affinity, priorities and everything else in their specs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import frozen
 
-from batchsched.kubernetes.affinity import Namespaces, read_node_affinity, read_pod_affinity
-from batchsched.kubernetes.groups import PriorityClasses
-from batchsched.kubernetes.names import BACKFILL, GROUP_NAMES, RESERVED_NODE, ROLE_NAMES
-from batchsched.kubernetes.objects import KubernetesObject, Reader
-from batchsched.kubernetes.requests import Containers, read_containers, read_pod_request
-from batchsched.kubernetes.timing import pod_estimate, read_attained
-from batchsched.model.cluster import TaskInfo, TaskStatus
+from batchsched.kubernetes.annotations import (
+    BACKFILL,
+    GROUP_NAMES,
+    RESERVED_NODE,
+    ROLE_NAMES,
+    pod_estimate,
+    read_attained,
+)
+from batchsched.kubernetes.objects import KubernetesObject, Reader, Reading
+from batchsched.model.cluster import (
+    DEFAULT_SCORING_MEMORY,
+    DEFAULT_SCORING_MILLI_CPU,
+    NodeInfo,
+    ScoringRequest,
+    TaskInfo,
+    TaskStatus,
+)
 from batchsched.model.constraints import (
     ANY_ADDRESS,
     HostPort,
+    LabelSelector,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+    Requirement,
+    Taint,
     TaintEffect,
     Toleration,
     TolerationOperator,
+    WeightedPodTerm,
 )
+from batchsched.model.immutable import FrozenMap
+from batchsched.model.notice import NoticeCode
+from batchsched.model.resources import Resource, sum_resources
+from batchsched.model.texts import did_you_mean
 
-__all__ = ["Pod", "read_pod"]
+__all__ = [
+    "Namespaces",
+    "Pod",
+    "PriorityClasses",
+    "amount_unit",
+    "is_native_scalar",
+    "read_amounts",
+    "read_node",
+    "read_pod",
+    "read_priority_classes",
+    "resource_of",
+]
 
-_PRIORITY = 1
+_DEFAULT_PRIORITY = 1
 """The priority of a task whose pod has none."""
 _ENDED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
 
@@ -61,17 +96,17 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
     annotations = metadata.text_map("annotations")
     group_key = next((key for key in GROUP_NAMES if annotations.get(key)), "")
     status, node_name = _status_and_node(pod, spec, annotations.get(RESERVED_NODE, ""))
-    containers = read_containers(spec)
-    request = read_pod_request(spec, containers, reading)
+    containers = _read_containers(spec)
+    request = _read_pod_request(spec, containers, reading)
     affinity = spec.optional_child("affinity")
     class_name = spec.text("priorityClassName")
     has_priority = spec.get("priority") is not None
     if has_priority:
         # In a pod that Kubernetes admitted, this is the value of its priority class.
-        priority = own_priority = spec.integer("priority", default=_PRIORITY)
+        priority = own_priority = spec.integer("priority", default=_DEFAULT_PRIORITY)
     else:
         known = priorities.values.get(class_name, priorities.default)
-        priority, own_priority = (_PRIORITY, 0) if known is None else (known, known)
+        priority, own_priority = (_DEFAULT_PRIORITY, 0) if known is None else (known, known)
     task = TaskInfo(
         uid=metadata.text("uid") or pod.full_name,
         name=pod.name,
@@ -87,15 +122,15 @@ def read_pod(pod: KubernetesObject, namespaces: Namespaces, priorities: Priority
         is_backfill=annotations.get(BACKFILL) == "true",
         labels=metadata.text_map("labels"),
         node_selector=spec.text_map("nodeSelector"),
-        node_affinity=None if affinity is None else reading.shared(read_node_affinity(affinity)),
+        node_affinity=None if affinity is None else reading.shared(_read_node_affinity(affinity)),
         tolerations=reading.shared(tuple(_tolerations(spec))),
         host_ports=reading.shared(tuple(_host_ports(spec, containers))),
         pod_affinity=None
         if affinity is None
-        else reading.shared(read_pod_affinity(affinity, "podAffinity", namespaces)),
+        else reading.shared(_read_pod_affinity(affinity, "podAffinity", namespaces)),
         pod_anti_affinity=None
         if affinity is None
-        else reading.shared(read_pod_affinity(affinity, "podAntiAffinity", namespaces)),
+        else reading.shared(_read_pod_affinity(affinity, "podAntiAffinity", namespaces)),
         start_time=pod.reader.child("status").time("startTime") if status.holds else None,
         estimate=pod_estimate(pod),
         attained_service=read_attained(pod),
@@ -161,7 +196,7 @@ def _tolerations(spec: Reader) -> Iterator[Toleration]:
             )
 
 
-def _host_ports(spec: Reader, containers: Containers) -> Iterator[HostPort]:
+def _host_ports(spec: Reader, containers: _Containers) -> Iterator[HostPort]:
     on_host_network = spec.truth("hostNetwork")
     for container in containers.running():
         for port in container.children("ports"):
@@ -174,3 +209,380 @@ def _host_ports(spec: Reader, containers: Containers) -> Iterator[HostPort]:
                     protocol=port.text("protocol") or "TCP",
                     address=port.text("hostIP") or ANY_ADDRESS,
                 )
+
+
+# What pods request and nodes have
+
+
+def _is_scalar_resource(name: str, /) -> bool:
+    """Return whether a resource counts as a scalar resource.
+
+    Scalars are extended resources, whose name has a domain other than ``kubernetes.io``, and of
+    Kubernetes' own resources ``ephemeral-storage`` and huge pages; ``pods`` is not a scalar.
+
+    >>> _is_scalar_resource("nvidia.com/gpu"), _is_scalar_resource("hugepages-2Mi")
+    (True, True)
+    >>> _is_scalar_resource("attachable-volumes.kubernetes.io/disk"), _is_scalar_resource("pods")
+    (False, False)
+    """
+    domain, slash, _ = name.partition("/")
+    if not slash:
+        return is_native_scalar(name)
+    return not domain.endswith("kubernetes.io")
+
+
+def is_native_scalar(name: str, /) -> bool:
+    """Return whether a resource is ephemeral storage or huge pages of any size."""
+    return name == "ephemeral-storage" or name.startswith("hugepages-")
+
+
+def amount_unit(name: str, /) -> bool | None:
+    """Return whether amounts of a resource are in thousandths; None: the resource is ignored.
+
+    >>> amount_unit("cpu"), amount_unit("memory"), amount_unit("pods")
+    (True, False, None)
+    """
+    if name == "cpu":
+        return True
+    if name == "memory":
+        return False
+    return True if _is_scalar_resource(name) else None
+
+
+def _at_pod_level(name: str) -> bool | None:
+    """Return the unit, as `amount_unit`, of a resource that a pod may request as a whole."""
+    return amount_unit(name) if name in ("cpu", "memory") or is_native_scalar(name) else None
+
+
+def resource_of(amounts: Mapping[str, int], /) -> Resource:
+    """Return amounts by dimension as a `Resource`."""
+    scalars = {name: amounts[name] for name in amounts if name not in ("cpu", "memory")}
+    return Resource(
+        milli_cpu=amounts.get("cpu", 0),
+        memory=amounts.get("memory", 0),
+        # An amount of 0 means the same as no amount.
+        scalars={name: amount for name, amount in scalars.items() if amount} if scalars else {},
+    )
+
+
+def read_amounts(resources: Reader, /) -> dict[str, int]:
+    """Return the amounts in a mapping of resources to quantities, in thousandths or bytes."""
+    return resources.amounts(amount_unit)
+
+
+def _read_allocatable(status: Reader, /) -> tuple[Resource, int | None]:
+    """Return a node's allocatable resources, and its maximum number of pods (None: any number)."""
+    allocatable = status.optional_child("allocatable") or status.child("capacity")
+    pods = allocatable.amounts(lambda name: False if name == "pods" else None)
+    return resource_of(allocatable.amounts(amount_unit)), pods.get("pods")
+
+
+@frozen
+class _PodRequest:
+    """What a pod requests."""
+
+    resreq: Resource
+    init_resreq: Resource | None
+    """None: the same as `resreq`."""
+    scoring_request: ScoringRequest
+
+
+@frozen
+class _ContainerRequest:
+    resource: Resource
+    scoring_milli_cpu: int
+    scoring_memory: int
+
+
+def _container_request(container: Reader) -> _ContainerRequest:
+    resources = container.child("resources")
+    amounts = resources.child("requests").amounts(amount_unit)
+    limits = resources.optional_child("limits")
+    if limits is not None:
+        amounts = limits.amounts(amount_unit) | amounts
+    return _ContainerRequest(
+        resource_of(amounts),
+        amounts.get("cpu", DEFAULT_SCORING_MILLI_CPU),
+        amounts.get("memory", DEFAULT_SCORING_MEMORY),
+    )
+
+
+@frozen
+class _Containers:
+    """The containers of a pod."""
+
+    ordinary: tuple[Reader, ...]
+    init: tuple[tuple[Reader, bool], ...]
+    """The init containers in order, and whether each is a sidecar: a container that is always
+    restarted and so keeps running with the ordinary containers."""
+
+    def running(self) -> Iterator[Reader]:
+        """Yield the containers that run as long as the pod does."""
+        yield from self.ordinary
+        for container, is_sidecar in self.init:
+            if is_sidecar:
+                yield container
+
+
+def _read_containers(spec: Reader, /) -> _Containers:
+    """Return the containers of a pod."""
+    return _Containers(
+        tuple(spec.children("containers")),
+        tuple(
+            (container, container.text("restartPolicy") == "Always")
+            for container in spec.children("initContainers")
+        ),
+    )
+
+
+def _read_pod_request(spec: Reader, containers: _Containers, reading: Reading, /) -> _PodRequest:
+    """Return what a pod requests, by the rules of Kubernetes.
+
+    A missing request defaults to the limit of the same resource, if there is one. Sidecars count
+    like containers, and also towards the init containers that start after them. A request of the
+    pod as a whole replaces the requests of its containers for the same resource. The overhead of
+    the pod is added.
+    """
+    running = [_container_request(container) for container in containers.ordinary]
+    sidecars: list[Resource] = []
+    peak: Resource | None = None
+    for container, is_sidecar in containers.init:
+        request = _container_request(container)
+        if is_sidecar:
+            running.append(request)
+            sidecars.append(request.resource)
+            continue
+        while_it_runs = sum_resources([request.resource, *sidecars])
+        peak = while_it_runs if peak is None else peak.max_with(while_it_runs)
+    held = (
+        running[0].resource
+        if len(running) == 1
+        else sum_resources(request.resource for request in running)
+    )
+    if peak is not None:
+        peak = held.max_with(peak)
+    scoring = ScoringRequest(
+        sum(request.scoring_milli_cpu for request in running),
+        sum(request.scoring_memory for request in running),
+    )
+    resources = spec.optional_child("resources")
+    if resources is not None:
+        of_pod = _pod_level_amounts(resources, held if peak is None else peak)
+        held = _with_amounts(held, of_pod)
+        peak = None if peak is None else _with_amounts(peak, of_pod)
+        scoring = ScoringRequest(
+            of_pod.get("cpu", scoring.milli_cpu), of_pod.get("memory", scoring.memory)
+        )
+    overhead = spec.optional_child("overhead")
+    if overhead is not None:
+        added = resource_of(overhead.amounts(amount_unit))
+        held = held + added
+        peak = None if peak is None else peak + added
+    return _PodRequest(
+        reading.shared(held),
+        None if peak is None or peak == held else reading.shared(peak),
+        reading.shared(scoring),
+    )
+
+
+def _pod_level_amounts(resources: Reader, of_containers: Resource) -> dict[str, int]:
+    """Return the requests of a pod as a whole; a limit counts where there is no request at all."""
+    limits = resources.child("limits").amounts(_at_pod_level)
+    unrequested = {name: amount for name, amount in limits.items() if not of_containers.get(name)}
+    return unrequested | resources.child("requests").amounts(_at_pod_level)
+
+
+def _with_amounts(resource: Resource, amounts: Mapping[str, int]) -> Resource:
+    return resource_of(
+        {name: int(amount) for name, amount in resource.dimensions()} | dict(amounts)
+    )
+
+
+# Affinity
+
+_REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that every namespace carries, with its own name."""
+
+
+@frozen
+class Namespaces:
+    """The known namespaces, for terms that select namespaces by label."""
+
+    labels: Mapping[str, Mapping[str, str]]
+    """Namespace to labels."""
+    labels_are_known: bool
+    """Whether the caller gave the namespaces; otherwise only the names in pods are known."""
+
+    def selected(self, reader: Reader) -> tuple[str, ...]:
+        """Return the names of the selected namespaces, sorted."""
+        selector = _label_selector(reader)
+        if not self.labels_are_known and any(
+            key != _NAMESPACE_NAME
+            for key in (
+                *selector.match_labels,
+                *(requirement.key for requirement in selector.match_expressions),
+            )
+        ):
+            reader.fault("", "selects namespaces by label; pass `namespaces` as well")
+        return tuple(
+            name
+            for name, labels in sorted(self.labels.items())
+            if selector.matches({**labels, _NAMESPACE_NAME: name})
+        )
+
+
+def _read_node_affinity(affinity: Reader, /) -> NodeAffinity | None:
+    """Return the node affinity in ``spec.affinity``, or None."""
+    reader = affinity.optional_child("nodeAffinity")
+    if reader is None:
+        return None
+    required = reader.optional_child(_REQUIRED_TERMS)
+    return NodeAffinity(
+        required=None
+        if required is None
+        else tuple(_node_term(term) for term in required.children("nodeSelectorTerms")),
+        preferred=tuple(
+            PreferredNodeTerm(
+                weight=preferred.integer("weight"), term=_node_term(preferred.child("preference"))
+            )
+            for preferred in reader.children(_PREFERRED_TERMS)
+        ),
+    )
+
+
+def _read_pod_affinity(affinity: Reader, key: str, namespaces: Namespaces, /) -> PodAffinity | None:
+    """Return the pod affinity or anti-affinity in ``spec.affinity`` at `key`, or None."""
+    reader = affinity.optional_child(key)
+    if reader is None:
+        return None
+    return PodAffinity(
+        required=tuple(_pod_term(term, namespaces) for term in reader.children(_REQUIRED_TERMS)),
+        preferred=tuple(
+            WeightedPodTerm(
+                weight=preferred.integer("weight"),
+                term=_pod_term(preferred.child("podAffinityTerm"), namespaces),
+            )
+            for preferred in reader.children(_PREFERRED_TERMS)
+        ),
+    )
+
+
+def _node_term(reader: Reader) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_expressions=tuple(_requirements(reader, "matchExpressions")),
+        match_fields=tuple(_requirements(reader, "matchFields")),
+    )
+
+
+def _pod_term(reader: Reader, namespaces: Namespaces) -> PodAffinityTerm:
+    selector_reader = reader.optional_child("labelSelector")
+    selector = None if selector_reader is None else _label_selector(selector_reader)
+    names = reader.texts("namespaces")
+    namespace_selector = reader.optional_child("namespaceSelector")
+    if namespace_selector is not None:
+        names = tuple(sorted({*names, *namespaces.selected(namespace_selector)}))
+        if not names:
+            # An empty tuple would mean the pod's own namespace; this term selects no pod at all.
+            selector = None
+    return PodAffinityTerm(
+        selector=selector,
+        topology_key=reader.text("topologyKey", required=True),
+        namespaces=names,
+    )
+
+
+def _label_selector(reader: Reader) -> LabelSelector:
+    return LabelSelector(
+        match_labels=reader.text_map("matchLabels"),
+        match_expressions=tuple(_requirements(reader, "matchExpressions")),
+    )
+
+
+def _requirements(reader: Reader, key: str) -> Iterator[Requirement]:
+    for expression in reader.children(key):
+        name = expression.text("key", required=True)
+        operator = expression.member("operator", Operator, required=True)
+        values = expression.texts("values")
+        if operator is not None:
+            yield Requirement(key=name, operator=operator, values=values)
+
+
+# Priority classes
+
+
+@frozen
+class PriorityClasses:
+    """The given PriorityClasses."""
+
+    values: Mapping[str, int]
+    """Name to value."""
+    default: int | None
+    """The value of the class with ``globalDefault``, if there is one; of several the smallest, as
+    in Kubernetes."""
+
+    def of(self, given: KubernetesObject, name: str, default: int) -> int:
+        """Return the priority of an object, given the class that its spec names; "": none."""
+        value = self.values.get(name)
+        if value is not None:
+            return value
+        fallback = default if self.default is None else self.default
+        if name:
+            meant = did_you_mean(name, sorted(self.values))
+            hint = f" ({meant})" if meant else ""
+            given.note(
+                NoticeCode.PRIORITY_CLASS_MISSING,
+                "spec.priorityClassName",
+                f"priority class {name!r} was not given{hint}: priority {fallback} is used",
+            )
+        return fallback
+
+
+def read_priority_classes(classes: Iterable[KubernetesObject], /) -> PriorityClasses:
+    """Return the name and value of every PriorityClass, and the default."""
+    values: dict[str, int] = {}
+    defaults: list[int] = []
+    for priority_class in classes:
+        priority_class.creation_time()  # not stored, but it is a lower bound of the present time
+        value = priority_class.reader.integer("value")
+        values[priority_class.name] = value
+        if priority_class.reader.truth("globalDefault"):
+            defaults.append(value)
+    return PriorityClasses(values, min(defaults, default=None))
+
+
+# Nodes
+
+
+def read_node(node: KubernetesObject, /) -> NodeInfo:
+    """Return a v1 Node as a `NodeInfo`."""
+    node.creation_time()  # not stored, but it is a lower bound of the present time
+    spec = node.reader.child("spec")
+    status = node.reader.child("status")
+    allocatable, max_tasks = _read_allocatable(status)
+    return NodeInfo(
+        name=node.name,
+        allocatable=allocatable,
+        max_tasks=max_tasks,
+        labels=node.metadata.text_map("labels"),
+        taints=tuple(_taints(spec)),
+        unschedulable=spec.truth("unschedulable"),
+        conditions=FrozenMap(_conditions(status)),
+    )
+
+
+def _taints(spec: Reader) -> Iterator[Taint]:
+    for taint in spec.children("taints"):
+        key, value = taint.text("key", required=True), taint.text("value")
+        effect = taint.member("effect", TaintEffect, required=True)
+        if effect is not None:
+            yield Taint(key=key, value=value, effect=effect)
+
+
+def _conditions(status: Reader) -> Iterator[tuple[str, str]]:
+    for condition in status.children("conditions"):
+        # Nodes report at least every few minutes, so these times are close to the present.
+        condition.time("lastHeartbeatTime")
+        condition.time("lastTransitionTime")
+        yield condition.text("type", required=True), condition.text("status", required=True)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import lcm
+from fractions import Fraction
+from math import ceil, lcm
 
-from attrs import evolve
+from attrs import define, evolve, field, frozen
 
-from batchsched.kubernetes.kai_queues import is_kai_queue, read_kai_queue
-from batchsched.kubernetes.kueue import read_kueue
-from batchsched.kubernetes.objects import KubernetesObject
-from batchsched.kubernetes.queue_draft import QueueDraft
-from batchsched.kubernetes.requests import read_amounts
+from batchsched.errors import QuantityError
+from batchsched.kubernetes.objects import KubernetesObject, Reader
+from batchsched.kubernetes.pods import amount_unit, read_amounts, resource_of
+from batchsched.kubernetes.quantities import parse_quantity
 from batchsched.kubernetes.unsupported import note_unsupported
 from batchsched.model.cluster import Queue, QueueStatus
 from batchsched.model.notice import NoticeCode
+from batchsched.model.resources import ResourceLimit
+from batchsched.model.validation.values import shown
 
 __all__ = ["QUEUE_KINDS", "closed_queues", "read_queues"]
 
 QUEUE_KINDS = ("Queue", "ClusterQueue", "Cohort")
 """The kinds of objects that are queues: of Volcano and KAI Scheduler, and two of Kueue."""
-
-_HIERARCHY = "volcano.sh/hierarchy"
-_WEIGHTS = "volcano.sh/hierarchy-weights"
-_ROOT = "root"
 
 
 def read_queues(given: Sequence[KubernetesObject], /) -> list[Queue]:
@@ -52,38 +50,108 @@ def closed_queues(queues: Sequence[Queue], /) -> set[str]:
     return {queue.name for queue in queues if is_closed(queue)}
 
 
-def _drafts(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
+def _drafts(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
     of_kueue = [queue for queue in given if queue.kind != "Queue"]
-    yield from read_kueue(of_kueue, {queue.name for queue in given if queue.kind == "Queue"})
+    yield from _read_kueue(of_kueue, {queue.name for queue in given if queue.kind == "Queue"})
     of_volcano: list[KubernetesObject] = []
     for queue in given:
         if queue.kind == "Queue":
-            if is_kai_queue(queue):
-                yield read_kai_queue(queue)
+            if _is_kai_queue(queue):
+                yield _read_kai_queue(queue)
             else:
                 of_volcano.append(queue)
     yield from _read_volcano(of_volcano)
 
 
-def _without_missing_parent(draft: QueueDraft, names: Collection[str]) -> QueueDraft:
+def _without_missing_parent(draft: _QueueDraft, names: Collection[str]) -> _QueueDraft:
     """Return a queue without its parent if that was not given."""
     parent = draft.queue.parent
     if draft.object is None or parent is None or draft.parent_is_known or parent in names:
         return draft
-    field = "spec.parentQueue" if is_kai_queue(draft.object) else "spec.parent"
+    field = "spec.parentQueue" if _is_kai_queue(draft.object) else "spec.parent"
     message = f"queue {parent!r} was not given: the queue has no parent"
     draft.object.note(NoticeCode.QUEUE_MISSING, field, message)
     return evolve(draft, queue=evolve(draft.queue, parent=None))
 
 
+@frozen
+class _QueueDraft:
+    """A queue whose weight may be a fraction."""
+
+    object: KubernetesObject | None
+    """The object that it was read from; None: other queues only name it."""
+    queue: Queue
+    """Everything except the weight."""
+    weight: Fraction
+    parent_is_known: bool = False
+    """Whether its parent is known to exist: it was read, or is implied by other queues."""
+
+    @classmethod
+    def of(
+        cls,
+        given: KubernetesObject | None,
+        queue: Queue,
+        *,
+        weight: int | Fraction,
+        guarantee: Mapping[str, int] | None = None,
+        deserved: Mapping[str, int] | None = None,
+        limit: Mapping[str, int] | None = None,
+        unlimited: frozenset[str] = frozenset(),
+        parent_is_known: bool = False,
+    ) -> _QueueDraft:
+        """Create a draft from amounts by dimension.
+
+        Args:
+            given: the object that it was read from.
+            queue: the queue without weight and amounts.
+            weight: its weight when surplus is divided.
+            guarantee: what is guaranteed to it.
+            deserved: what it deserves; a dimension that is not named is 0.
+            limit: the most that it may hold; a dimension that is not named is unlimited.
+            unlimited: the dimensions in which it deserves everything that its parent has.
+            parent_is_known: whether its parent is known to exist.
+
+        """
+        deserves = deserved or {}
+        return cls(
+            given,
+            evolve(
+                queue,
+                guarantee=resource_of(guarantee or {}),
+                # A dimension that a `ResourceLimit` does not name is unlimited.
+                deserved=_limit_of(
+                    {name: 0 for name in ("cpu", "memory") if name not in unlimited}
+                    | {name: amount for name, amount in deserves.items() if name not in unlimited}
+                )
+                if unlimited
+                else resource_of(deserves),
+                limit=_limit_of(limit) if limit else None,
+            ),
+            Fraction(weight),
+            parent_is_known,
+        )
+
+
+def _limit_of(amounts: Mapping[str, int]) -> ResourceLimit:
+    return ResourceLimit(
+        milli_cpu=amounts.get("cpu"),
+        memory=amounts.get("memory"),
+        scalars={name: amounts[name] for name in amounts if name not in ("cpu", "memory")},
+    )
+
+
 # Volcano and kube-batch
 
+_HIERARCHY = "volcano.sh/hierarchy"
+_WEIGHTS = "volcano.sh/hierarchy-weights"
+_ROOT = "root"
 
-def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
+
+def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[_QueueDraft]:
     parents = {queue.name: queue.reader.child("spec").text("parent") for queue in given}
     paths = {queue.name: _annotated_path(queue, parents[queue.name]) for queue in given}
     names = {path: name for name, path in paths.items() if path}
-    implied: dict[tuple[str, ...], QueueDraft] = {}
+    implied: dict[tuple[str, ...], _QueueDraft] = {}
     has_root = any(paths.values()) or _ROOT in parents.values()
     for queue in given:
         if queue.name == _ROOT and has_root:
@@ -96,7 +164,7 @@ def _read_volcano(given: Sequence[KubernetesObject]) -> Iterator[QueueDraft]:
     yield from implied.values()
 
 
-def _volcano_draft(given: KubernetesObject, parent: str) -> QueueDraft:
+def _volcano_draft(given: KubernetesObject, parent: str) -> _QueueDraft:
     note_unsupported(given)
     spec = given.reader.child("spec")
     capability = read_amounts(spec.child("capability"))
@@ -108,7 +176,7 @@ def _volcano_draft(given: KubernetesObject, parent: str) -> QueueDraft:
         priority=spec.integer("priority", default=0),
         state=_volcano_state(given),
     )
-    return QueueDraft.of(
+    return _QueueDraft.of(
         given,
         queue,
         weight=spec.integer("weight", default=1),
@@ -148,12 +216,12 @@ def _annotated_path(given: KubernetesObject, parent: str) -> tuple[str, ...]:
 
 
 def _in_hierarchy(
-    draft: QueueDraft,
+    draft: _QueueDraft,
     given: KubernetesObject,
     path: tuple[str, ...],
     names: Mapping[tuple[str, ...], str],
-    implied: dict[tuple[str, ...], QueueDraft],
-) -> QueueDraft:
+    implied: dict[tuple[str, ...], _QueueDraft],
+) -> _QueueDraft:
     """Place a queue in the tree by its annotations; inner queues may exist only in annotations."""
     weights = _annotated_weights(given, len(path))
     above: str | None = None
@@ -165,7 +233,7 @@ def _in_hierarchy(
             weight = 1 if weights is None else weights[depth - 1]
             if part not in implied:
                 queue = Queue(name=name, parent=above)
-                implied[part] = QueueDraft.of(None, queue, weight=weight)
+                implied[part] = _QueueDraft.of(None, queue, weight=weight)
             elif implied[part].weight != weight and weights is not None:
                 given.note(
                     NoticeCode.FIELD_IGNORED,
@@ -175,7 +243,7 @@ def _in_hierarchy(
                 )
         above = name
     placed = evolve(draft, queue=evolve(draft.queue, parent=above), parent_is_known=True)
-    return placed if weights is None else placed.with_weight(weights[-1])
+    return placed if weights is None else evolve(placed, weight=Fraction(weights[-1]))
 
 
 def _annotated_weights(given: KubernetesObject, count: int) -> Sequence[int] | None:
@@ -191,3 +259,273 @@ def _annotated_weights(given: KubernetesObject, count: int) -> Sequence[int] | N
         "ignored: expected whole numbers above 0, as many as the hierarchy has parts",
     )
     return None
+
+
+# KAI Scheduler
+
+_KAI_GROUP = "scheduling.run.ai/"
+_KAI_UNITS: Mapping[str, tuple[str, int]] = {
+    "cpu": ("cpu", 1),  # thousandths of a cpu
+    "memory": ("memory", 1_000_000),  # megabytes
+    "gpu": ("nvidia.com/gpu", 1000),  # devices
+}
+_KAI_PRIORITY = 100
+_UNLIMITED = -1
+
+
+def _is_kai_queue(given: KubernetesObject, /) -> bool:
+    """Return whether a Queue is KAI Scheduler's, by its API group or else by its fields."""
+    version = given.reader.get("apiVersion")
+    if isinstance(version, str) and version:
+        return version.startswith(_KAI_GROUP)
+    spec = given.reader.child("spec")
+    return spec.get("parentQueue") is not None or spec.get("resources") is not None
+
+
+def _read_kai_queue(given: KubernetesObject, /) -> _QueueDraft:
+    """Return a queue with quota, limit and weight.
+
+    A missing quota or limit is 0; -1 means unlimited. With a limit below the quota the queue may
+    use its quota and no more, as KAI Scheduler's documentation says of a limit of 0.
+    """
+    note_unsupported(given, "Queue (KAI Scheduler)")
+    spec = given.reader.child("spec")
+    resources = spec.child("resources")
+    quotas: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    guarantees: dict[str, int] = {}
+    weights: dict[str, Fraction] = {}
+    unlimited: list[str] = []
+    for key, (name, unit) in _KAI_UNITS.items():
+        resource = resources.child(key)
+        quota = _kai_number(resource, "quota", 0)
+        limit = _kai_number(resource, "limit", 0)
+        if quota == _UNLIMITED:
+            unlimited.append(name)
+        else:
+            quotas[name] = ceil(quota * unit)
+            if limit != _UNLIMITED:
+                most: Fraction = max(limit, quota)
+                limits[name] = ceil(most * unit)
+            if resource.get("lendingLimit") is not None:
+                lent = _kai_number(resource, "lendingLimit", 0)
+                guarantees[name] = max(0, ceil((quota - lent) * unit))
+        weights[key] = _kai_number(resource, "overQuotaWeight", 0)
+    weight = weights["gpu"] or max(weights.values())
+    if len({w for w in weights.values() if w}) > 1:
+        given.note(
+            NoticeCode.FIELD_IGNORED,
+            "spec.resources",
+            "a queue has one weight here: overQuotaWeight of gpu is used, or else the largest",
+        )
+    queue = Queue(
+        name=given.name,
+        creation_time=given.creation_time(),
+        parent=spec.text("parentQueue") or None,
+        priority=spec.integer("priority", default=_KAI_PRIORITY),
+    )
+    return _QueueDraft.of(
+        given,
+        queue,
+        weight=weight,
+        guarantee=guarantees,
+        deserved=quotas,
+        limit=limits,
+        unlimited=frozenset(unlimited),
+    )
+
+
+def _kai_number(resource: Reader, key: str, default: int) -> Fraction:
+    """Return a number of 0 or more, or -1 where that means unlimited."""
+    given = resource.get(key)
+    if given is None:
+        return Fraction(default)
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        try:
+            number = parse_quantity(given)
+        except QuantityError:
+            number = Fraction(-2)
+        if number >= 0 or (number == _UNLIMITED and key in ("quota", "limit")):
+            return number
+    resource.fault(f".{key}", f"expected a number of 0 or more, or -1, got {shown(given)}")
+    return Fraction(default)
+
+
+# Kueue: the quota of a subtree is the sum of its members'
+
+_STOP_POLICIES = {"Hold": QueueStatus.CLOSED, "HoldAndDrain": QueueStatus.DRAINING}
+
+
+@define(eq=False)
+class _Member:
+    """A cluster queue or a cohort."""
+
+    object: KubernetesObject | None
+    """None: a cohort that was not given, but is named by another member."""
+    name: str
+    is_cohort: bool
+    parent: str | None
+    """The name of the parent cohort."""
+    quota: dict[str, int] = field(factory=dict[str, int])
+    """Its own quota by resource, the sum of all flavors."""
+    borrowing: dict[str, int] = field(factory=dict[str, int])
+    """What it may borrow; a resource that is not named is unlimited."""
+    lending: dict[str, int] = field(factory=dict[str, int])
+    """What it may lend; of a resource that is not named, everything."""
+    lends_all: set[str] = field(factory=set[str])
+    """The resources for which some flavor has no lending limit."""
+
+
+def _read_kueue(given: Sequence[KubernetesObject], taken: Collection[str], /) -> list[_QueueDraft]:
+    """Return the queues of ClusterQueues and Cohorts, with cohorts that are only named by others.
+
+    A queue deserves its nominal quota; a cohort deserves its own and that of all members below it.
+    A subtree may borrow up to its limit, and one without a parent nothing; what it does not lend
+    is guaranteed to it.
+
+    Args:
+        given: objects of the kinds ClusterQueue and Cohort.
+        taken: the names of other queues. A cohort whose name is taken, possibly by a cluster
+            queue, is called ``cohort/name``.
+
+    """
+    members = [_read_member(one) for one in given]
+    cohorts = {member.name: member for member in members if member.is_cohort}
+    for parent in [member.parent for member in members]:
+        if parent is not None and parent not in cohorts:
+            cohorts[parent] = _Member(None, parent, True, None)
+    taken = {*taken, *(member.name for member in members if not member.is_cohort)}
+    children: dict[str, list[_Member]] = {}
+    all_members = [*(m for m in members if not m.is_cohort), *cohorts.values()]
+    for member in all_members:
+        if member.parent is not None:
+            children.setdefault(member.parent, []).append(member)
+    return [_member_draft(member, children, taken) for member in all_members]
+
+
+def _read_member(given: KubernetesObject) -> _Member:
+    note_unsupported(given)
+    spec = given.reader.child("spec")
+    is_cohort = given.kind == "Cohort"
+    names = ("parentName", "parent") if is_cohort else ("cohortName", "cohort")
+    parent = next((name for key in names if (name := spec.text(key))), None)
+    member = _Member(given, given.name, is_cohort, parent)
+    flavors = [
+        list(flavor.children("resources"))
+        for group in spec.children("resourceGroups")
+        for flavor in group.children("flavors")
+    ]
+    counts: dict[str, int] = {}
+    limited: dict[str, int] = {}
+    for resource in (one for flavor in flavors for one in flavor):
+        name = resource.text("name", required=True)
+        unit = amount_unit(name)
+        if not name or unit is None:
+            continue
+        quota = _flavor_amount(resource, "nominalQuota", unit=unit) or 0
+        counts[name] = counts.get(name, 0) + 1
+        member.quota[name] = member.quota.get(name, 0) + quota
+        borrowing = _flavor_amount(resource, "borrowingLimit", unit=unit)
+        if borrowing is not None:
+            limited[name] = limited.get(name, 0) + 1
+            member.borrowing[name] = member.borrowing.get(name, 0) + borrowing
+        lending = _flavor_amount(resource, "lendingLimit", unit=unit)
+        if lending is None:
+            member.lends_all.add(name)
+            lending = quota
+        elif not is_cohort:  # a cohort also lends the quotas of its members
+            lending = min(lending, quota)
+        member.lending[name] = member.lending.get(name, 0) + lending
+    for name, count in counts.items():
+        if limited.get(name, 0) < count:  # unlimited if any flavor has no limit
+            member.borrowing.pop(name, None)
+    if any(count > 1 for count in counts.values()):
+        message = "flavors are not distinguished: the quotas of a resource are added up"
+        given.note(NoticeCode.FIELD_IGNORED, "spec.resourceGroups", message)
+    return member
+
+
+def _flavor_amount(resource: Reader, key: str, *, unit: bool) -> int | None:
+    given = resource.get(key)
+    if given is None:
+        return None
+    try:
+        return resource.reading.amount(given, milli=unit)
+    except QuantityError as error:
+        resource.fault(f".{key}", str(error))
+        return None
+
+
+def _member_draft(
+    member: _Member, children: dict[str, list[_Member]], taken: Collection[str]
+) -> _QueueDraft:
+    below = list(_members_below(member, children))
+    deserved: dict[str, int] = {}
+    for one in below:
+        for name, quota in one.quota.items():
+            deserved[name] = deserved.get(name, 0) + quota
+    if member.parent is None:
+        limit = dict(deserved)
+    else:
+        limit = {name: deserved[name] + more for name, more in member.borrowing.items()}
+    guarantee: dict[str, int] = {}
+    for name, lent in member.lending.items():
+        if not member.is_cohort:
+            guarantee[name] = member.quota[name] - lent
+        elif name not in member.lends_all:  # a cohort's limit applies to its whole subtree
+            guarantee[name] = max(0, deserved[name] - lent)
+    return _QueueDraft.of(
+        member.object,
+        Queue(
+            name=_cohort_name(member.name, taken) if member.is_cohort else member.name,
+            creation_time=0.0 if member.object is None else member.object.creation_time(),
+            parent=None if member.parent is None else _cohort_name(member.parent, taken),
+            state=_member_state(member),
+        ),
+        weight=_member_weight(member),
+        guarantee=guarantee,
+        deserved=deserved,
+        limit=limit,
+        parent_is_known=True,
+    )
+
+
+def _members_below(member: _Member, children: dict[str, list[_Member]]) -> Iterator[_Member]:
+    """Yield a member and all members below it, each once even if cohorts form a cycle."""
+    found = [member]
+    seen = {(member.is_cohort, member.name)}
+    for one in found:
+        for child in children.get(one.name, ()) if one.is_cohort else ():
+            key = child.is_cohort, child.name
+            if key not in seen:
+                seen.add(key)
+                found.append(child)
+    yield from found
+
+
+def _cohort_name(name: str, taken: Collection[str]) -> str:
+    return f"cohort/{name}" if name in taken else name
+
+
+def _member_state(member: _Member) -> QueueStatus:
+    if member.object is None:
+        return QueueStatus.OPEN
+    policy = member.object.reader.child("spec").text("stopPolicy")
+    if policy in ("", "None"):
+        return QueueStatus.OPEN
+    if policy not in _STOP_POLICIES:
+        member.object.reader.fault(
+            ".spec.stopPolicy", f"expected None, Hold or HoldAndDrain, got {policy!r}"
+        )
+        return QueueStatus.OPEN
+    message = "not open: no new tasks start in it"
+    member.object.note(NoticeCode.QUEUE_CLOSED, "spec.stopPolicy", message)
+    return _STOP_POLICIES[policy]
+
+
+def _member_weight(member: _Member) -> Fraction:
+    if member.object is None:
+        return Fraction(1)
+    sharing = member.object.reader.child("spec").child("fairSharing")
+    thousandths = _flavor_amount(sharing, "weight", unit=True)
+    return Fraction(1) if thousandths is None else Fraction(thousandths, 1000)

@@ -9,16 +9,22 @@ from datetime import datetime
 from attrs import evolve
 
 from batchsched.errors import Fault, KubernetesObjectError
-from batchsched.kubernetes.affinity import Namespaces
-from batchsched.kubernetes.groups import read_pod_group, read_priority_classes
-from batchsched.kubernetes.jobs import JobBuilder
-from batchsched.kubernetes.nodes import read_node
-from batchsched.kubernetes.objects import KubernetesObject, Objects, named_objects
-from batchsched.kubernetes.pods import read_pod
+from batchsched.kubernetes.jobs import JobBuilder, Workloads, read_pod_group
+from batchsched.kubernetes.objects import (
+    KubernetesObject,
+    Objects,
+    Reading,
+    named_objects,
+    seconds_of,
+)
+from batchsched.kubernetes.pods import (
+    Namespaces,
+    is_native_scalar,
+    read_node,
+    read_pod,
+    read_priority_classes,
+)
 from batchsched.kubernetes.queues import QUEUE_KINDS, closed_queues, read_queues
-from batchsched.kubernetes.reading import Reading, seconds_of
-from batchsched.kubernetes.requests import is_native_scalar
-from batchsched.kubernetes.workloads import Workloads
 from batchsched.model.cluster import NodeInfo, Queue, TaskInfo
 from batchsched.model.immutable import EMPTY
 from batchsched.model.notice import Notice, NoticeCode

@@ -9,7 +9,7 @@ from attrs import frozen
 from batchsched.kubernetes.objects import KubernetesObject, look_up, mappings_in
 from batchsched.model.notice import NoticeCode
 
-__all__ = ["UNSUPPORTED", "UnsupportedField", "note_unsupported"]
+__all__ = ["note_unsupported"]
 
 
 def _is_given(value: object) -> bool:
@@ -40,7 +40,7 @@ def _has_placed_volume(volumes: object) -> bool:
 
 
 @frozen
-class UnsupportedField:
+class _UnsupportedField:
     """A field that is not supported."""
 
     path: tuple[str, ...]
@@ -58,15 +58,15 @@ class UnsupportedField:
 
 def _field(
     path: str, consequence: str, matters: Callable[[object], bool] = _is_given
-) -> UnsupportedField:
-    return UnsupportedField(tuple(path.split(".")), consequence, matters)
+) -> _UnsupportedField:
+    return _UnsupportedField(tuple(path.split(".")), consequence, matters)
 
 
-def _annotation(name: str, consequence: str) -> UnsupportedField:
-    return UnsupportedField(("metadata", "annotations", name), consequence)
+def _annotation(name: str, consequence: str) -> _UnsupportedField:
+    return _UnsupportedField(("metadata", "annotations", name), consequence)
 
 
-UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
+_UNSUPPORTED: Mapping[str, tuple[_UnsupportedField, ...]] = {
     "Pod": (
         _field(
             "spec.topologySpreadConstraints", "ignored: pods are not spread over topology domains"
@@ -140,7 +140,7 @@ UNSUPPORTED: Mapping[str, tuple[UnsupportedField, ...]] = {
 
 def note_unsupported(given: KubernetesObject, kind: str | None = None, /) -> None:
     """Record a notice of every unsupported field that an object sets. O(fields)."""
-    for unsupported in UNSUPPORTED[kind or given.kind]:
+    for unsupported in _UNSUPPORTED[kind or given.kind]:
         found: object = given.reader.content
         for key in unsupported.path:
             found = look_up(found, key)

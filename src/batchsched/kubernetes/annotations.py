@@ -1,22 +1,45 @@
-"""The annotations of pods and pod groups about time."""
+"""The annotations of pods and pod groups: names, durations, times and plans."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from math import isfinite
 from typing import TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from batchsched.kubernetes.objects import KubernetesObject
-from batchsched.kubernetes.reading import seconds_of
-from batchsched.model.cluster import Dependency, JobEvent, JobInfo
+from batchsched.kubernetes.objects import KubernetesObject, seconds_of
+from batchsched.model.cluster import Dependency, JobEvent, JobInfo, Plan, TaskInfo
 from batchsched.model.validation.values import shown
 
-__all__ = ["JobTiming", "parse_duration", "pod_estimate", "read_attained", "read_job_timing"]
+__all__ = [
+    "BACKFILL",
+    "GROUP_NAMES",
+    "PLANNED_NODE",
+    "PLANNED_START",
+    "RESERVED_NODE",
+    "ROLE_NAMES",
+    "parse_duration",
+    "pod_estimate",
+    "read_attained",
+    "read_plan",
+    "with_annotated_properties",
+]
+
+GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+"""The annotations of kube-batch and Volcano for the pod's PodGroup; the first one set is used."""
+BACKFILL = "scheduling.k8s.io/kube-batch-backfill"
+"""``"true"`` marks a pod that runs on resources that are promised to other jobs."""
+RESERVED_NODE = "scheduling.k8s.io/kube-batch-reserved-node"
+"""The node that is reserved for a pending pod."""
+ROLE_NAMES = ("volcano.sh/task-spec", "kai.scheduler/subgroup-name")
+"""The pod's role in its PodGroup, by Volcano's annotation and KAI Scheduler's label."""
+
+
+# Times, in annotations of pod groups and pods
 
 ValueT = TypeVar("ValueT")
-
 ESTIMATE = "batchsched/estimate"
 ATTAINED = "batchsched/attained-service"
 DEADLINE = "batchsched/deadline"
@@ -24,7 +47,6 @@ ELIGIBLE_TIME = "batchsched/eligible-time"
 MAX_WAITS = ("batchsched/max-wait", "sla-waiting-time", "volcano.sh/sla-waiting-time")
 DEPENDS_ON = "batchsched/depends-on"
 USER = "batchsched/user"
-
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", re.ASCII)
 _SECONDS = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
@@ -54,36 +76,11 @@ def parse_duration(text: str, /) -> float:
     raise ValueError(f"expected a duration such as 90 (seconds) or 1h30m, got {shown(text)}")
 
 
-@frozen(kw_only=True)
-class JobTiming:
-    """The properties of a job that annotations define."""
-
-    labels: Mapping[str, str]
-    user: str
-    estimate: float | None
-    deadline: float | None
-    max_wait: float | None
-    eligible_time: float | None
-    depends_on: tuple[Dependency, ...]
-
-    def of(self, job: JobInfo) -> JobInfo:
-        """Return the job with the properties that annotations define."""
-        return evolve(
-            job,
-            labels=self.labels,
-            user=self.user,
-            estimate=self.estimate,
-            deadline=self.deadline,
-            max_wait=self.max_wait,
-            eligible_time=self.eligible_time,
-            depends_on=self.depends_on,
-        )
-
-
-def read_job_timing(found: KubernetesObject, /) -> JobTiming:
-    """Return the job properties in the annotations of a pod group, or of a pod without a group."""
+def with_annotated_properties(job: JobInfo, found: KubernetesObject, /) -> JobInfo:
+    """Return a job with what the labels and annotations of its pod group, or single pod, define."""
     annotations = _Annotations(found)
-    return JobTiming(
+    return evolve(
+        job,
         labels=found.metadata.text_map("labels"),
         user=annotations.texts.get(USER, ""),
         estimate=annotations.read(parse_duration, ESTIMATE),
@@ -144,3 +141,36 @@ def _dependencies(text: str, namespace: str) -> Iterator[Dependency]:
             on=events[on],
             satisfied_if_missing=bool(question),
         )
+
+
+# Plans, in annotations of pending pods
+
+PLANNED_START = "batchsched/planned-start"
+"""When a pending pod is planned to start, in seconds since 1970-01-01T00:00:00Z."""
+PLANNED_NODE = "batchsched/planned-node"
+"""The node on which it is planned to start."""
+
+
+def read_plan(pods: Iterable[tuple[KubernetesObject, TaskInfo]], /) -> Plan | None:
+    """Return the plan in the annotations of a job's pending pods, or None. O(pods).
+
+    The plan starts at the latest planned start of a pod.
+    """
+    starts: list[float] = []
+    nodes: dict[str, str] = {}
+    for pod, task in pods:
+        annotations = pod.metadata.text_map("annotations")
+        text, node = annotations.get(PLANNED_START, ""), annotations.get(PLANNED_NODE, "")
+        if not text or not node:
+            continue
+        try:
+            start = float(text)
+        except ValueError:
+            start = float("nan")
+        if isfinite(start):
+            starts.append(start)
+            nodes[task.uid] = node
+        else:
+            message = f"expected a time in seconds, got {shown(text)}"
+            pod.metadata.fault(f".annotations[{PLANNED_START!r}]", message)
+    return Plan(start=max(starts), nodes=nodes) if starts else None
