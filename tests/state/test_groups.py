@@ -182,12 +182,12 @@ def test_counts_after_moves_are_what_counting_anew_gives(job: JobInfo, data: st.
     statuses = list(TaskStatus)
     for task in state.tasks:
         for status in data.draw(st.lists(st.sampled_from(statuses), max_size=3)):
-            groups.move(task, task.status, status)
+            groups.recount(task, task.status, status)
             task.status = status
     anew = counted_job(job).groups
     assert anew is not None
     for task in state.tasks:
-        anew.move(task, task.info.status, task.status)
+        anew.recount(task, task.info.status, task.status)
     pairs = zip([groups.root, *groups.groups], [anew.root, *anew.groups], strict=True)
     for group, counted in pairs:
         for what in ("counts", "placed", "succeeded", "occupying", "spare", "costly", "seen_as"):
@@ -212,11 +212,11 @@ def test_a_job_that_fills_asks_for_what_one_counted_anew_asks_for(
         assert [task.uid for task in goal] == [task.uid for task in by_hand]
         placed = [] if not goal else list(goal[: data.draw(st.integers(0, len(goal)))])
         for task in placed:
-            groups.move(task, task.status, TaskStatus.BOUND)
+            groups.recount(task, task.status, TaskStatus.BOUND)
             task.status = TaskStatus.BOUND
         if len(placed) < len(goal):  # it is undone, and what found no place is not tried again
             for task in reversed(placed):
-                groups.move(task, task.status, TaskStatus.PENDING)
+                groups.recount(task, task.status, TaskStatus.PENDING)
                 task.status = TaskStatus.PENDING
             left.take_out(goal[len(placed) : len(placed) + 1])
         else:
@@ -224,7 +224,7 @@ def test_a_job_that_fills_asks_for_what_one_counted_anew_asks_for(
         other = data.draw(st.sampled_from(list(state.tasks)))
         if other.status in (TaskStatus.RUNNING, TaskStatus.BOUND) and data.draw(st.booleans()):
             to = data.draw(st.sampled_from([TaskStatus.RELEASING, TaskStatus.SUCCEEDED]))
-            groups.move(other, other.status, to)
+            groups.recount(other, other.status, to)
             other.status = to
 
 

@@ -21,6 +21,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
+from batchsched.state.groups import Counting
 from batchsched.state.ledger import Ledger, audit
 from batchsched.state.records import TaskState
 
@@ -169,12 +170,14 @@ def _node(ledger: Ledger, name: str | None) -> Any:
 def _expect_job(task: TaskState, status: TaskStatus, marked: bool, case: str) -> None:
     of = task.job
     assert of is not None
-    assert of.ready_count == (status in READY), case
-    assert of.waiting_count == (status is S.PIPELINED), case
-    assert of.conditionally_ready_count == (
-        status in (*READY, S.PIPELINED, S.CONDITIONAL, S.RESERVED)
-    ), case
-    assert of.valid_count == (status in VALID), case
+    assert of.counted == [
+        status in READY,
+        status in (*READY, S.PIPELINED),
+        status in (*READY, S.PIPELINED, S.CONDITIONAL),
+        status in (*READY, S.PIPELINED, S.CONDITIONAL, S.RESERVED),
+        status in VALID,
+    ], case
+    assert [of.lacks(counting) for counting in Counting] == [1 - each for each in of.counted]
     assert of.backfilling == (marked and "held" in ON_NODE.get(status, ())), case
     assert list(of.allocated) == (["t"] if status is S.ALLOCATED else []), case
     assert {other: of.count(other) for other in S if of.count(other)} == {status: 1}, case
@@ -452,10 +455,10 @@ def test_several_backfill_tasks_of_one_job_are_counted_one_by_one() -> None:
 def test_all_that_is_wrong_is_told_at_once() -> None:
     ledger = crowded()
     ledger.nodes[0].ports += 1
-    ledger.jobs["default/r"].ready_count += 1
+    ledger.jobs["default/r"].counted[Counting.READY] += 1
     with pytest.raises(InvariantError) as caught:
         audit(ledger)
     assert str(caught.value) == (
         "<node n1>.ports is booked as 1, and is 0; "
-        "<job default/r>.ready_count is booked as 3, and is 2"
+        "<job default/r>.counted is booked as [3, 2, 2, 2, 2], and is [2, 2, 2, 2, 2]"
     )

@@ -65,7 +65,7 @@ def test_only_the_ledger_writes_records() -> None:
     "source",
     [
         "task.status = TaskStatus.RUNNING",
-        "job.ready_count += 1",
+        "job.backfilling += 1",
         "session.task(uid).node.idle = ()",
         "del node.tasks",
         "task.kind = 3",

@@ -19,10 +19,7 @@ NODE_ACCOUNTS = (
     *("divergence_count", "ports", "scoring_milli_cpu", "scoring_memory"),
 )
 DERIVED_ACCOUNTS = ("future_idle", "accessible", "eventual")
-JOB_ACCOUNTS = (
-    *("counts", "backfilling", "ready_count", "waiting_count"),
-    *("conditionally_ready_count", "valid_count"),
-)
+JOB_ACCOUNTS = ("counts", "counted", "backfilling")
 
 
 class Opens:

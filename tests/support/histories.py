@@ -254,8 +254,7 @@ def state_of(session: Session) -> dict[str, Any]:
         },
         "jobs": {
             uid: (
-                *(list(job.counts), job.backfilling, job.ready_count, job.waiting_count),
-                *(job.conditionally_ready_count, job.valid_count, frozenset(job.allocated)),
+                *(list(job.counts), list(job.counted), job.backfilling, frozenset(job.allocated)),
                 *(job.has_bind, session.job_order_key(job)),
             )
             for uid, job in ledger.jobs.items()

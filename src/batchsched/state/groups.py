@@ -55,7 +55,8 @@ class Counting(IntEnum):
     """Also those that are Pending."""
 
 
-_NEVER = len(Counting)
+NEVER = len(Counting)
+"""The position after all of `Counting`: such tasks never count."""
 
 
 def _first_counting(status: TaskStatus) -> int:
@@ -72,10 +73,11 @@ def _first_counting(status: TaskStatus) -> int:
         case TaskStatus.PENDING:
             return Counting.VALID
         case _:
-            return _NEVER
+            return NEVER
 
 
-_FIRST = tuple(_first_counting(status) for status in TaskStatus)
+FIRST_COUNTING = tuple(_first_counting(status) for status in TaskStatus)
+"""By `TaskStatus.index`: the first `Counting` that includes tasks with the status."""
 _IS_PLACED = tuple(
     bool(status.conditionally_ready) and status is not TaskStatus.SUCCEEDED for status in TaskStatus
 )
@@ -279,16 +281,12 @@ class JobGroups:
 
     # Counting
 
-    def enter(self, task: GroupMember, /) -> None:
-        """Count a new task. O(depth)."""
-        self._count(self.leaf_of(task), _NEVER, _FIRST[task.status.index])
-        self._count_places(self.leaf_of(task), None, task.status)
-
-    def move(self, task: GroupMember, old: TaskStatus, new: TaskStatus, /) -> None:
-        """Count a task whose status has changed. O(depth)."""
+    def recount(self, task: GroupMember, before: TaskStatus | None, after: TaskStatus, /) -> None:
+        """Count a task that changes from one status to another; None: it is new. O(depth)."""
         leaf = self.leaf_of(task)
-        self._count(leaf, _FIRST[old.index], _FIRST[new.index])
-        self._count_places(leaf, old, new)
+        first = NEVER if before is None else FIRST_COUNTING[before.index]
+        self._count(leaf, first, FIRST_COUNTING[after.index])
+        self._count_places(leaf, before, after)
 
     def _count(self, leaf: GroupState, old: int, new: int) -> None:
         self.version += 1

@@ -27,7 +27,6 @@ __all__ = [
     "Origin",
     "TaskListener",
     "audit",
-    "count_task",
     "counted_job",
     "overdrawn",
 ]
@@ -171,8 +170,7 @@ class Ledger:
         uid = job.uid
         for having in compress(self.jobs_having, job.counts):
             having[uid] = job
-        if not job.has_minimum():
-            self.jobs_short[uid] = job
+        self._list_if_short(job)
 
     def _enter(self, info: TaskInfo, job: JobState | None) -> TaskState:
         vector = self.dimensions.vector
@@ -194,7 +192,7 @@ class Ledger:
             else:
                 self._put_on(task, node)
         if job is not None:
-            count_task(job, task)
+            job.recount(task, None, task.status)
             job.best_effort_count += task.is_best_effort
             if task.is_backfill and task.status.holds and task.node is not None:
                 job.backfilling += 1
@@ -242,16 +240,7 @@ class Ledger:
             if old is not status:
                 self._recount(job, task, old, status)
                 if status.ready != old.ready:
-                    self._add_ready(job, status.ready - old.ready)
-                job.waiting_count += status.waiting - old.waiting
-                job.conditionally_ready_count += (
-                    status.conditionally_ready - old.conditionally_ready
-                )
-                job.valid_count += status.valid - old.valid
-                if status is _ALLOCATED:
-                    job.allocated[task.uid] = task
-                elif old is _ALLOCATED:
-                    del job.allocated[task.uid]
+                    self._list_if_short(job)
         # Listeners must see the mark with which the task was charged.
         if old.charged and not status.charged:
             task.status = status
@@ -278,28 +267,22 @@ class Ledger:
             if queue is not None and queue.waits_in is not None:
                 queue.waits_in.touch(queue)
 
-    def _add_ready(self, job: JobState, more: int) -> None:
-        job.ready_count += more
-        groups = job.groups
-        if job.ready_count < job.min_available or (groups is not None and not job.has_minimum()):
-            self.jobs_short[job.uid] = job
-        else:
+    def _list_if_short(self, job: JobState) -> None:
+        if job.has_minimum():
             self.jobs_short.pop(job.uid, None)
+        else:
+            self.jobs_short[job.uid] = job
 
     def _recount(
         self, job: JobState, task: TaskState, before: TaskStatus, after: TaskStatus
     ) -> None:
-        """Update the counts of a job for a task whose status changes."""
-        if job.groups is not None:
-            job.groups.move(task, before, after)
+        """Count a task whose status changes, and list its job by the statuses of its tasks."""
+        job.recount(task, before, after)
         old, new = before.index, after.index
-        counts, having = job.counts, self.jobs_having
-        counts[old] -= 1
-        if not counts[old]:
-            del having[old][job.uid]
-        if not counts[new]:
-            having[new][job.uid] = job
-        counts[new] += 1
+        if not job.counts[old]:
+            del self.jobs_having[old][job.uid]
+        if job.counts[new] == 1:
+            self.jobs_having[new][job.uid] = job
 
     def list_running(self, node: NodeState) -> RunningTasks:
         """List the Running tasks of jobs in the session on a node, until the node changes.
@@ -341,8 +324,6 @@ class Ledger:
         assert node is not None
         task.status = status
         self._recount(job, task, before, status)
-        if before is _ALLOCATED:
-            del job.allocated[task.uid]
         if job.running_by_node is not None:
             job.move_running((before, node), (status, node))
         # Plugins may read the statuses of tasks on a node.
@@ -466,20 +447,6 @@ def _requests(snapshot: Snapshot) -> Iterator[Resource]:
             yield task.init_resreq
 
 
-def count_task(job: JobState, task: TaskState) -> None:
-    """Add a task to the counts of its job."""
-    status = task.status
-    job.counts[status.index] += 1
-    job.ready_count += status.ready
-    job.waiting_count += status.waiting
-    job.conditionally_ready_count += status.conditionally_ready
-    job.valid_count += status.valid
-    if status is _ALLOCATED:
-        job.allocated[task.uid] = task
-    if job.groups is not None:
-        job.groups.enter(task)
-
-
 def _count_ports(task: TaskState, node: NodeState, sign: int) -> None:
     node.ports += sign
     for port in task.info.host_ports:
@@ -504,7 +471,7 @@ def counted_job(info: JobInfo) -> JobState:
     for task_info in info.tasks:
         task = TaskState(task_info, job, (0, 0), (0, 0))
         job.tasks.append(task)
-        count_task(job, task)
+        job.recount(task, None, task.status)
     return job
 
 
@@ -579,16 +546,13 @@ def _job_faults(ledger: Ledger) -> Iterator[str]:
     for job in ledger.jobs.values():
         counted = JobState(job.info, job.queue)
         for task in job.tasks:
-            count_task(counted, task)
+            counted.recount(task, None, task.status)
             if task.is_backfill and task.status.holds and task.node is not None:
                 counted.backfilling += 1
         counted.tasks = job.tasks
         if job.running_by_node is not None:
             counted.running_nodes()
-        for name in (
-            *("allocated", "counts", "backfilling", "ready_count", "waiting_count"),
-            *("conditionally_ready_count", "valid_count", "running_by_node"),
-        ):
+        for name in (*("allocated", "counts", "counted", "backfilling", "running_by_node"),):
             booked, real = getattr(job, name), getattr(counted, name)
             if booked != real:
                 yield f"{job!r}.{name} is booked as {booked}, and is {real}"

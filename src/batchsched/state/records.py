@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import HostPort
 from batchsched.model.resources import EPSILON
-from batchsched.state.groups import Counting, JobGroups
+from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
 from batchsched.state.live_queue import Reorders
 from batchsched.state.vectors import Vector, fits, minus, plus
 
@@ -19,6 +19,8 @@ __all__ = ["JobState", "NodeState", "QueueState", "RunningTasks", "TaskState"]
 
 
 _NO_TASKS = [0] * len(TaskStatus)
+_ALLOCATED = TaskStatus.ALLOCATED
+_PIPELINED = TaskStatus.PIPELINED.index
 
 
 class QueueState:
@@ -49,7 +51,7 @@ class JobState:
         "allocated",
         "backfilling",
         "best_effort_count",
-        "conditionally_ready_count",
+        "counted",
         "counts",
         "groups",
         "has_bind",
@@ -57,12 +59,9 @@ class JobState:
         "info",
         "min_available",
         "queue",
-        "ready_count",
         "running_by_node",
         "tasks",
         "uid",
-        "valid_count",
-        "waiting_count",
         "waits_in",
     )
 
@@ -73,9 +72,12 @@ class JobState:
         """The counters of its groups; None: it has neither groups nor a maximum."""
         self.min_available = info.min_available
         """The minimum number of tasks that must be able to start together, in any groups."""
+        self.counted = [0] * len(Counting)
+        """By `Counting`: the number of its tasks that count."""
         if info.groups or info.max_available is not None:
             self.groups = JobGroups(info)
             self.min_available = self.groups.minimum
+            self.counted = self.groups.total
         self.queue = queue
         """None if the job names a queue that is not in the snapshot, or one with children."""
         self.tasks: list[TaskState] = []
@@ -90,14 +92,6 @@ class JobState:
         """The number of its tasks without requests, whatever their status."""
         self.backfilling = 0
         """The number of its backfill tasks that hold resources on a node."""
-        self.ready_count = 0
-        """Tasks that hold resources or have succeeded."""
-        self.waiting_count = 0
-        """Tasks that are Pipelined."""
-        self.conditionally_ready_count = 0
-        """Ready and waiting tasks, and Conditional and Reserved ones."""
-        self.valid_count = 0
-        """Tasks that run, have succeeded or could start."""
         self.has_bind = False
         """Whether a task of the job was bound in this session."""
         self.running_by_node: dict[NodeState, int] | None = None
@@ -105,11 +99,59 @@ class JobState:
         self.waits_in: Reorders[JobState] | None = None
         """Where the job waits for its turn; written by `LiveQueue`."""
 
-    def has_minimum(self) -> bool:
-        """Return whether its ready tasks are enough for it to start. O(1)."""
+    def has_minimum(self, counting: Counting = Counting.READY, /) -> bool:
+        """Return whether the tasks that count are enough, in number and in each group. O(1)."""
         if self.groups is None:
-            return self.ready_count >= self.min_available
-        return self.groups.is_satisfied(Counting.READY)
+            return self.counted[counting] >= self.min_available
+        return self.groups.is_satisfied(counting)
+
+    def lacks(self, counting: Counting = Counting.READY, /) -> int:
+        """Return how many more tasks must count for `min_available`; negative: it has more. O(1).
+
+        A job whose groups lack tasks may lack none by number; see `has_minimum`.
+        """
+        return self.min_available - self.counted[counting]
+
+    @property
+    def ready_count(self) -> int:
+        """Tasks that hold resources or have succeeded."""
+        return self.counted[Counting.READY]
+
+    @property
+    def waiting_count(self) -> int:
+        """Tasks that are Pipelined."""
+        return self.counts[_PIPELINED]
+
+    @property
+    def conditionally_ready_count(self) -> int:
+        """Ready and waiting tasks, and Conditional and Reserved ones."""
+        return self.counted[Counting.RESERVED]
+
+    @property
+    def valid_count(self) -> int:
+        """Tasks that run, have succeeded or could start."""
+        return self.counted[Counting.VALID]
+
+    def recount(self, task: TaskState, before: TaskStatus | None, after: TaskStatus) -> None:
+        """Count a task that changes from one status to another; None: it is new. O(depth)."""
+        counts = self.counts
+        counts[after.index] += 1
+        first, now = NEVER, FIRST_COUNTING[after.index]
+        if before is not None:
+            counts[before.index] -= 1
+            first = FIRST_COUNTING[before.index]
+        if self.groups is not None:
+            self.groups.recount(task, before, after)
+        elif now < first:
+            for counting in range(now, first):
+                self.counted[counting] += 1
+        else:
+            for counting in range(first, now):
+                self.counted[counting] -= 1
+        if after is _ALLOCATED:
+            self.allocated[task.uid] = task
+        elif before is _ALLOCATED:
+            del self.allocated[task.uid]
 
     def count(self, status: TaskStatus, /) -> int:
         """Return how many tasks have `status`. O(1)."""
