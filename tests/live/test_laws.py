@@ -50,7 +50,7 @@ from batchsched.plugin import Changes, NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.ledger import Ledger, audit
 from batchsched.state.records import JobState, TaskState
-from batchsched.testing.config_strategies import configs
+from batchsched.testing.drawing.configs import configs
 
 
 class OwnEngine:

@@ -23,7 +23,7 @@ from batchsched import (
     as_new,
     next_snapshot,
 )
-from batchsched.testing.config_strategies import configs
+from batchsched.testing import configs
 
 seeds = st.integers(0, 1 << 32)
 

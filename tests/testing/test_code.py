@@ -54,7 +54,7 @@ from batchsched.testing import (
     tasks,
     without_times,
 )
-from batchsched.testing.ping_pong import Watcher
+from batchsched.testing.histories import Watcher
 
 NAMES = {**vars(batchsched), **vars(batchsched.model.constraints), **vars(batchsched.testing)}
 MANY = settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))

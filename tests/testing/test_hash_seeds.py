@@ -15,10 +15,14 @@ from tests.testing.order_of_sets import (
 )
 
 from batchsched.plugins.drf import DrfPlugin
-from batchsched.testing import HashSeedViolation, check_hash_seeds, check_plugin, snapshots
-from batchsched.testing.hashing import check
-from batchsched.testing.hashing.child import carry_out
-from batchsched.testing.hashing.targets import name_of_target
+from batchsched.testing import (
+    HashSeedViolation,
+    check_hash_seeds,
+    check_plugin,
+    hashing,
+    snapshots,
+)
+from batchsched.testing.hashing import carry_out, name_of_target
 
 MODULE = "tests.testing.order_of_sets"
 BIG = cluster(
@@ -30,7 +34,7 @@ BIG = cluster(
 def test_what_is_made_from_the_order_of_a_set_is_found() -> None:
     targets = [ScoresByASet, OrdersByASet, scheduler_by_a_set, OrdersByName]
     names = [name_of_target(target) for target in targets]
-    found = {violation.target: violation for violation in check.differences(names, [BIG])}
+    found = {violation.target: violation for violation in hashing.differences(names, [BIG])}
     assert list(found) == names[:3]
     score, key, action = found.values()
     assert score.question == "node_scores of task 'j1-1' on node 'n1'"
@@ -55,7 +59,7 @@ def test_the_first_difference_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
         told = carry_out(order)
         return told.replace('"0"', '"7"') if seed == 2 else told
 
-    monkeypatch.setattr(check, "run_child", here)
+    monkeypatch.setattr(hashing, "run_child", here)
     with pytest.raises(HashSeedViolation, match="'0' in one process and '7' in another") as caught:
         check_hash_seeds(f"{MODULE}:OrdersByName", ScoresByASet, examples=st.just(BIG))
     assert caught.value.target == f"{MODULE}:ScoresByASet"
@@ -63,7 +67,7 @@ def test_the_first_difference_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     def alike(order: str, _seed: int) -> str:
         return carry_out(order)
 
-    monkeypatch.setattr(check, "run_child", alike)
+    monkeypatch.setattr(hashing, "run_child", alike)
     check_hash_seeds(OrdersByName, DrfPlugin, labels={"team": ["red"]}, max_examples=3)
 
 

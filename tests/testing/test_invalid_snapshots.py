@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from batchsched import SnapshotError
 from batchsched.testing import InvalidSnapshot, invalid_snapshots
-from batchsched.testing.invalid import EDITS
+from batchsched.testing.drawing.invalid import EDITS
 
 MANY = settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
 

@@ -41,8 +41,8 @@ from batchsched.testing import (
     snapshots,
 )
 from batchsched.testing import machine as machine_module
+from batchsched.testing.histories import Watcher
 from batchsched.testing.invariants import Cycle
-from batchsched.testing.ping_pong import Watcher
 
 BUT_REASONS = [law for law in INVARIANTS if law is not check_reasons]
 QUICK = settings(

@@ -33,8 +33,8 @@ PYRIGHT_ANSWER = re.compile(r":(\d+):\d+ - information: Type of \"(?:.*?)\" is \
 
 INTERNAL = (
     *(".vectorised.node_matrix", ".vectorised.score_array"),
-    *(".serialisation", ".session.opened_plugins", ".testing.hashing.child"),
-    *(".testing.part_strategies", ".state.recently_used"),
+    *(".serialisation", ".session.opened_plugins", ".testing.hashing"),
+    *(".testing.drawing.arguments", ".state.recently_used"),
 )
 """Modules for nobody else: what runs in a process of its own, and what is
 made of arrays, annotations, functions of any form or of anything."""

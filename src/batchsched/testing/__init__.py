@@ -7,11 +7,19 @@
 - A state machine of many cycles: `ClusterMachine`, which also finds `PingPong`.
 """
 
-from batchsched.testing.carrying import CarryOverViolation, check_next_snapshot
 from batchsched.testing.code import as_code, print_examples_as_code
-from batchsched.testing.config_strategies import configs
+from batchsched.testing.drawing.configs import configs
+from batchsched.testing.drawing.invalid import InvalidSnapshot, invalid_snapshots
+from batchsched.testing.drawing.parts import jobs, nodes, queues, resources, tasks
+from batchsched.testing.drawing.queues import queue_trees
+from batchsched.testing.drawing.snapshots import snapshots
 from batchsched.testing.hashing import HashSeedViolation, check_hash_seeds
-from batchsched.testing.invalid import InvalidSnapshot, invalid_snapshots
+from batchsched.testing.histories import (
+    CarryOverViolation,
+    PingPong,
+    check_next_snapshot,
+    without_times,
+)
 from batchsched.testing.invariants import (
     INVARIANTS,
     Cycle,
@@ -37,11 +45,6 @@ from batchsched.testing.invariants import (
 )
 from batchsched.testing.laws import LawViolation, VacuityWarning, check_plugin
 from batchsched.testing.machine import ClusterMachine
-from batchsched.testing.part_strategies import jobs, nodes, queues, resources, tasks
-from batchsched.testing.ping_pong import PingPong
-from batchsched.testing.queue_tree_strategy import queue_trees
-from batchsched.testing.strategies import snapshots
-from batchsched.testing.timeless import without_times
 
 __all__ = [
     "INVARIANTS",

@@ -16,13 +16,11 @@ from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.scheduler import Scheduler
-from batchsched.testing.carrying import check_next_snapshot
 from batchsched.testing.code import as_code
+from batchsched.testing.drawing.parts import jobs, nodes
+from batchsched.testing.drawing.snapshots import snapshots
+from batchsched.testing.histories import Watcher, check_next_snapshot, without_times
 from batchsched.testing.invariants import INVARIANTS, Invariant, Rule, check_cycle
-from batchsched.testing.part_strategies import jobs, nodes
-from batchsched.testing.ping_pong import Watcher
-from batchsched.testing.strategies import snapshots
-from batchsched.testing.timeless import without_times
 from batchsched.transition.next_snapshot import next_snapshot
 
 __all__ = ["ClusterMachine"]

@@ -14,23 +14,26 @@ from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
-from batchsched.testing.invariants.base import Invariant, expect_invariant, invariant
-from batchsched.testing.invariants.capacity import check_capacity
-from batchsched.testing.invariants.claims import check_claims, check_sparing
 from batchsched.testing.invariants.cycle import Cycle
-from batchsched.testing.invariants.decisions import check_decisions
+from batchsched.testing.invariants.decisions import check_decisions, check_permutation
+from batchsched.testing.invariants.evictions import (
+    check_claims,
+    check_protection,
+    check_sparing,
+    check_swaps,
+)
 from batchsched.testing.invariants.gangs import check_gangs
-from batchsched.testing.invariants.outcomes import check_outcomes
-from batchsched.testing.invariants.permutation import check_permutation
+from batchsched.testing.invariants.invariant import (
+    Invariant,
+    InvariantViolation,
+    expect_invariant,
+    invariant,
+)
+from batchsched.testing.invariants.nodes import check_capacity, check_reservations, check_starts
 from batchsched.testing.invariants.placements import check_placements
-from batchsched.testing.invariants.queues import check_swaps
-from batchsched.testing.invariants.reasons import check_reasons
-from batchsched.testing.invariants.reservations import check_reservations
-from batchsched.testing.invariants.rule import Rule
+from batchsched.testing.invariants.policy import Rule
+from batchsched.testing.invariants.reasons import check_outcomes, check_reasons
 from batchsched.testing.invariants.rules import check_rules
-from batchsched.testing.invariants.starts import check_starts
-from batchsched.testing.invariants.victims import check_protection
-from batchsched.testing.invariants.violation import InvariantViolation
 
 __all__ = [
     "INVARIANTS",

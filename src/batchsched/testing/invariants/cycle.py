@@ -15,7 +15,8 @@ from batchsched.config.options import config_faults
 from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault, SnapshotError
-from batchsched.model.cluster import JobInfo, NodeInfo, TaskInfo, TaskStatus
+from batchsched.model.cluster import JobEvent, JobInfo, NodeInfo, TaskGroup, TaskInfo, TaskStatus
+from batchsched.model.reasons import ConditionReason
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants.amounts import (
@@ -29,11 +30,102 @@ from batchsched.testing.invariants.amounts import (
     total,
     wanting,
 )
-from batchsched.testing.invariants.group_counts import GroupCounts
-from batchsched.testing.invariants.policy import Policy
-from batchsched.testing.invariants.rule import Rule, rules_of
+from batchsched.testing.invariants.policy import Policy, Rule, rules_of
 
-__all__ = ["HOLDING", "OCCUPYING", "PLACED", "WAITING", "Accounts", "Cycle", "Place"]
+__all__ = [
+    "HOLDING",
+    "OCCUPYING",
+    "PLACED",
+    "WAITING",
+    "Accounts",
+    "Cycle",
+    "GroupCounts",
+    "Place",
+    "is_elastic",
+    "least_tasks",
+    "waits_for",
+]
+
+
+def is_elastic(job: JobInfo) -> bool:
+    """Return whether a job has groups or a maximum, so that its next tasks are placed together."""
+    return bool(job.groups) or job.max_available is not None
+
+
+def least_tasks(job: JobInfo) -> int:
+    """Return the least number of tasks with which a job can start."""
+    return max(job.min_available, _least(job, None)) if job.groups else job.min_available
+
+
+def _least(job: JobInfo, name: str | None) -> int:
+    within = [group for group in job.groups if group.parent == name]
+    if name is not None and not within:
+        return _named(job, name).min or 0
+    needed = job.min_groups if name is None else _named(job, name).min
+    return sum(sorted(_least(job, group.name) for group in within)[:needed])
+
+
+def _named(job: JobInfo, name: str) -> TaskGroup:
+    return next(group for group in job.groups if group.name == name)
+
+
+@frozen
+class GroupCounts:
+    """The number of counted tasks in each group of a job."""
+
+    job: JobInfo
+    tasks: Mapping[str | None, int]
+    """By the group that the task names; None: the tasks of a job without groups."""
+
+    @property
+    def total(self) -> int:
+        """How many tasks count."""
+        return sum(self.tasks.values())
+
+    def can_start(self) -> bool:
+        """Return whether the counted tasks are enough for the job to start."""
+        return self.has(None) and self.total >= least_tasks(self.job)
+
+    def has(self, name: str | None) -> bool:
+        """Return whether a group has what it needs; None: all groups that the job needs."""
+        within = [group.name for group in self.job.groups if group.parent == name]
+        if name is None:
+            needed = self.job.min_groups
+        else:
+            needed = _named(self.job, name).min
+            if not within:
+                return self.tasks.get(name, 0) >= (needed or 0)
+        return sum(map(self.has, within)) >= (len(within) if needed is None else needed)
+
+    def within(self, name: str) -> int:
+        """Return how many tasks count in a group and in the groups in it."""
+        below = [group.name for group in self.job.groups if group.parent == name]
+        return self.tasks.get(name, 0) + sum(map(self.within, below))
+
+    def used(self) -> Iterator[tuple[str | None, int | None, int]]:
+        """Yield the job (None) and each group with its maximum and its count.
+
+        The count is of tasks; for a group of groups, of the groups with any counted task.
+        """
+        yield None, self.job.max_available, self.total
+        for group in self.job.groups:
+            below = [other.name for other in self.job.groups if other.parent == group.name]
+            parts = sum(self.within(name) > 0 for name in below)
+            yield group.name, group.max, parts if below else self.within(group.name)
+
+    def lacking(self) -> Iterator[str]:
+        """Yield the incomplete groups that are not in a complete group."""
+        for group in self.job.groups:
+            if not any(self.has(name) for name in self.path(group.name)):
+                yield group.name
+
+    def path(self, name: str) -> Iterator[str]:
+        """Yield a group and all groups above it."""
+        above: str | None = name
+        while above is not None:
+            yield above
+            above = _named(self.job, above).parent
+
 
 OCCUPYING = (
     TaskStatus.ALLOCATED,
@@ -342,3 +434,70 @@ def _expect(snapshot: object, result: object, config: object, registry: object) 
     faults = config_faults(config.actions, config.tiers, known, names_too=False)
     if faults:
         raise ConfigError(faults)
+
+
+_ENDED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+
+
+def waits_for(cycle: Cycle, job: JobInfo) -> ConditionReason | None:
+    """Return why a job was not eligible when the cycle began, or None."""
+    lacking = _lacking(cycle, job)
+    if not lacking:
+        return None
+    hopeless = any(_is_hopeless(cycle, other) for other in lacking)
+    return ConditionReason.NEVER_ELIGIBLE if hopeless else ConditionReason.WAITS_FOR
+
+
+def _lacking(cycle: Cycle, job: JobInfo) -> list[JobInfo | None]:
+    """Return the jobs whose events a job still waits for; None: one that is not there."""
+    if job.eligible_time is not None:
+        return []
+    lacking: list[JobInfo | None] = []
+    for dependency in job.depends_on:
+        other = cycle.jobs.get(dependency.job)
+        if other is None:
+            is_met = dependency.satisfied_if_missing and dependency.on is not JobEvent.FAILED
+        else:
+            is_met = _has_happened(cycle, other, dependency.on)
+        if not is_met:
+            lacking.append(other)
+    return lacking
+
+
+def _has_happened(cycle: Cycle, job: JobInfo, event: JobEvent) -> bool:
+    has_ended = _has_ended(job)
+    has_succeeded = has_ended and _is_enough(cycle, job, TaskStatus.SUCCEEDED)
+    match event:
+        case JobEvent.STARTED:
+            return has_ended or _has_started(cycle, job)
+        case JobEvent.ENDED:
+            return has_ended
+        case JobEvent.SUCCEEDED:
+            return has_succeeded
+        case JobEvent.FAILED:
+            return has_ended and not has_succeeded
+
+
+def _has_ended(job: JobInfo) -> bool:
+    return bool(job.tasks) and all(task.status in _ENDED for task in job.tasks)
+
+
+def _has_started(cycle: Cycle, job: JobInfo) -> bool:
+    ready = cycle.ready_groups(job, before=True)
+    return ready.total > 0 and _is_enough(cycle, job, *OCCUPYING, TaskStatus.SUCCEEDED)
+
+
+def _is_enough(cycle: Cycle, job: JobInfo, *statuses: TaskStatus) -> bool:
+    counts = cycle.groups(job, *statuses, before=True)
+    return counts.has(None) and counts.total >= job.min_available
+
+
+def _is_hopeless(cycle: Cycle, other: JobInfo | None) -> bool:
+    """Return whether a job, which is waited for, can never do what it has not done yet."""
+    if other is None:
+        return False
+    if _has_ended(other):
+        return True
+    return not _has_started(cycle, other) and any(
+        _is_hopeless(cycle, further) for further in _lacking(cycle, other)
+    )

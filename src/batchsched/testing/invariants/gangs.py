@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus
 from batchsched.model.result import Eviction
-from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
-from batchsched.testing.invariants.group_counts import least_tasks
+from batchsched.testing.invariants.cycle import OCCUPYING, Cycle, least_tasks
+from batchsched.testing.invariants.invariant import invariant
 
 __all__ = ["check_gangs"]
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.result import Eviction
-from batchsched.testing.invariants.base import invariant
-from batchsched.testing.invariants.claims import is_promised_its_place, spared
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle
-from batchsched.testing.invariants.reservations import on_closed_nodes
-from batchsched.testing.invariants.rule import Rule
-from batchsched.testing.invariants.victims import is_critical
+from batchsched.testing.invariants.evictions import is_critical, is_promised_its_place, spared
+from batchsched.testing.invariants.invariant import invariant
+from batchsched.testing.invariants.nodes import on_closed_nodes
+from batchsched.testing.invariants.policy import Rule
 
 __all__ = ["check_rules"]
 

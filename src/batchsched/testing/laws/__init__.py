@@ -20,12 +20,25 @@ from batchsched.errors import PluginError
 from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import ArgumentValue
 from batchsched.plugin.extension_points import Plugin
+from batchsched.testing.drawing.snapshots import snapshots
 from batchsched.testing.laws.asking import ANSWERS, Answers
-from batchsched.testing.laws.claims import check_claimant_keys, check_may_give
-from batchsched.testing.laws.foresight import check_minimum, check_room
-from batchsched.testing.laws.isolation import check_isolation
-from batchsched.testing.laws.kept import check_kept, may_keep
-from batchsched.testing.laws.moves import KINDS, Move
+from batchsched.testing.laws.cycles import (
+    AnswersSeen,
+    VacuityWarning,
+    check_isolation,
+    check_kept,
+    may_keep,
+)
+from batchsched.testing.laws.hints import (
+    check_arrays,
+    check_cells,
+    check_claimant_keys,
+    check_may_give,
+    check_minimum,
+    check_room,
+    check_shields,
+    check_states,
+)
 from batchsched.testing.laws.rules import (
     check_discard,
     check_node_keys,
@@ -35,11 +48,7 @@ from batchsched.testing.laws.rules import (
     check_stability,
     check_task_keys,
 )
-from batchsched.testing.laws.speed import check_arrays, check_cells, check_shields, check_states
-from batchsched.testing.laws.trial import Subject, Trial
-from batchsched.testing.laws.vacuity import AnswersSeen, VacuityWarning
-from batchsched.testing.laws.violation import LawViolation
-from batchsched.testing.strategies import snapshots
+from batchsched.testing.laws.trial import KINDS, LawViolation, Move, Subject, Trial
 
 __all__ = ["LawViolation", "VacuityWarning", "check_plugin"]
 

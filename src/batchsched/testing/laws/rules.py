@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.state.records import NodeState, TaskState
-from batchsched.testing.laws.answers import is_number
 from batchsched.testing.laws.asking import (
     ANSWERS,
     Answers,
@@ -15,10 +14,10 @@ from batchsched.testing.laws.asking import (
     Question,
     ask_all,
     first_change,
+    is_number,
 )
-from batchsched.testing.laws.claims import check_may_give, check_scope_of_verdicts
-from batchsched.testing.laws.moves import Move, move
-from batchsched.testing.laws.trial import Trial, owner
+from batchsched.testing.laws.hints import check_may_give, check_scope_of_verdicts
+from batchsched.testing.laws.trial import Move, Trial, move, owner
 
 __all__ = [
     "check_discard",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import NoReturn, cast
 
@@ -19,10 +19,76 @@ from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
-from batchsched.state.records import JobState, TaskState
-from batchsched.testing.laws.violation import LawViolation
+from batchsched.session.statement import Statement
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import fits, plus
+from batchsched.testing.code import as_code
 
-__all__ = ["Subject", "Trial", "owner"]
+__all__ = [
+    "KINDS",
+    "LawViolation",
+    "Move",
+    "Subject",
+    "Trial",
+    "move",
+    "owner",
+]
+
+
+class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
+    """A plugin that violates the contract of its extension points.
+
+    The message names the plugin, the extension point, the law, and what was observed. Hypothesis
+    adds the smallest example; `as_code` returns it as code to paste into a test.
+    """
+
+    def __init__(
+        self,
+        plugin: str,
+        extension_point: str,
+        law: str,
+        seen: str,
+        snapshot: Snapshot,
+        other: Snapshot | None = None,
+    ) -> None:
+        self.plugin = plugin
+        self.extension_point = extension_point
+        self.law = law
+        """The law that was broken."""
+        self.seen = seen
+        """What was observed."""
+        self.snapshot = snapshot
+        """The snapshot that shows it."""
+        self.other = other
+        """The snapshot of a cycle in between, if one was needed."""
+        super().__init__(plugin, extension_point, law, seen, snapshot, other)
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin!r}, {self.extension_point}: {self.law}\n  but {self.seen}"
+
+    def as_code(self) -> str:
+        """Return code that checks the plugin again, on this snapshot only.
+
+        The caller must fill in the plugin.
+        """
+        examples = "st.just(snapshot)"
+        lines = [
+            "from hypothesis import strategies as st",
+            "",
+            f"# {self.plugin!r} broke a law of {self.extension_point}:",
+            f"# {self.law}",
+            f"snapshot = {as_code(self.snapshot)}",
+        ]
+        if self.other is not None:
+            examples = "st.sampled_from([snapshot, other])"
+            lines += ["# A cycle on this one came between.", f"other = {as_code(self.other)}"]
+        lines += [
+            "plugin = ...  # fill in the argument of check_plugin, newly created",
+            "# Add the arguments and config that check_plugin was given, if any.",
+            f"check_plugin(plugin, name={self.plugin!r}, examples={examples})",
+        ]
+        return "\n".join([*lines, ""])
+
 
 _DEFAULTS = SchedulerConfig().tiers
 _ACTIONS = ("allocate", "preempt", "reclaim", "backfill")
@@ -233,3 +299,105 @@ def owner(task: TaskState) -> JobState:
     """Return the job of a task of the session."""
     assert task.job is not None
     return task.job
+
+
+@frozen
+class Move:
+    """A drawn change of the session: its kind, and the choice among the possible ones."""
+
+    kind: int
+    which: int
+
+
+def move(trial: Trial, statement: Statement, drawn: Move) -> tuple[TaskState, NodeState] | None:
+    """Make a drawn change if possible; return the task that moved and its node."""
+    return _MOVES[drawn.kind % KINDS](trial, statement, drawn.which)
+
+
+_Moved = tuple[TaskState, NodeState] | None
+
+
+def _allocate(trial: Trial, statement: Statement, which: int) -> _Moved:
+    chosen = _choose(trial, which, lambda task, node: node.fits_now(task.init_resreq))
+    if chosen is not None:
+        statement.allocate(*chosen)
+    return chosen
+
+
+def _backfill(trial: Trial, statement: Statement, which: int) -> _Moved:
+    """Place a task with the backfill mark, which a rollback removes."""
+    chosen = _choose(trial, which, lambda task, node: node.fits_now(task.init_resreq))
+    if chosen is not None:
+        statement.allocate(*chosen, is_backfill=True)
+    return chosen
+
+
+def _evict(trial: Trial, statement: Statement, which: int) -> _Moved:
+    running = [
+        task for task in trial.tasks if task.status is TaskStatus.RUNNING and task.node is not None
+    ]
+    waiting = trial.pending
+    if not running or not waiting:
+        return None
+    task = running[which % len(running)]
+    left = task.node
+    assert left is not None
+    statement.evict(task, claimant=waiting[0])
+    return task, left
+
+
+def _pipeline(trial: Trial, statement: Statement, which: int) -> _Moved:
+    chosen = _choose(trial, which, lambda task, node: node.fits_later(task.init_resreq))
+    if chosen is not None:
+        statement.pipeline(*chosen)
+    return chosen
+
+
+def _promise(trial: Trial, statement: Statement, which: int) -> _Moved:
+    # Whether or not backfill tasks are in the way, plugins receive the event.
+    chosen = _choose(trial, which, lambda task, node: node.fits_conditionally(task.init_resreq))
+    if chosen is not None:
+        statement.promise(*chosen)
+    return chosen
+
+
+def _reserve(trial: Trial, statement: Statement, which: int) -> _Moved:
+    chosen = _choose(
+        trial,
+        which,
+        lambda task, node: fits(
+            plus(node.reserved, task.init_resreq), trial.session.node_room.for_jobs(node)
+        ),
+    )
+    if chosen is not None:
+        statement.reserve(*chosen)
+    return chosen
+
+
+# The simplest first: shrinking ends there.
+_MOVES: tuple[Callable[[Trial, Statement, int], _Moved], ...] = (
+    _allocate,
+    _backfill,
+    _evict,
+    _pipeline,
+    _promise,
+    _reserve,
+)
+KINDS = len(_MOVES)
+"""The number of kinds of moves."""
+
+
+def _choose(
+    trial: Trial, which: int, can_go: Callable[[TaskState, NodeState], bool]
+) -> tuple[TaskState, NodeState] | None:
+    choices = list(_accepted(trial, can_go))
+    return choices[which % len(choices)] if choices else None
+
+
+def _accepted(
+    trial: Trial, can_go: Callable[[TaskState, NodeState], bool]
+) -> Iterator[tuple[TaskState, NodeState]]:
+    for task in trial.pending:
+        for node in trial.session.nodes:
+            if can_go(task, node) and trial.session.placement.refusal(task, node) is None:
+                yield task, node

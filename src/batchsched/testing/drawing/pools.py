@@ -1,11 +1,12 @@
-"""Pools of readable amounts, labels and constraints for examples.
+"""What examples are drawn from: amounts, labels and constraints, and the features in use.
 
-Items are drawn by position. The first item of every pool is the simplest, so examples shrink to it.
+Items are drawn by position. The first item of every pool is the simplest: examples shrink to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 
 from attrs import frozen
 
@@ -29,18 +30,25 @@ from batchsched.model.resources import Resource
 
 __all__ = [
     "AFFINITIES",
+    "AGES",
     "CONSTRAINTS",
     "DEVICES",
     "GIB",
+    "HIGHEST",
     "NODE_LABELS",
     "NODE_SIZES",
+    "NOW",
     "NO_TROUBLE",
     "REQUESTS",
     "TASK_LABELS",
     "TROUBLES",
+    "USERS",
     "Affinities",
     "Constraints",
+    "Features",
     "Trouble",
+    "now_of",
+    "numbered",
     "with_devices",
 ]
 
@@ -287,3 +295,55 @@ AFFINITIES = (
     ),
 )
 """Inter-pod affinities of tasks."""
+
+
+HIGHEST = 15
+"""The highest choice in a draft."""
+
+NOW = 100.0
+"""The time of snapshots whose jobs have ages, in seconds."""
+
+AGES = (0.0, 90.0, 40.0, 99.0)
+"""Creation times, in seconds."""
+
+USERS = ("", "ann", "bob")
+"""The users of jobs."""
+
+
+@frozen(kw_only=True)
+class Features:
+    """The features that examples may have; see `batchsched.testing.snapshots`."""
+
+    gangs: bool = True
+    invalid_jobs: bool = True
+    priorities: bool = True
+    ages: bool = True
+    queues: bool = True
+    unknown_queues: bool = True
+    best_effort: bool = True
+    scalars: bool = True
+    init_requests: bool = True
+    constraints: bool = True
+    affinity: bool = True
+    running: bool = True
+    endings: bool = True
+    backfill: bool = True
+    reservations: bool = True
+    promises: bool = True
+    critical: bool = True
+    other_tasks: bool = True
+    durations: bool = True
+    dependencies: bool = True
+    overcommitted: bool = True
+    trees: bool = True
+    groups: bool = True
+
+
+def now_of(features: Features) -> float:
+    """Return the time of a snapshot."""
+    return NOW if features.ages else 0.0
+
+
+def numbered(letter: str) -> Iterator[str]:
+    """Yield a letter with 1, 2, and so on."""
+    return (f"{letter}{number}" for number in count(1))

@@ -1,22 +1,21 @@
-"""Check the arguments of strategies when they are created, not when they draw."""
+"""The arguments of strategies, read when a strategy is made; and values built from drafts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar, cast
 
 from attrs import define, field
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from batchsched.errors import Fault, FaultsError
-from batchsched.model.validation.values import (
-    is_integer,
-    is_mapping,
-    is_text,
-    shown,
-    text_problems,
-)
+from batchsched.model.validation.values import is_integer, is_mapping, is_text, shown, text_problems
 
-__all__ = ["Asked"]
+__all__ = ["Asked", "built", "several"]
+
+DraftT = TypeVar("DraftT")
+ValueT = TypeVar("ValueT")
 
 
 @define
@@ -94,3 +93,18 @@ class Asked:
             where = f"{path}[{shown(key)}]"
             read[key] = self.names(where, values, may_be_none=False, may_be_empty=True)
         return read
+
+
+@st.composite
+def built(
+    draw: DrawFn, drafts: SearchStrategy[DraftT], build: Callable[[DraftT], ValueT]
+) -> ValueT:
+    """Draw a draft and build a value from it; the value is what Hypothesis prints."""
+    return build(draw(drafts))
+
+
+def several(
+    draw: DrawFn, items: SearchStrategy[DraftT], count: SearchStrategy[int]
+) -> list[DraftT]:
+    """Draw a number and then as many items, so that long lists are as frequent as short ones."""
+    return [draw(items) for _ in range(draw(count))]

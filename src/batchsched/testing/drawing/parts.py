@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 from math import ceil
 from typing import TypeVar
 
@@ -12,36 +13,157 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.resources import Resource
-from batchsched.model.validation.values import amount_map_problems
-from batchsched.testing.asked import Asked
-from batchsched.testing.drafts.features import Features
-from batchsched.testing.drafts.jobs import JobDraft, build_job
-from batchsched.testing.drafts.nodes import NodeDraft, build_node
-from batchsched.testing.drafts.pools import GIB
-from batchsched.testing.drafts.queues import QueueDraft, build_queue
-from batchsched.testing.drafts.shapes import ShapeDraft, shape_of
-from batchsched.testing.drafts.tasks import TaskDraft, build_task
-from batchsched.testing.labels import LABEL_DRAFTS, job_with_labels, labels_of
-
-DraftT = TypeVar("DraftT")
-ValueT = TypeVar("ValueT")
-LabelledT = TypeVar("LabelledT", TaskInfo, NodeInfo)
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import (
+    amount_map_problems,
+)
+from batchsched.testing.drawing.arguments import Asked, built, several
+from batchsched.testing.drawing.jobs import (
+    JobDraft,
+    ShapeDraft,
+    TaskDraft,
+    build_job,
+    build_task,
+    shape_of,
+)
+from batchsched.testing.drawing.pools import (
+    GIB,
+    HIGHEST,
+    NODE_LABELS,
+    NODE_SIZES,
+    TROUBLES,
+    Features,
+    with_devices,
+)
+from batchsched.testing.drawing.queues import QueueDraft, build_queue
 
 __all__ = [
+    "LABEL_DRAFTS",
     "MOST_TASKS",
     "NODE_DRAFTS",
     "QUEUE_DRAFTS",
     "SHAPE_DRAFTS",
     "TASK_DRAFTS",
-    "built",
+    "LabelChoices",
+    "NodeDraft",
+    "build_node",
     "job_drafts_of",
+    "job_with_labels",
     "jobs",
+    "labels_of",
     "nodes",
     "queues",
     "resources",
-    "several",
+    "shrunk",
     "tasks",
+    "with_labels",
 ]
+
+
+LabelChoices = Mapping[str, Sequence[str]]
+"""Keys of labels, and the values that each may have."""
+
+LABEL_DRAFTS: SearchStrategy[bytes] = st.binary(min_size=16, max_size=16)
+"""The bytes that determine all labels; their number does not grow with the example."""
+
+_ALIKE = 128
+"""The tasks of a job have equal labels if its byte is lower than this."""
+
+
+def labels_of(draft: bytes, number: int, choices: LabelChoices) -> dict[str, str]:
+    """Return the labels of the object with a number; each of them may be missing."""
+    chosen: dict[str, str] = {}
+    for position, (key, values) in enumerate(sorted(choices.items())):
+        which = draft[(number + 5 * position) % len(draft)] % (1 + len(values))
+        if which:
+            chosen[key] = values[which - 1]
+    return chosen
+
+
+def job_with_labels(job: JobInfo, draft: bytes, number: int, choices: LabelChoices) -> JobInfo:
+    """Return a job with labels; its tasks have the same ones, or each its own."""
+    are_alike = draft[number % len(draft)] < _ALIKE
+    return evolve(
+        job,
+        labels={**job.labels, **labels_of(draft, number, choices)},
+        tasks=[
+            evolve(
+                task,
+                labels={
+                    **task.labels,
+                    **labels_of(draft, number + (0 if are_alike else position), choices),
+                },
+            )
+            for position, task in enumerate(job.tasks)
+        ],
+    )
+
+
+def with_labels(snapshot: Snapshot, draft: bytes, choices: LabelChoices) -> Snapshot:
+    """Return a snapshot whose nodes, jobs and tasks have labels in addition to their own."""
+    numbers = count()
+    return evolve(
+        snapshot,
+        nodes=[
+            evolve(node, labels={**node.labels, **labels_of(draft, next(numbers), choices)})
+            for node in snapshot.nodes
+        ],
+        jobs=[job_with_labels(job, draft, next(numbers), choices) for job in snapshot.jobs],
+        other_tasks=[
+            evolve(task, labels={**task.labels, **labels_of(draft, next(numbers), choices)})
+            for task in snapshot.other_tasks
+        ],
+    )
+
+
+NodeDraft = bytes
+"""Labels and size, devices and trouble."""
+
+_SHRINKS_ONE_IN = 7
+"""Three of this many nodes have lost resources, if nodes may be overcommitted."""
+
+
+def build_node(draft: NodeDraft, name: str, features: Features) -> NodeInfo:
+    """Return the node that a draft describes."""
+    labels, size = divmod(draft[0], 16)
+    devices, trouble = divmod(draft[1], 16)
+    allocatable = NODE_SIZES[size % len(NODE_SIZES)]
+    if features.scalars:
+        allocatable = with_devices(allocatable, (0, 2, 1, 4)[devices % 4], int(devices % 3 == 2))
+    wrong = TROUBLES[trouble % len(TROUBLES)] if features.constraints else TROUBLES[0]
+    named: dict[str, str] = {}
+    if features.constraints or features.affinity:
+        named.update(NODE_LABELS[labels % len(NODE_LABELS)])
+    if features.affinity and labels < HIGHEST:
+        named["host"] = name
+    return NodeInfo(
+        name=name,
+        allocatable=allocatable,
+        max_tasks=wrong.max_tasks,
+        labels=named,
+        taints=wrong.taints,
+        unschedulable=wrong.unschedulable,
+        conditions=wrong.conditions,
+    )
+
+
+def shrunk(node: NodeInfo, draft: NodeDraft) -> NodeInfo:
+    """Return a node, possibly with fewer resources than when its tasks were placed there."""
+    there = node.allocatable
+    match (draft[0] + draft[1]) % _SHRINKS_ONE_IN:
+        case 1:
+            left = evolve(there, milli_cpu=there.milli_cpu // 2)
+        case 2:
+            left = evolve(there, memory=there.memory // 2)
+        case 3:
+            left = evolve(there, scalars={})
+        case _:
+            return node
+    return evolve(node, allocatable=left)
+
+
+LabelledT = TypeVar("LabelledT", TaskInfo, NodeInfo)
+
 
 MOST_TASKS = 4
 """The default maximum number of tasks of a job."""
@@ -57,21 +179,6 @@ QUEUE_DRAFTS: SearchStrategy[QueueDraft] = st.binary(min_size=5, max_size=5)
 SHAPE_DRAFTS: SearchStrategy[ShapeDraft] = st.binary(min_size=3, max_size=3)
 TASK_DRAFTS: SearchStrategy[TaskDraft] = st.binary(min_size=2, max_size=2)
 _JOB_BYTES: SearchStrategy[bytes] = st.binary(min_size=5, max_size=5)
-
-
-@st.composite
-def built(
-    draw: DrawFn, drafts: SearchStrategy[DraftT], build: Callable[[DraftT], ValueT]
-) -> ValueT:
-    """Draw a draft and build a value from it; the value is what Hypothesis prints."""
-    return build(draw(drafts))
-
-
-def several(
-    draw: DrawFn, items: SearchStrategy[DraftT], count: SearchStrategy[int]
-) -> list[DraftT]:
-    """Draw a number and then as many items, so that long lists are as frequent as short ones."""
-    return [draw(items) for _ in range(draw(count))]
 
 
 @st.composite

@@ -1,26 +1,133 @@
-"""The laws on hints for speed: they must not change any answer."""
+"""The laws on hints and on what verdicts depend on: they must not change any answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Sized
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement.node_cells import checked_bounds, checked_cell
 from batchsched.plugin.extension_points import Preemptable, Reclaimable
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore
-from batchsched.plugin.verdicts import Verdict
-from batchsched.state.records import NodeState, TaskState
-from batchsched.testing.laws.answers import is_truth
-from batchsched.testing.laws.asking import Point, candidates_for, verdicts
-from batchsched.testing.laws.moves import Move, move
-from batchsched.testing.laws.trial import Trial
+from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.verdicts import Verdict, Vote
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.testing.laws.asking import (
+    Answers,
+    Point,
+    Question,
+    candidates_for,
+    is_truth,
+    verdicts,
+)
+from batchsched.testing.laws.trial import Move, Trial, move, owner
 
 if TYPE_CHECKING:
     from batchsched.plugin.node_arrays import NodeArrays
 
-__all__ = ["check_arrays", "check_cells", "check_shields", "check_states"]
+__all__ = [
+    "check_arrays",
+    "check_cells",
+    "check_claimant_keys",
+    "check_may_give",
+    "check_minimum",
+    "check_room",
+    "check_scope_of_verdicts",
+    "check_shields",
+    "check_states",
+]
+
+_POINTS: tuple[Point, ...] = ("preemptable", "reclaimable")
+
+
+def check_claimant_keys(trial: Trial) -> None:
+    """Claimants with equal `claimant_key` get equal verdicts on equal candidates."""
+    claimant_key = trial.hints.claimant_key
+    if claimant_key is None:
+        return
+    pending = trial.pending
+    for point in _POINTS:
+        for node in trial.session.nodes:
+            for one in pending:
+                candidates = candidates_for(trial, point, one, node)
+                for other in pending:
+                    if (
+                        other.uid <= one.uid
+                        or candidates_for(trial, point, other, node) != candidates
+                        or claimant_key(one) != claimant_key(other)
+                    ):
+                        continue
+                    answers = [
+                        list(verdicts(trial, point, task, candidates)) for task in (one, other)
+                    ]
+                    if answers[0] != answers[1]:
+                        law = "claimants with equal claimant_key get equal verdicts"
+                        seen = (
+                            f"{one.uid!r} and {other.uid!r} have the same key and get "
+                            f"{answers[0]} and {answers[1]} on "
+                            f"{', '.join(task.uid for task in candidates)}"
+                        )
+                        trial.fail(point, law, seen)
+
+
+def check_scope_of_verdicts(
+    trial: Trial, before: Answers, after: Answers, moved: TaskState, what: str
+) -> None:
+    """With a `claimant_key`, a verdict changes only with the accounts of the victims.
+
+    These are the accounts of their jobs and, for reclaimable, of their queues.
+    """
+    if trial.hints.claimant_key is None:
+        return
+    for question, answer in before.items():
+        if question.point not in _POINTS or after.get(question, answer) == answer:
+            continue
+        key = Question("claimant_key", f"task {question.task!r}", task=question.task)
+        if before[key] != after[key]:
+            continue
+        point: Point = "preemptable" if question.point == "preemptable" else "reclaimable"
+        claimant, node = trial.session.task(question.task), trial.session.node(question.node)
+        jobs = [owner(candidate) for candidate in candidates_for(trial, point, claimant, node)]
+        job = owner(moved)
+        if job in jobs or (point == "reclaimable" and job.queue in [each.queue for each in jobs]):
+            continue
+        also = ", and of their queues" if point == "reclaimable" else ""
+        law = (
+            "if it has a claimant_key, its verdicts read of the cluster only the candidates, "
+            f"and the accounts of their jobs{also}"
+        )
+        trial.fail(point, law, f"{question} was {answer!r} and is {after[question]!r}, {what}")
+
+
+def check_may_give(trial: Trial) -> None:
+    """If `may_give` is false for a queue, all its tasks are protected, alone and with others."""
+    may_give = trial.hints.may_give
+    if may_give is None:
+        return
+    for queue in trial.session.queues.values():
+        if may_give(queue):
+            continue
+        for claimant in trial.pending:
+            if owner(claimant).queue is not queue:
+                _expect_nothing_given(trial, queue, claimant)
+
+
+def _expect_nothing_given(trial: Trial, queue: QueueState, claimant: TaskState) -> None:
+    law = "it may say that a queue gives nothing only if all tasks of the queue are protected"
+    for node in trial.session.nodes:
+        candidates = candidates_for(trial, "reclaimable", claimant, node)
+        of_queue = [task for task in candidates if owner(task).queue is queue]
+        for asked in (candidates, *([task] for task in of_queue)) if of_queue else ():
+            answers = list(verdicts(trial, "reclaimable", claimant, asked))
+            for task, verdict in zip_longest(asked, answers):
+                if verdict is not Verdict.PROTECTED and task in of_queue:
+                    seen = (
+                        f"it says so of queue {queue.name!r}, and of {task.uid!r} there "
+                        f"reclaimable says {verdict} for task {claimant.uid!r}"
+                    )
+                    trial.fail("may_give", law, seen)
+
 
 _Given = ParamSpec("_Given")
 _SoundT = TypeVar("_SoundT")
@@ -248,3 +355,80 @@ class _Array(Protocol):
 
 def _listed(answer: object) -> list[object]:
     return cast("_Array", answer).tolist()
+
+
+_VOTES = ("job_ready", "job_pipelined", "job_condition_ready")
+
+
+def check_room(trial: Trial) -> None:
+    """The check accepts as many like tasks on a node as `room` says, one after the other."""
+    for predicate in trial.predicates:
+        if predicate.hints.room is None:
+            continue
+        alike: dict[Hashable, list[TaskState]] = {}
+        for task in trial.pending:
+            key = predicate.signature(task), task.init_resreq, task.resreq
+            alike.setdefault(key, []).append(task)
+        for tasks in alike.values():
+            for node in trial.session.nodes:
+                if predicate.check(tasks[0], node) is None:
+                    _check_room_on(trial, predicate, predicate.hints.room, tasks, node)
+
+
+def _check_room_on(
+    trial: Trial,
+    predicate: Predicate,
+    room: Callable[[TaskState, NodeState], int | None],
+    tasks: Sequence[TaskState],
+    node: NodeState,
+) -> None:
+    said = room(tasks[0], node)
+    law = "its check accepts as many like tasks on a node as room says"
+    if said is not None and type(said) is not int:
+        seen = f"for task {tasks[0].uid!r} and node {node.name!r} it says {said!r}"
+        trial.fail("predicates", "room is an integer or None", seen)
+    with trial.session.statement() as statement:
+        for placed, task in enumerate(tasks):
+            unfit = predicate.check(task, node)
+            if (unfit is None) != (said is None or placed < said):
+                seen = (
+                    f"on node {node.name!r} it says {said!r} for tasks like {tasks[0].uid!r}; "
+                    f"after {placed} of them the check says {unfit!r}"
+                )
+                trial.fail("predicates", law, seen)
+            if unfit is not None or not node.fits_now(task.init_resreq):
+                return
+            statement.allocate(task, node)
+
+
+def check_minimum(trial: Trial, moves: Sequence[Move]) -> None:
+    """With `rejects_below_minimum`, all three votes reject a job below its minimum."""
+    if getattr(trial.opened, "rejects_below_minimum", False) is not True:
+        return
+    with trial.session.statement() as statement:
+        _check_votes(trial)
+        for drawn in moves:
+            if move(trial, statement, drawn) is not None:
+                _check_votes(trial)
+
+
+def _check_votes(trial: Trial) -> None:
+    law = "with rejects_below_minimum it rejects jobs with fewer than min_available tasks placed"
+    for point in _VOTES:
+        vote: Callable[[JobState], object] | None = getattr(trial.opened, point, None)
+        for job in trial.session.jobs.values():
+            placed = job.ready_count + job.waiting_count + job.count(TaskStatus.CONDITIONAL)
+            if (
+                job.groups is not None
+                or placed >= job.min_available
+                or job.count(TaskStatus.RESERVED)
+            ):
+                continue
+            if vote is None:
+                trial.fail(point, law, "it has no such vote")
+            answer = vote(job)
+            if answer is not False and answer is not Vote.REJECT:
+                seen = (
+                    f"for job {job.uid!r}, with {placed} of {job.min_available}, it is {answer!r}"
+                )
+                trial.fail(point, law, seen)

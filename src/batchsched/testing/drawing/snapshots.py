@@ -1,37 +1,98 @@
 """The strategy for snapshots.
 
 Everything drawn is valid by construction, small and readable: it shrinks towards one node of
-two cpus and one task of one cpu. Values are taken from small pools
-(`batchsched.testing.drafts.pools`), so that ties, shortages and conflicts are frequent.
-
-An example is printed as the code that makes it (`batchsched.testing.as_code`).
+two cpus and one task of one cpu. Values are taken from small pools, so that ties, shortages and
+conflicts are frequent. An example is printed as the code that makes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from attrs import asdict, evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from batchsched.model.cluster import JobInfo, TaskInfo
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
-from batchsched.testing.asked import Asked
-from batchsched.testing.drafts.features import Features
-from batchsched.testing.drafts.snapshot import SnapshotDraft, build_snapshot
-from batchsched.testing.labels import LABEL_DRAFTS, with_labels
-from batchsched.testing.part_strategies import (
+from batchsched.testing.drawing.arguments import Asked, several
+from batchsched.testing.drawing.jobs import (
+    SIMPLE,
+    JobDraft,
+    Rooms,
+    ShapeDraft,
+    TaskDraft,
+    build_job,
+    build_task,
+    shape_of,
+)
+from batchsched.testing.drawing.parts import (
+    LABEL_DRAFTS,
     MOST_TASKS,
     NODE_DRAFTS,
     QUEUE_DRAFTS,
     SHAPE_DRAFTS,
     TASK_DRAFTS,
+    NodeDraft,
+    build_node,
     job_drafts_of,
-    several,
+    shrunk,
+    with_labels,
 )
+from batchsched.testing.drawing.pools import Features, now_of, numbered
+from batchsched.testing.drawing.queues import QueueDraft, build_queues, leaves
 
-__all__ = ["snapshots"]
+__all__ = [
+    "SnapshotDraft",
+    "build_snapshot",
+    "snapshots",
+]
+
+SnapshotDraft = tuple[
+    list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
+]
+"""Nodes, queues, shapes, jobs, tasks without a job."""
+
+
+def build_snapshot(draft: SnapshotDraft, features: Features) -> Snapshot:
+    """Return the snapshot that a draft describes."""
+    node_drafts, queue_drafts, shape_drafts, job_drafts, other_drafts = draft
+    nodes = [
+        build_node(node, name, features)
+        for node, name in zip(node_drafts, numbered("n"), strict=False)
+    ]
+    if not features.queues:
+        queue_drafts = list(islice(queue_drafts, 1))
+    queues = build_queues(queue_drafts, features)
+    shapes = [shape_of(shape, features) for shape in shape_drafts] or [SIMPLE]
+    rooms = Rooms(nodes)
+    if not nodes:
+        features = evolve(features, running=False)
+    names = leaves(queues) or ["unknown"]
+    jobs: list[JobInfo] = []
+    for job, name in zip(job_drafts, numbered("j"), strict=False):
+        jobs.append(
+            build_job(job, name, features, queues=names, shapes=shapes, rooms=rooms, earlier=jobs)
+        )
+    others: list[TaskInfo] = []
+    if features.other_tasks:
+        plain = evolve(features, reservations=False, promises=False)
+        others = [
+            build_task(task, f"other-{number}", plain, shapes=shapes, rooms=rooms)
+            for number, task in enumerate(other_drafts, start=1)
+        ]
+    if features.overcommitted:
+        nodes = [shrunk(node, draft) for node, draft in zip(nodes, node_drafts, strict=True)]
+    return Snapshot(
+        nodes=nodes,
+        queues=queues,
+        jobs=jobs,
+        other_tasks=others,
+        now=now_of(features),
+    )
+
 
 _NODES, _JOBS = 4, 6
 """The default maxima of nodes and jobs."""

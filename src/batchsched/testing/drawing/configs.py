@@ -9,10 +9,11 @@ from hypothesis.strategies import SearchStrategy
 
 from batchsched.config.scheduler_config import ActionOption, PluginOption, SchedulerConfig, Tier
 from batchsched.model.validation.values import is_text, shown
-from batchsched.testing.asked import Asked
-from batchsched.testing.part_strategies import built
+from batchsched.testing.drawing.arguments import Asked, built
 
-__all__ = ["configs"]
+__all__ = [
+    "configs",
+]
 
 _ACTIONS: dict[str, tuple[ActionOption, ...]] = {
     "allocate": (

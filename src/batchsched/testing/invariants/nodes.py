@@ -1,4 +1,4 @@
-"""Reserved nodes are closed, and only starving jobs get reservations."""
+"""What nodes hold: no more than they have, room for what starts, and reservations."""
 
 from __future__ import annotations
 
@@ -6,12 +6,127 @@ from collections.abc import Iterator
 from math import ceil
 
 from batchsched.model.cluster import JobInfo, TaskStatus
-from batchsched.testing.invariants.amounts import add, fits, is_nothing, of, total
-from batchsched.testing.invariants.base import invariant
+from batchsched.testing.invariants.amounts import (
+    EPS,
+    Number,
+    add,
+    fits,
+    is_nothing,
+    of,
+    shown,
+    total,
+    wanting,
+)
 from batchsched.testing.invariants.cycle import HOLDING, Cycle
-from batchsched.testing.invariants.rule import Rule
+from batchsched.testing.invariants.invariant import invariant
+from batchsched.testing.invariants.policy import Rule
 
-__all__ = ["check_reservations", "on_closed_nodes"]
+__all__ = [
+    "check_capacity",
+    "check_reservations",
+    "check_starts",
+    "on_closed_nodes",
+]
+
+
+@invariant
+def check_capacity(cycle: Cycle) -> Iterator[str]:
+    """No node is overcommitted, now or in the future.
+
+    No node's `idle`, `future_idle`, `accessible` or `eventual` amounts are negative; if they were
+    before the cycle, because the node was overcommitted, the cycle did not lower them.
+    Reservations are not larger than their node. No task was placed on a node that had its maximum
+    of tasks, unless it is promised the place of a task that is leaving.
+    """
+    new = set(cycle.new)
+    for name, accounts in cycle.accounts.items():
+        for account, amounts in accounts.derived.items():
+            for dimension, amount in sorted(amounts.items()):
+                if amount <= -EPS and amount <= _least(cycle, name, account, dimension) - EPS:
+                    yield (
+                        f"node {name!r} is overcommitted: its {account} is "
+                        f"{shown({dimension: amount})}; on it are {_tasks_on(cycle, name)}"
+                    )
+        for dimension in wanting(accounts.reserved, of(cycle.nodes[name].allocatable)):
+            yield (
+                f"node {name!r}: more {dimension} is reserved than the node has; on it are "
+                f"{_tasks_on(cycle, name)}"
+            )
+        limit = cycle.nodes[name].max_tasks
+        passing = {TaskStatus.RESERVED}
+        if cycle.policy.cures:
+            passing.add(TaskStatus.RELEASING)
+        there = [uid for uid in cycle.on_node[name] if cycle.after[uid].status not in passing]
+        came = [uid for uid in there if uid in new]
+        if (
+            limit is not None
+            and len(there) > limit
+            and came
+            and cycle.policy.has("predicates", "enablePredicate")
+        ):
+            yield (
+                f"node {name!r}: expected at most {limit} tasks, got {len(there)}; "
+                f"{', '.join(came)} came in this cycle"
+            )
+
+
+def _least(cycle: Cycle, name: str, account: str, dimension: str) -> Number:
+    """Return an account before the cycle if it was negative, else 0.
+
+    Minus what tasks with negligible requests hold, because those are placed in any case.
+    """
+    before = cycle.accounts_before[name].derived[account].get(dimension, 0)
+    tiny = sum(
+        amount
+        for uid in cycle.on_node[name]
+        if (amount := cycle.resreq[uid].get(dimension, 0)) < EPS
+    )
+    return min(before, 0) - tiny
+
+
+def _tasks_on(cycle: Cycle, name: str) -> str:
+    return "; ".join(
+        f"{uid} {cycle.after[uid].status.value}"
+        f"{' (backfill)' if cycle.after[uid].is_backfill else ''}: {shown(cycle.resreq[uid])}"
+        for uid in cycle.on_node[name]
+    )
+
+
+_STARTS = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
+
+
+@invariant
+def check_starts(cycle: Cycle) -> Iterator[str]:
+    """Every task that was placed had room for what it needs to start.
+
+    That may be more than it holds. The order in which the tasks of a node were placed is unknown,
+    but there must be one in which each of them fits into what is idle in the end plus what later
+    ones hold. During a cycle only resources placed in it can become idle, so this holds for every
+    action.
+    """
+    for name, on_node in cycle.on_node.items():
+        left = [uid for uid in on_node if cycle.is_new(uid) and cycle.after[uid].status in _STARTS]
+        idle = cycle.accounts[name].idle
+        # From the last to the first: remove any task that can have been the last one.
+        while left:
+            last = next(
+                (
+                    uid
+                    for uid in left
+                    if fits(cycle.start_request[uid], add(idle, cycle.resreq[uid]))
+                ),
+                None,
+            )
+            if last is None:
+                needs = ", ".join(f"{uid!r}: {shown(cycle.start_request[uid])}" for uid in left)
+                yield (
+                    f"node {name!r} has {shown(idle)} idle besides what they hold, and these "
+                    f"cannot have started there in any order, by what they need to start: {needs}"
+                )
+                break
+            left.remove(last)
+            idle = add(idle, cycle.resreq[last])
+
 
 _PROMISED = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL)
 _KEPT = (TaskStatus.RESERVED, TaskStatus.PIPELINED)

@@ -1,0 +1,443 @@
+"""Jobs with their tasks from drawn bytes; running tasks are placed where there is room for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from attrs import define, evolve, frozen
+
+from batchsched.model.cluster import (
+    Dependency,
+    JobEvent,
+    JobInfo,
+    NodeInfo,
+    ScoringRequest,
+    TaskGroup,
+    TaskInfo,
+    TaskStatus,
+    least_tasks,
+)
+from batchsched.model.resources import Resource
+from batchsched.testing.drawing.pools import (
+    AFFINITIES,
+    AGES,
+    CONSTRAINTS,
+    DEVICES,
+    GIB,
+    HIGHEST,
+    REQUESTS,
+    TASK_LABELS,
+    USERS,
+    Features,
+    now_of,
+    with_devices,
+)
+
+__all__ = [
+    "ESTIMATES",
+    "RUNS",
+    "SIMPLE",
+    "WAITS",
+    "JobDraft",
+    "Rooms",
+    "Shape",
+    "ShapeDraft",
+    "TaskDraft",
+    "build_job",
+    "build_task",
+    "grouped",
+    "shape_of",
+]
+
+ShapeDraft = bytes
+"""More to start and request, affinity and constraints, labels."""
+
+
+@frozen(kw_only=True)
+class Shape:
+    """The requests of a task, and the positions of its constraints, affinities and labels."""
+
+    resreq: Resource
+    init_resreq: Resource | None
+    scoring_request: ScoringRequest | None
+    constraints: int
+    affinity: int
+    labels: int
+
+
+def shape_of(draft: ShapeDraft, features: Features) -> Shape:
+    """Return the shape that a draft describes, with the features that are on."""
+    extra, request = divmod(draft[0], 16)
+    affinity, constraints = divmod(draft[1], 16)
+    labels = draft[2]
+    pool = REQUESTS if features.best_effort else REQUESTS[:-2]
+    resreq = pool[request % len(pool)]
+    init_resreq: Resource | None = None
+    scoring: ScoringRequest | None = None
+    if features.scalars:
+        resreq = with_devices(resreq, (0, 0, 0, 1, 2)[extra % 5], int(extra % 7 == 1))
+    if features.init_requests:
+        if extra % 4 == 1:
+            more = Resource(milli_cpu=2000) if extra % 8 == 1 else Resource(memory=3 * GIB)
+            init_resreq = resreq.max_with(more)
+        if extra % 6 == 2:
+            scoring = ScoringRequest(milli_cpu=100 * (extra % 3), memory=extra % 3 * GIB)
+    return Shape(
+        resreq=resreq,
+        init_resreq=init_resreq,
+        scoring_request=scoring,
+        constraints=constraints if features.constraints else 0,
+        affinity=affinity if features.affinity else 0,
+        labels=labels if features.affinity else 0,
+    )
+
+
+SIMPLE = shape_of(bytes(3), Features())
+"""The shape that requests one CPU and has no constraints."""
+
+
+_GONE = "gone"
+
+
+@define
+class _Room:
+    """The free resources of a node while running tasks are placed."""
+
+    name: str
+    milli_cpu: float
+    memory: float
+    gpus: float
+    fpgas: float
+
+    def take(self, resreq: Resource) -> bool:
+        gpus, fpgas = (resreq.scalars.get(name, 0) for name in DEVICES)
+        if (
+            resreq.milli_cpu > self.milli_cpu
+            or resreq.memory > self.memory
+            or gpus > self.gpus
+            or fpgas > self.fpgas
+        ):
+            return False
+        self.milli_cpu -= resreq.milli_cpu
+        self.memory -= resreq.memory
+        self.gpus -= gpus
+        self.fpgas -= fpgas
+        return True
+
+
+class Rooms:
+    """Finds nodes with room."""
+
+    def __init__(self, nodes: Sequence[NodeInfo]) -> None:
+        self._rooms = [
+            _Room(
+                node.name,
+                node.allocatable.milli_cpu,
+                node.allocatable.memory,
+                *(node.allocatable.scalars.get(name, 0) for name in DEVICES),
+            )
+            for node in nodes
+        ]
+
+    def place(self, resreq: Resource, start: int) -> str | None:
+        """Take room on a node, the drawn one if possible; return its name, or None."""
+        count = len(self._rooms)
+        for step in range(count):
+            room = self._rooms[(start + step) % count]
+            if room.take(resreq):
+                return room.name
+        return None
+
+    def any_name(self, draft: int) -> str:
+        """Return the name of a drawn node, or of one that does not exist."""
+        names = [*(room.name for room in self._rooms), _GONE]
+        return names[draft % len(names)]
+
+
+TaskDraft = bytes
+"""Shape and status, trait and node."""
+
+ESTIMATES = (None, 10.0, 20.0, 5.0, 40.0, 10.0, None, 0.0)
+"""How long tasks and jobs are expected to run, in seconds."""
+
+_RUNS_FOR = (None, 5.0, 0.0, 10.0, 15.0)
+"""How long tasks have run, in seconds; several equal the estimates."""
+
+_STATUSES = (
+    *(TaskStatus.PENDING,) * 5,
+    *(TaskStatus.RUNNING,) * 8,
+    *(TaskStatus.BOUND, TaskStatus.PENDING, TaskStatus.BINDING),
+)
+WAITS, _PROMISED, RUNS = 0, 4, 9
+"""Positions in it."""
+_ENDINGS = {
+    1: TaskStatus.SUCCEEDED,
+    2: TaskStatus.RELEASING,
+    3: TaskStatus.FAILED,
+    4: TaskStatus.UNKNOWN,
+}
+_NODE_NEEDED = (
+    TaskStatus.RUNNING,
+    TaskStatus.BOUND,
+    TaskStatus.BINDING,
+    TaskStatus.RELEASING,
+    TaskStatus.UNKNOWN,
+)
+
+
+def build_task(
+    draft: TaskDraft,
+    uid: str,
+    features: Features,
+    *,
+    shapes: Sequence[Shape] = (SIMPLE,),
+    job_shape: int = 0,
+    namespace: str = "default",
+    rooms: Rooms | None = None,
+    is_backfill: bool = False,
+) -> TaskInfo:
+    """Return the task that a draft describes; without room for it, it is Pending."""
+    which, state = divmod(draft[0], 16)
+    trait, where = divmod(draft[1], 16)
+    shape = shapes[(job_shape + which // 4) % len(shapes)]
+    status, node_name = _place(shape.resreq, state, where, features, rooms)
+    constraints = CONSTRAINTS[shape.constraints % len(CONSTRAINTS)]
+    affinities = AFFINITIES[shape.affinity % len(AFFINITIES)]
+    return TaskInfo(
+        uid=uid,
+        name=uid,
+        namespace=namespace,
+        status=status,
+        node_name=node_name,
+        resreq=shape.resreq,
+        init_resreq=shape.init_resreq,
+        scoring_request=shape.scoring_request,
+        priority=1 + trait % 3 if features.priorities else 1,
+        priority_class_name=(
+            "system-node-critical" if features.critical and trait % 11 == 10 else ""
+        ),
+        creation_time=AGES[(trait // 3) % 3] if features.ages else 0.0,
+        is_backfill=features.backfill and (is_backfill or trait % 5 == 2),
+        labels=TASK_LABELS[shape.labels % len(TASK_LABELS)],
+        node_selector=constraints.node_selector,
+        node_affinity=constraints.node_affinity,
+        tolerations=constraints.tolerations,
+        host_ports=constraints.host_ports,
+        pod_affinity=affinities.pod_affinity,
+        pod_anti_affinity=affinities.pod_anti_affinity,
+        start_time=_start_time(trait, features) if status.holds else None,
+        estimate=ESTIMATES[trait % 3 + which % 2]
+        if features.durations and trait % 4 == 3
+        else None,
+        attained_service=5.0 * (which % 4) if features.durations else 0.0,
+    )
+
+
+def _start_time(trait: int, features: Features) -> float | None:
+    runs_for = _RUNS_FOR[trait % len(_RUNS_FOR)] if features.durations else None
+    return None if runs_for is None else now_of(features) - runs_for
+
+
+def _place(
+    resreq: Resource, state: int, where: int, features: Features, rooms: Rooms | None
+) -> tuple[TaskStatus, str | None]:
+    if rooms is None:
+        return TaskStatus.PENDING, None
+    status = _STATUSES[state] if features.running else TaskStatus.PENDING
+    if features.endings and features.running and where // 8 and state in _ENDINGS:
+        status = _ENDINGS[state]
+    if status in _NODE_NEEDED:
+        node_name = rooms.place(resreq, where)
+        return (TaskStatus.PENDING, None) if node_name is None else (status, node_name)
+    if status is TaskStatus.PENDING and features.reservations and state in (2, 3):
+        return TaskStatus.RESERVED, rooms.any_name(where)
+    if status is TaskStatus.PENDING and features.promises and state == _PROMISED:
+        return TaskStatus.PIPELINED, rooms.any_name(where)
+    return status, None
+
+
+# Remainders of a draft modulo 16; below all of these a job has neither groups nor a maximum.
+_HAVE_MAXIMUM = range(6, 8)
+_HAVE_ROLES = range(8, 10)
+_HAVE_REPLICAS = range(10, 13)
+_HAVE_TREES = range(13, 16)
+
+
+def grouped(job: JobInfo, draft: int, *, may_be_invalid: bool) -> JobInfo:
+    """Return a job with the groups and the maximum that a draft from 0 to 255 describes.
+
+    Args:
+        job: a job without groups.
+        draft: the drawn number; 0 changes nothing.
+        may_be_invalid: whether groups may need more tasks than they have.
+
+    """
+    choice, kind = divmod(draft, 16)
+    if kind < _HAVE_MAXIMUM.start:
+        return job
+    if kind in _HAVE_MAXIMUM:
+        return evolve(job, max_available=job.min_available + choice % 4)
+    leaves = _leaves(kind)
+    turn = choice // 8
+    of = [leaves[(number + turn) % len(leaves)] for number in range(len(job.tasks))]
+    there = Counter(of)
+    groups: list[TaskGroup] = []
+    for number, name in enumerate(leaves):
+        least = _least(kind, choice, number)
+        if not may_be_invalid:
+            least = min(least, there[name])
+        most = least + choice % 2 if choice % 5 == number + 1 else None
+        groups.append(TaskGroup(name, parent=_parent(kind, name), min=least, max=most))
+    tops = list(dict.fromkeys(group.parent for group in groups if group.parent is not None))
+    groups += [_replica(name, choice) for name in tops]
+    count = len(tops) or len(leaves)
+    min_groups = None if choice % 3 == 0 or kind in _HAVE_ROLES else max(0, count - choice % 3)
+    with_groups = evolve(
+        job,
+        tasks=[evolve(task, group=name) for task, name in zip(job.tasks, of, strict=True)],
+        groups=groups[::-1] if turn else groups,
+        min_groups=min_groups,
+    )
+    if choice % 4 != 3:
+        return with_groups
+    least = max(job.min_available, least_tasks(with_groups.groups, min_groups))
+    return evolve(with_groups, max_available=least + choice % 2)
+
+
+def _leaves(kind: int) -> Sequence[str]:
+    if kind in _HAVE_ROLES:
+        return ("driver", "worker")
+    if kind in _HAVE_REPLICAS:
+        return tuple(f"replica-{number}" for number in range(2 + kind % 2))
+    return tuple(f"{role}-{number}" for number in range(2) for role in ("leader", "worker"))
+
+
+def _parent(kind: int, name: str) -> str | None:
+    return f"replica-{name[-1]}" if kind in _HAVE_TREES else None
+
+
+def _least(kind: int, choice: int, number: int) -> int:
+    if kind in _HAVE_REPLICAS:
+        return 1 + choice % 2
+    return 1 if number % 2 == 0 else choice % 3
+
+
+def _replica(name: str, choice: int) -> TaskGroup:
+    """Return a group of two groups; one of them may be enough, and may be the most allowed."""
+    least = 1 if choice % 4 == 2 else None
+    return TaskGroup(name, min=least, max=1 if least and choice % 8 == 2 else None)
+
+
+JobDraft = tuple[bytes, list[TaskDraft]]
+"""Trait and state, shape and queue, priority and gang, wait and estimate, groups; its tasks."""
+
+_RUNNING_JOBS = range(6, 12)
+_BACKFILL_JOBS = range(10, 12)
+"""States of jobs whose tasks are all running, and all marked as backfill."""
+_LARGE_JOBS = range(3, 6)
+_SMALL_JOBS = range(6, 9)
+"""States of jobs that wait with the largest tasks, and of jobs that run with the smallest.
+
+With tasks of equal size, two victims for one claimant would never be necessary.
+"""
+_SMALL_GANG = 6
+_NO_GANG = (HIGHEST - 2, HIGHEST - 1)
+_WAITS_FOR = (None, 30.0, 120.0)
+_DEADLINES_IN = (None, 15.0, 60.0, -5.0)
+_EVENTS = tuple(JobEvent)
+
+
+def build_job(
+    draft: JobDraft,
+    name: str,
+    features: Features,
+    *,
+    queues: Sequence[str],
+    shapes: Sequence[Shape] = (SIMPLE,),
+    rooms: Rooms | None = None,
+    earlier: Sequence[JobInfo] = (),
+) -> JobInfo:
+    """Return the job that a draft describes; it may depend on an earlier one."""
+    own, tasks = draft
+    trait, state = divmod(own[0], 16)
+    shape, queue = divmod(own[1], 16)
+    priority, gang = divmod(own[2], 16)
+    wait, estimate = divmod(own[3], 16)
+    namespace = "default"
+    if features.critical and trait % 8 == 7:
+        namespace = "kube-system"
+    elif features.affinity and trait % 4 == 2:
+        namespace = "team"
+    if state in _LARGE_JOBS:
+        shapes = [max(shapes, key=_cpu)]
+    elif state in _SMALL_JOBS:
+        shapes = [min(shapes, key=_cpu)]
+    queue_name = queues[queue % len(queues)]
+    if features.unknown_queues and queue == HIGHEST:
+        queue_name = "unknown"
+    job = JobInfo(
+        name=name,
+        namespace=namespace,
+        queue=queue_name,
+        min_available=_min_available(gang, len(tasks), features),
+        priority=priority % 3 if features.priorities else 0,
+        creation_time=AGES[trait % len(AGES)] if features.ages else 0.0,
+        tasks=[
+            build_task(
+                _in_state(task, state),
+                f"{name}-{number}",
+                features,
+                shapes=shapes,
+                job_shape=shape,
+                namespace=namespace,
+                rooms=rooms,
+                is_backfill=state in _BACKFILL_JOBS,
+            )
+            for number, task in enumerate(tasks, start=1)
+        ],
+        user=USERS[wait % len(USERS)] if features.durations else "",
+        estimate=ESTIMATES[estimate % len(ESTIMATES)] if features.durations else None,
+        max_wait=_WAITS_FOR[wait % len(_WAITS_FOR)] if features.durations else None,
+        deadline=_deadline(wait, features),
+        depends_on=_depends_on(wait, estimate, earlier) if features.dependencies else (),
+    )
+    return grouped(job, own[4], may_be_invalid=features.invalid_jobs) if features.groups else job
+
+
+def _deadline(wait: int, features: Features) -> float | None:
+    left = _DEADLINES_IN[wait % len(_DEADLINES_IN)] if features.durations else None
+    return None if left is None else now_of(features) + left
+
+
+def _depends_on(wait: int, estimate: int, earlier: Sequence[JobInfo]) -> tuple[Dependency, ...]:
+    if wait % 5 != 1:
+        return ()
+    on = _EVENTS[estimate % len(_EVENTS)]
+    if not earlier or wait == HIGHEST:
+        return (Dependency(job="default/gone", on=on, satisfied_if_missing=wait % 2 == 0),)
+    return (Dependency(job=earlier[estimate % len(earlier)].uid, on=on),)
+
+
+def _cpu(shape: Shape) -> float:
+    return shape.resreq.milli_cpu
+
+
+def _min_available(gang: int, tasks: int, features: Features) -> int:
+    if not features.gangs:
+        return 1
+    if gang == HIGHEST:
+        return tasks + 1 if features.invalid_jobs else tasks
+    if gang in _NO_GANG:
+        return 0
+    return 1 if gang < _SMALL_GANG else 1 + gang % max(tasks, 1)
+
+
+def _in_state(task: TaskDraft, state: int) -> TaskDraft:
+    """Make the tasks of most jobs equal: all waiting, or all running."""
+    which, own_state = divmod(task[0], 16)
+    if state in range(1, 6):
+        own_state = WAITS
+    elif state in _RUNNING_JOBS:
+        own_state = RUNS
+    return bytes((16 * which + own_state, task[1]))

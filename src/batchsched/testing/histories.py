@@ -1,0 +1,440 @@
+"""Cycle after cycle: what follows from decisions, and loops in which nothing is gained."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from attrs import define, evolve, field, frozen
+
+from batchsched.config.registry import Registry
+from batchsched.config.scheduler_config import SchedulerConfig
+from batchsched.errors import FaultsError
+from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
+from batchsched.model.resources import Resource, decayed, exact
+from batchsched.model.result import CycleResult, Promise
+from batchsched.model.snapshot import Snapshot
+from batchsched.scheduler import Scheduler
+from batchsched.testing.code import as_code, as_script
+from batchsched.testing.invariants.amounts import add, fits, of, total
+from batchsched.testing.invariants.placements import accepts_node, is_tolerated
+from batchsched.transition.next_snapshot import next_snapshot
+
+__all__ = [
+    "CarryOverViolation",
+    "PingPong",
+    "Watcher",
+    "check_next_snapshot",
+    "used_since",
+    "without_times",
+]
+
+
+def without_times(snapshot: Snapshot, /) -> Snapshot:
+    """Return a snapshot at the time 0 in which nothing was started, attained or used.
+
+    Two states of a cluster that differ only in these are the same for a check for loops,
+    because each run of a task starts at another time, and adds to what was attained.
+    O(jobs), and a copy of what is changed.
+
+    >>> from batchsched import JobInfo, Queue
+    >>> job = JobInfo(name="j", queue="q", eligible_time=5)
+    >>> early, late = (Snapshot(queues=[Queue(name="q")], jobs=[job], now=now) for now in (7, 8))
+    >>> early == late, without_times(early) == without_times(late)
+    (False, True)
+    """
+    return evolve(
+        snapshot,
+        now=0.0,
+        jobs=[_job(job) for job in snapshot.jobs],
+        queues=[_queue(queue) for queue in snapshot.queues],
+        other_tasks=[_task(task) for task in snapshot.other_tasks],
+    )
+
+
+def _queue(queue: Queue) -> Queue:
+    if not queue.usage_half_life:
+        return queue
+    return evolve(queue, usage=Resource(), usage_by_user={})
+
+
+def _job(job: JobInfo) -> JobInfo:
+    return evolve(job, tasks=[_task(task) for task in job.tasks], plan=None)
+
+
+def _task(task: TaskInfo) -> TaskInfo:
+    if task.start_time is None and not task.attained_service:
+        return task
+    return evolve(task, start_time=None, attained_service=0.0)
+
+
+_NOTHING = Resource()
+
+
+def used_since(snapshot: Snapshot, result: CycleResult, now: float) -> Iterator[Queue]:
+    """Yield the queues at a later time, if nothing but the decisions happened.
+
+    O(queues x tasks).
+    """
+    for queue in snapshot.queues:
+        half_life = queue.usage_half_life
+        if half_life is None or now == snapshot.now:
+            yield queue
+            continue
+        users = {job.user for job in snapshot.jobs if job.queue == queue.name}
+
+        def after(
+            usage: Resource, user: str | None, within: str = queue.name, half: float = half_life
+        ) -> Resource:
+            held = _held(snapshot, result, within, user)
+            return decayed(usage, held, now - snapshot.now, half_life=half)
+
+        by_user = {
+            user: after(queue.usage_by_user.get(user, _NOTHING), user)
+            for user in users | set(queue.usage_by_user)
+        }
+        yield evolve(
+            queue,
+            usage=after(queue.usage, None),
+            usage_by_user={user: used for user, used in by_user.items() if used != _NOTHING},
+        )
+
+
+def _held(snapshot: Snapshot, result: CycleResult, within: str, user: str | None) -> Resource:
+    """Return what jobs in and below a queue hold once decisions have taken effect."""
+    binds = {bind.task_uid: bind for bind in result.binds}
+    evicted = {eviction.task_uid for eviction in result.evictions}
+    parents = {queue.name: queue.parent for queue in snapshot.queues}
+    totals: dict[str, int] = {}
+    for job in snapshot.jobs:
+        path: list[str | None] = [job.queue]
+        while path[-1] is not None:
+            path.append(parents.get(path[-1]))
+        if within not in path or (user is not None and (job.queue, job.user) != (within, user)):
+            continue
+        for task in job.tasks:
+            if task.uid in binds:
+                counts = not binds[task.uid].is_backfill
+            else:
+                is_there = task.status.occupies and task.uid not in evicted
+                counts = is_there and not task.is_backfill
+            if counts:
+                for dimension, amount in task.resreq.dimensions():
+                    totals[dimension] = totals.get(dimension, 0) + exact(amount)
+    return Resource(milli_cpu=totals.pop("cpu", 0), memory=totals.pop("memory", 0), scalars=totals)
+
+
+_TO_START = (TaskStatus.BOUND, TaskStatus.BINDING)
+
+
+class CarryOverViolation(AssertionError):  # noqa: N818 - a finding, not an error
+    """A snapshot that does not follow from the last one and the decisions on it."""
+
+    def __init__(
+        self, problem: str, snapshot: Snapshot, result: CycleResult, following: Snapshot
+    ) -> None:
+        self.problem = problem
+        """The fault, in one line."""
+        self.snapshot = snapshot
+        self.result = result
+        self.following = following
+        super().__init__(problem, snapshot, result, following)
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n  The cycle: {self.result}"
+
+    def as_code(self) -> str:
+        """Return code that computes the next snapshot again and checks it.
+
+        If `next_snapshot` does not return this snapshot (any more), the code contains it.
+        """
+        now = self.following.now
+        following = f"next_snapshot(snapshot, result, now={now!r})"
+        try:
+            again = next_snapshot(self.snapshot, self.result, now=now)
+        except FaultsError:  # a result of another snapshot, say
+            again = None
+        if again != self.following:
+            following = as_code(self.following)
+        return as_script(
+            f"snapshot = {as_code(self.snapshot)}\n"
+            f"result = {as_code(self.result)}\n"
+            f"following = {following}\n"
+            "check_next_snapshot(snapshot, result, following)\n",
+            "from batchsched.testing import check_next_snapshot",
+        )
+
+
+def check_next_snapshot(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> None:
+    """Check a snapshot that follows another if nothing happened except the decisions.
+
+    Bound tasks run; evicted and leaving tasks are gone and come back as Pending; Reserved tasks
+    stay Reserved unless their node refuses them permanently, and Allocated tasks of the same job
+    become Reserved too if there is room. Tasks in the result's `kept_promises` are Pipelined. The
+    usage of queues with a `usage_half_life` includes what their jobs held meanwhile. Everything
+    else is unchanged. This is what `next_snapshot` returns without events.
+
+    Raises:
+        CarryOverViolation: with the first fault.
+
+    """
+    problem = next(_problems(snapshot, result, following), None)
+    if problem is not None:
+        raise CarryOverViolation(problem, snapshot, result, following)
+
+
+def _problems(snapshot: Snapshot, result: CycleResult, following: Snapshot) -> Iterator[str]:
+    if following.nodes != snapshot.nodes:
+        yield "expected unchanged nodes"
+    if following.queues != tuple(used_since(snapshot, result, following.now)):
+        yield "expected queues that are unchanged except for their usage"
+    jobs = {job.uid: job for job in following.jobs}
+    if [job.uid for job in snapshot.jobs] != list(jobs):
+        yield "expected the same jobs as before"
+        return
+    for job in snapshot.jobs:
+        after = {task.uid: task for task in jobs[job.uid].tasks}
+        if [task.uid for task in job.tasks] != list(after):
+            yield f"expected the same tasks of job {job.uid!r} as before"
+            return
+        holds = any(
+            outcome is not None and outcome.status is TaskStatus.RESERVED
+            for outcome in (result.tasks.get(task.uid) for task in job.tasks)
+        )
+        keeps = any(task.status is TaskStatus.RESERVED for task in jobs[job.uid].tasks)
+        for task in job.tasks:
+            found = after[task.uid]
+            allowed = list(_expected(task, result, snapshot, may_keep=holds))
+            if (found.status, found.node_name) not in allowed:
+                outcome = result.tasks.get(task.uid)
+                stood = "was in no session" if outcome is None else f"is {outcome.status.value}"
+                expected = " or ".join(f"{s.value} on {node!r}" for s, node in allowed)
+                yield (
+                    f"task {task.uid!r} was {task.status.value} and {stood} after the cycle; "
+                    f"expected {expected} in the next, got {found.status.value} on "
+                    f"{found.node_name!r}"
+                )
+            if (found.resreq, found.start_request) != (task.resreq, task.start_request):
+                yield f"expected an unchanged request of task {task.uid!r}"
+            yield from _mark(task, found, result)
+            if (
+                holds
+                and keeps
+                and found.status is TaskStatus.PENDING
+                and result.tasks[task.uid].status is TaskStatus.ALLOCATED
+            ):
+                yield from _not_kept(task, result.tasks[task.uid].node_name, following)
+
+
+def _expected(
+    task: TaskInfo, result: CycleResult, snapshot: Snapshot, *, may_keep: bool
+) -> Iterator[tuple[TaskStatus, str | None]]:
+    """Yield the statuses and nodes that the task may have in the next snapshot."""
+    outcome = result.tasks.get(task.uid)
+    status = task.status if outcome is None else outcome.status
+    node_name = task.node_name if outcome is None else outcome.node_name
+    pending = (TaskStatus.PENDING, None)
+    if status in _TO_START:
+        yield TaskStatus.RUNNING, node_name
+    elif status is TaskStatus.RESERVED and outcome is not None:
+        yield status, node_name
+        if _is_refused(task, node_name, snapshot):
+            yield pending
+    elif Promise(task_uid=task.uid, node_name=node_name or "") in result.kept_promises:
+        yield TaskStatus.PIPELINED, node_name
+    elif status is TaskStatus.ALLOCATED:
+        yield pending
+        if may_keep:
+            yield TaskStatus.RESERVED, node_name
+    elif status in (
+        TaskStatus.RELEASING,
+        TaskStatus.CONDITIONAL,
+        TaskStatus.RESERVED,
+        TaskStatus.PIPELINED,
+    ):
+        yield pending
+    else:
+        yield status, node_name
+
+
+def _is_refused(task: TaskInfo, node_name: str | None, snapshot: Snapshot) -> bool:
+    """Return whether a node's labels or taints refuse the task, or the node does not exist."""
+    return not any(
+        node.name == node_name
+        and accepts_node(task, node)
+        and all(is_tolerated(taint, task.tolerations) for taint in node.taints)
+        for node in snapshot.nodes
+    )
+
+
+def _mark(task: TaskInfo, found: TaskInfo, result: CycleResult) -> Iterator[str]:
+    outcome = result.tasks.get(task.uid)
+    keeps = outcome is not None and outcome.status is TaskStatus.BINDING
+    expected = outcome.is_backfill if keeps and outcome is not None else task.is_backfill
+    if found.status is TaskStatus.RUNNING and found.is_backfill is not expected:
+        yield (
+            f"task {task.uid!r} runs {'with' if found.is_backfill else 'without'} the backfill "
+            "mark, contrary to the decision"
+        )
+    leaves = outcome is not None and outcome.status is TaskStatus.RELEASING
+    if leaves and found.status is TaskStatus.PENDING and found.is_backfill:
+        yield f"task {task.uid!r} left its node, but still has the backfill mark"
+
+
+def _not_kept(task: TaskInfo, node_name: str | None, following: Snapshot) -> Iterator[str]:
+    """Yield a fault if a place should have been reserved for the rest of a gang."""
+    kept = total(
+        of(other.start_request)
+        for job in following.jobs
+        for other in job.tasks
+        if other.status is TaskStatus.RESERVED and other.node_name == node_name
+    )
+    others = total(
+        of(other.resreq) for other in following.other_tasks if other.node_name == node_name
+    )
+    wanted = add(add(kept, others), of(task.start_request))
+    for node in following.nodes:
+        if node.name == node_name and fits(wanted, of(node.allocatable)):
+            yield (
+                f"task {task.uid!r} was Allocated on {node_name!r} while others of its job are "
+                "Reserved; there is room to reserve for it too, but it is Pending"
+            )
+
+
+class PingPong(AssertionError):  # noqa: N818 - it is what was found, not what went wrong
+    """A loop of cycles that evicts tasks, places them again, and returns to its first state.
+
+    The message lists the decisions of each cycle of the loop. `as_code` returns the loop as code to
+    paste into a test.
+    """
+
+    def __init__(
+        self,
+        snapshots: Sequence[Snapshot],
+        loop: Sequence[CycleResult],
+        config: SchedulerConfig,
+        registry: Registry | None = None,
+    ) -> None:
+        self.snapshots = tuple(snapshots)
+        """The snapshot of each cycle of the loop, and the one after the last, which equals the
+        first except for the time."""
+        self.loop = tuple(loop)
+        """The results of the cycles of the loop, in order."""
+        self.config = config
+        self.registry = registry
+        """The registry of the names in `config`; None: the default registry."""
+        super().__init__(self.snapshots, self.loop, config, registry)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot at which the loop begins and ends."""
+        return self.snapshots[0]
+
+    def as_code(self) -> str:
+        """Return code that runs the loop once and fails if it returns to its start.
+
+        The code imports what it needs. It expects the registry, if there was one, where it is
+        pasted; a comment marks this. If the scheduler does not make these decisions (any more),
+        the code contains the results.
+        """
+        further = ["from batchsched.testing import without_times"]
+        times = [snapshot.now for snapshot in self.snapshots[1:]]
+        if self._is_decided_again():
+            registry = ""
+            if self.registry is not None:
+                further.append("# registry: what the names in the configuration come from")
+                registry = ", registry"
+            policy = f"config = {as_code(self.config)}\nscheduler = Scheduler(config{registry})\n"
+            each = f"for now in {times!r}:\n    result = scheduler.schedule(snapshot)\n"
+        else:
+            policy = f"results = {as_code(list(self.loop))}\n"
+            each = f"for now, result in zip({times!r}, results, strict=True):\n"
+        return as_script(
+            f"snapshot = first = {as_code(self.snapshot)}\n"
+            f"{policy}"
+            "evictions = []\n"
+            f"{each}"
+            "    evictions.extend(result.evictions)\n"
+            "    snapshot = next_snapshot(snapshot, result, now=now)\n"
+            "is_back = without_times(snapshot) == without_times(first)\n"
+            'assert not (evictions and is_back), "ping-pong"\n',
+            *further,
+        )
+
+    def _is_decided_again(self) -> bool:
+        try:
+            scheduler = Scheduler(self.config, self.registry)
+            again = tuple(scheduler.schedule(snapshot) for snapshot in self.snapshots[:-1])
+        except Exception:  # plugins may raise anything; the recorded decisions are known
+            return False
+        return again == self.loop
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        tasks = sorted({eviction.task_uid for result in self.loop for eviction in result.evictions})
+        cycles = "every cycle" if len(self.loop) == 1 else f"every {len(self.loop)} cycles"
+        yield f"ping-pong: {', '.join(tasks)} evicted and placed again {cycles}, for ever:"
+        for number, result in enumerate(self.loop, start=1):
+            decisions = [
+                *(
+                    f"evict {e.task_uid} from {e.node_name} ({e.action} for {e.for_task_uid})"
+                    for e in result.evictions
+                ),
+                *(f"promise {p.task_uid} a place on {p.node_name}" for p in result.pipelined),
+                *(f"bind {bind.task_uid} to {bind.node_name}" for bind in result.binds),
+            ]
+            yield f"  cycle {number}: {'; '.join(decisions) or 'nothing'}"
+
+
+@frozen
+class _Seen:
+    state: Hashable
+    snapshot: Snapshot
+    result: CycleResult
+
+
+@define
+class Watcher:
+    """Follows a cluster from cycle to cycle, and detects loops.
+
+    Time does not count as a change, so a loop is reported only after `times` passes: a waiting job
+    may become starving in the meantime, and end it.
+    """
+
+    times: int = 2
+    """The number of passes after which a loop is reported."""
+    config: SchedulerConfig = field(factory=SchedulerConfig)
+    """The policy, for the report."""
+    registry: Registry | None = None
+    """The registry of the names in `config`; None: the default registry."""
+    _seen: list[_Seen] = field(factory=list["_Seen"])
+
+    def forget(self) -> None:
+        """Record that something else changed."""
+        self._seen.clear()
+
+    def watch(self, snapshot: Snapshot, result: CycleResult) -> None:
+        """Record a cycle.
+
+        Raises:
+            PingPong: the cycles form a loop with evictions.
+
+        """
+        state = _state(snapshot)
+        before = [position for position, seen in enumerate(self._seen) if seen.state == state]
+        if len(before) >= self.times:
+            loop = self._seen[before[-1] :]
+            if any(seen.result.evictions for seen in loop):
+                raise PingPong(
+                    [*(seen.snapshot for seen in loop), snapshot],
+                    [seen.result for seen in loop],
+                    self.config,
+                    self.registry,
+                )
+        self._seen.append(_Seen(state, snapshot, result))
+
+
+def _state(snapshot: Snapshot) -> Hashable:
+    """Return the snapshot without its times."""
+    return without_times(snapshot)

@@ -1,0 +1,241 @@
+"""The laws on several cycles: nothing leaks from one to the next; and what went unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import cast
+
+from attrs import define, evolve, field, frozen
+
+from batchsched.errors import PluginError
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import shown
+from batchsched.plugin.extension_points import (
+    JobOrder,
+    NodeOrderOnResource,
+    Preemptable,
+    QueueOrder,
+    Reclaimable,
+    TaskOrder,
+)
+from batchsched.testing.laws.asking import Answers, ask_all, first_change
+from batchsched.testing.laws.trial import LawViolation, Subject, Trial
+from batchsched.transition.next_snapshot import next_snapshot
+
+__all__ = [
+    "AnswersSeen",
+    "VacuityWarning",
+    "check_isolation",
+    "check_kept",
+    "may_keep",
+]
+
+
+@frozen
+class _Cycle:
+    """The outcome of a cycle."""
+
+    answers: Answers
+    """The answers to all questions, before the first action."""
+    result: CycleResult
+
+
+class _Cycles:
+    """A scheduler with a fresh plugin, which runs one cycle after the other."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._scheduler = subject.fresh_scheduler(self._look)
+        self._answers: Answers = {}
+        self._violation: LawViolation | None = None
+
+    def _look(self, trial: Trial) -> None:
+        try:
+            self._answers = ask_all(trial)
+        except LawViolation as violation:
+            self._violation = violation  # the scheduler would attribute it to an action
+
+    def run(self, snapshot: Snapshot) -> _Cycle:
+        self._violation = None
+        result = self._scheduler.schedule(snapshot)
+        if self._violation is not None:
+            raise self._violation
+        return _Cycle(self._answers, result)
+
+
+def check_isolation(subject: Subject, trial: Trial, first: Snapshot, second: Snapshot) -> None:
+    """Neither answers nor the result of a cycle depend on the cycles before it."""
+    try:
+        _compare_cycles(subject, trial, first, second)
+    except (PluginError, LawViolation):
+        raise
+    except Exception as error:
+        seen = f"one raises {type(error).__name__}: {error}"
+        trial.fail("open", "no cycle fails because of it", seen, other=second)
+
+
+def _compare_cycles(subject: Subject, trial: Trial, first: Snapshot, second: Snapshot) -> None:
+    cycles = _Cycles(subject)
+    try:
+        before = cycles.run(first)
+    except Exception:
+        # The copy may be at fault rather than the plugin, so try without copies.
+        if not subject.do_without_copies():
+            raise
+        cycles = _Cycles(subject)
+        before = cycles.run(first)
+    _expect_same(trial, before, cycles.run(first), "after a cycle on the same snapshot")
+    # State kept from the first snapshot may hide state kept from the second.
+    cycles = _Cycles(subject)
+    _try(cycles, second)
+    _expect_same(trial, before, cycles.run(first), "after a cycle on another snapshot", second)
+
+
+def _try(cycles: _Cycles, snapshot: Snapshot) -> None:
+    # Faults of a cycle on this snapshot are reported when it is the first.
+    with suppress(Exception):
+        cycles.run(snapshot)
+
+
+def _expect_same(
+    trial: Trial, before: _Cycle, after: _Cycle, what: str, other: Snapshot | None = None
+) -> None:
+    law = "no state leaks from cycle to cycle"
+    changed = first_change(before.answers, after.answers)
+    if changed is not None:
+        question, seen = changed
+        trial.fail(question.point, law, f"{seen}, {what}", other=other)
+    if after.result != before.result:
+        seen = (
+            f"the same snapshot gave another result {what}:\n"
+            f"{before.result}\nand then\n{after.result}"
+        )
+        trial.fail("open", law, seen, other=other)
+
+
+def may_keep(trial: Trial) -> bool:
+    """Return whether the plugin may keep anything from cycle to cycle."""
+    return callable(getattr(trial.opened, "resume", None))
+
+
+def check_kept(subject: Subject, trial: Trial, snapshot: Snapshot) -> None:
+    """A plugin that keeps state from cycle to cycle answers as if it were opened anew."""
+    keeping, forgetting = subject.warm_scheduler(), subject.fresh_scheduler(lambda _trial: None)
+    result = keeping.schedule(snapshot)
+    for following in _followings(snapshot, result):
+        kept, fresh = keeping.schedule(following), forgetting.schedule(following)
+        if kept != fresh:
+            seen = (
+                "a cycle decides something else after a cycle on another snapshot:\n"
+                f"{kept}\nwhere one that is opened anew decides\n{fresh}"
+            )
+            trial.fail("resume", "kept state answers like fresh state", seen, other=following)
+
+
+def _followings(snapshot: Snapshot, result: CycleResult) -> Iterator[Snapshot]:
+    """Yield snapshots that may follow: jobs and nodes are added, removed and changed."""
+    following = next_snapshot(snapshot, result, now=snapshot.now + 1)
+    running = [
+        task.uid
+        for job in following.jobs
+        for task in job.tasks
+        if task.status is TaskStatus.RUNNING
+    ]
+    ended = next_snapshot(following, None, now=following.now, succeeded=running[::2])
+    yield ended
+    yield evolve(
+        ended,
+        jobs=[evolve(job, priority=1 - job.priority) for job in ended.jobs[1:]],
+        nodes=[evolve(node, unschedulable=not node.unschedulable) for node in ended.nodes],
+    )
+    yield snapshot
+
+
+_FEWEST = 20
+"""With fewer different examples there is no warning: they were chosen for another purpose."""
+_TOO_FEW = 20
+"""With at most this many equal answers there is no warning."""
+
+_POINTS = {
+    "job_order_key": JobOrder,
+    "queue_order_key": QueueOrder,
+    "task_order_key": TaskOrder,
+    "node_order_on_resource": NodeOrderOnResource,
+    "preemptable": Preemptable,
+    "reclaimable": Reclaimable,
+}
+"""The checked extension points other than predicates and scores."""
+_VERDICTS = ("preemptable", "reclaimable")
+_LABELS = (
+    "if it reads labels, pass their keys and values as labels={...}, or let the plugin declare "
+    "them as `reads_labels`"
+)
+_EXAMPLES = "pass examples=snapshots(...) with `always` naming the features that it reads"
+
+
+class VacuityWarning(UserWarning):
+    """A plugin always gave the same answer, so the laws did not test it."""
+
+
+@define
+class _Answer:
+    """The answers at one extension point."""
+
+    times: int = 0
+    first: object = None
+    varied: bool = False
+
+    def note(self, answers: Iterable[object]) -> None:
+        for answer in answers:
+            if not self.times:
+                self.first = answer
+            elif not self.varied and answer != self.first:
+                self.varied = True
+            self.times += 1
+
+
+@define
+class AnswersSeen:
+    """Records the answers of all examples, and finds those that never varied."""
+
+    _by_point: dict[tuple[str, int], _Answer] = field(factory=dict["tuple[str, int]", "_Answer"])
+    _examples: list[Snapshot] = field(factory=list["Snapshot"])
+    """Different examples, at most as many as are needed to warn."""
+
+    def note(self, trial: Trial, answers: Answers) -> None:
+        """Record all answers in one example."""
+        if len(self._examples) < _FEWEST and trial.snapshot not in self._examples:
+            self._examples.append(trial.snapshot)
+        for key in _asked_of(trial):
+            self._by_point.setdefault(key, _Answer())
+        for question, answer in answers.items():
+            seen = self._by_point.get((question.point, question.number))
+            if seen is not None:
+                each = question.point in _VERDICTS
+                seen.note(cast("tuple[object, ...]", answer) if each else (answer,))
+
+    def vacuous(self, plugin: str) -> Iterator[str]:
+        """Yield a string on each extension point whose answers show nothing."""
+        if len(self._examples) < _FEWEST:
+            return
+        several = {point for point, number in self._by_point if number}
+        for (point, number), answer in self._by_point.items():
+            which = f"{point}[{number}]" if point in several else point
+            what = f"plugin {plugin!r}, {which}: "
+            if not answer.times:
+                yield f"{what}it was never called, so no law was tested; {_EXAMPLES}"
+            elif not answer.varied and answer.times > _TOO_FEW:
+                yield (
+                    f"{what}it answered {shown(answer.first)} everywhere ({answer.times} times), "
+                    f"so no law was tested; {_LABELS}; otherwise {_EXAMPLES}"
+                )
+
+
+def _asked_of(trial: Trial) -> Iterator[tuple[str, int]]:
+    yield from (("predicates", number) for number in range(len(trial.predicates)))
+    yield from (("node_scores", number) for number in range(len(trial.scores)))
+    for point, kind in _POINTS.items():
+        if isinstance(trial.opened, kind):
+            yield point, 0
