@@ -274,8 +274,12 @@ predicates, priority, proportion, sjf, sla, usage
     def attach(self, cluster: Cluster, /) -> AttachedScheduler:
         """Attach to a live cluster, so that the cost of a cycle depends on what changed.
 
+        O(cluster): all of it is read once, here, and all plugins are opened.
+
         Raises:
             SnapshotError: `cluster` is not a `batchsched.live.Cluster`.
+            PluginError: a plugin raised an exception when it was opened, or its `open` returned
+                an invalid object.
 
         """
         if not is_of(cluster, Cluster):

@@ -432,6 +432,12 @@ class AttachedScheduler:
         self._policy = policy
         self._cluster = cluster
         self._kept_state: KeptState | None = None
+        if policy.keeps:
+            # The whole cluster is read here, so that the first cycle costs what later ones do.
+            kept_state = policy.keep(cluster.content)
+            kept_state.session()
+            kept_state.end()
+            self._kept_state = kept_state
 
     @property
     def cluster(self) -> Cluster:
@@ -442,8 +448,8 @@ class AttachedScheduler:
         """Run one cycle on the cluster in its present state, and return the decisions.
 
         The cluster is not changed; `Cluster.carry_out` applies the decisions. The result equals
-        ``scheduler.schedule(cluster.snapshot())``. The first cycle has the same cost; the cost of
-        a later one depends on what has changed since the last cycle, and on the waiting jobs.
+        ``scheduler.schedule(cluster.snapshot())``. The cost depends on what has changed since the
+        last cycle, or since `Scheduler.attach`, and on the waiting jobs.
 
         Outcomes of tasks and jobs that the cycle did not change are computed when they are read.
         They show the state of the cluster in the cycle, even if it has changed since.
