@@ -47,9 +47,7 @@ class Module:
             for name in _names_defined(node):
                 self.defined.setdefault(name, []).append(node)
         self.always = [
-            name
-            for name, nodes in self.defined.items()
-            if any(_is_autouse(node) for node in nodes)
+            name for name, nodes in self.defined.items() if any(_is_autouse(node) for node in nodes)
         ]
         """The fixtures that every test of the file uses."""
 
