@@ -182,8 +182,19 @@ class TestValue:
                 setattr(result, field.name, ())
 
 
-NO_CAUSE = {"held_by": [], "gang_need": None, "share": None, "evictions": []}
+NO_CAUSE = {
+    "held_by": [],
+    "gang_need": None,
+    "share": None,
+    "evictions": [],
+    "behind_task": "",
+    "behind_job": "",
+    "too_large": False,
+    "out_of_reach": None,
+}
 """What a reason says that names nobody else."""
+NO_COUNTS = {"counts": [], "undone": 0, "failure": None, "gang_need": None}
+"""What a condition says that has only a message."""
 
 
 class TestToDict:
@@ -230,12 +241,23 @@ class TestToDict:
                         "reason": "NotEnoughResources",
                         "message": "1/2 tasks",
                         "plugin": "gang",
+                        **NO_COUNTS,
                     },
                 },
             },
             "left_out": {
-                "b/y": {"reason": "NotEnoughTasks", "message": "1 of 2 tasks", "plugin": "gang"},
-                "b/z": {"reason": "QueueUnknown", "message": "'x' is not a queue", "plugin": ""},
+                "b/y": {
+                    "reason": "NotEnoughTasks",
+                    "message": "1 of 2 tasks",
+                    "plugin": "gang",
+                    **NO_COUNTS,
+                },
+                "b/z": {
+                    "reason": "QueueUnknown",
+                    "message": "'x' is not a queue",
+                    "plugin": "",
+                    **NO_COUNTS,
+                },
             },
             "pending": {
                 "u6": no_node,

@@ -12,6 +12,7 @@ from batchsched import (
     ConditionReason,
     JobCondition,
     JobInfo,
+    MemberCount,
     NodeInfo,
     Queue,
     Resource,
@@ -51,7 +52,10 @@ def test_counts_are_those_of_the_specification(statuses: list[TaskStatus], minim
         assert refusal is None
     else:
         message = f"{valid} of the {minimum} tasks that it needs can start"
-        assert refusal == JobCondition(ConditionReason.NOT_ENOUGH_TASKS, message, "gang")
+        count = MemberCount(has=valid, needs=minimum)
+        assert refusal == JobCondition(
+            ConditionReason.NOT_ENOUGH_TASKS, message, "gang", counts=(count,)
+        )
         return
     is_ready = ready >= minimum
     assert of.job_ready(the_job) is is_ready
@@ -198,6 +202,7 @@ def test_at_close_jobs_that_are_not_ready_are_unschedulable() -> None:
             ConditionReason.NOT_ENOUGH_RESOURCES,
             "2 of the 3 tasks that must start together are ready",
             "gang",
+            counts=(MemberCount(has=2, needs=3),),
         )
     }
     assert one_job(2, S.RUNNING, S.SUCCEEDED).plugin_set.close() == {}

@@ -10,8 +10,12 @@ from tests.support.clusters import action, cluster, job, node, scheduler
 from batchsched import (
     CycleResult,
     JobInfo,
+    MemberCount,
     NodeInfo,
+    PlacementFailure,
     Resource,
+    Scheduler,
+    SchedulerConfig,
     Snapshot,
     Taint,
     TaintEffect,
@@ -251,3 +255,34 @@ def test_a_gang_said_to_be_too_large_does_not_start_on_the_empty_cluster(
             jobs=[gang],
         )
         assert not schedule(alone).binds
+
+
+# The facts of a reason, as values
+
+IN_ORDER = SchedulerConfig.from_mapping(
+    {"actions": "allocate", "tiers": [{"plugins": ["gang", "fcfs", "predicates"]}]}
+)
+
+
+def test_a_reason_names_what_comes_before_it_by_uid() -> None:
+    snapshot = cluster([node("n1", "1C1G")], job("a", "2C2G", "1C1G"), job("b", "2C2G"))
+    result = Scheduler(IN_ORDER).schedule(snapshot)
+    assert result.pending["a-1"].too_large
+    assert not result.pending["a-2"].too_large
+    assert result.pending["a-2"].behind_task == "a-1"
+    assert result.pending["b-1"].behind_job == "default/a"
+
+
+def test_a_condition_has_its_counts_and_why_no_place_was_found() -> None:
+    snapshot = cluster([node("n1", "2C2G")], job("a", *["1C1G"] * 3))
+    condition = Scheduler(IN_ORDER).schedule(snapshot).jobs["default/a"].condition
+    assert condition is not None
+    assert condition.counts == (MemberCount(has=0, needs=3),)
+    assert condition.undone == 2
+    assert condition.failure == PlacementFailure(task="a-3")
+    assert condition.gang_need is not None
+    assert condition.message == (
+        "0 of the 3 tasks that must start together are ready; "
+        "2 placed, but rolled back since not enough others were; "
+        f"no node had room for task 'a-3' beside them; {condition.gang_need.text}"
+    )

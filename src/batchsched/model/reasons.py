@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from batchsched.model.immutable import EMPTY, FrozenMap, kept_map
 from batchsched.model.resources import Resource
@@ -18,12 +18,17 @@ __all__ = [
     "GangNeed",
     "JobCondition",
     "KindNeed",
+    "MemberCount",
     "NodeTally",
     "PendingReason",
+    "PlacementFailure",
     "QueueShare",
     "Unfit",
     "UnfitReason",
     "WhyPending",
+    "explained",
+    "not_enough_ready",
+    "not_enough_tasks",
 ]
 
 
@@ -188,7 +193,7 @@ class UnfitReason(Enum):
     PLANNED = "Planned"
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
     NOT_ITS_TURN = "NotItsTurn"
-    """A job that comes before it is waiting. About a job, not a node."""
+    """A job that comes before it is waiting; the detail is its UID. About a job, not a node."""
     QUEUE_LIMIT = "QueueLimit"
     """A queue would exceed its limit. About a queue, not a node."""
     QUEUE_CLOSED = "QueueClosed"
@@ -216,7 +221,7 @@ _UNFIT_TEXTS = {
     UnfitReason.QUEUE_LIMIT: "{detail}",
     UnfitReason.QUEUE_CLOSED: "{detail}",
     UnfitReason.ABOVE_FAIR_SHARE: "{detail}",
-    UnfitReason.NOT_ITS_TURN: "{detail}",
+    UnfitReason.NOT_ITS_TURN: "job {detail!r} came earlier and is waiting",
     UnfitReason.PLANNED: "node(s) would delay a planned start",
     UnfitReason.REFUSED_BY_PLUGIN: "node(s) were refused by plugin {plugin}: {detail}",
 }
@@ -234,7 +239,7 @@ class Unfit:
     plugin: str = ""
     """The plugin that refused; empty for reasons of the session itself."""
     detail: str = ""
-    """The resource that is insufficient, or a plugin's message."""
+    """The resource that is insufficient, the UID of the job that comes first, or a message."""
 
     @property
     def text(self) -> str:
@@ -318,6 +323,33 @@ class WhyPending(Enum):
     """No action of the cycle considered it."""
 
 
+@frozen(kw_only=True)
+class MemberCount:
+    """How many members a job, or a group of it, has of those that it needs."""
+
+    has: int
+    """How many are ready, or can ever start, depending on the reason."""
+    needs: int
+    """Its minimum."""
+    group: str = ""
+    """The name of the group; empty: the job as a whole."""
+    of_groups: bool = False
+    """Whether its members are groups."""
+
+    def can_start_text(self, job: str) -> str:
+        """Return how many members can ever start; `job` is the word for the job in the text."""
+        owner = f"group {self.group!r}" if self.group else job
+        members = "groups" if self.of_groups else "tasks"
+        return f"{self.has} of the {self.needs} {members} that {owner} needs can start"
+
+    @property
+    def ready_text(self) -> str:
+        """How many members are ready, as text."""
+        if self.group:
+            return f"group {self.group!r} has {self.has} of the {self.needs} that it needs"
+        return f"{self.has} of the {self.needs} tasks that must start together are ready"
+
+
 @frozen
 class PendingReason:
     """Why a task is pending, at the end of the cycle."""
@@ -326,7 +358,7 @@ class PendingReason:
     tally: NodeTally | None = None
     """The outcome for each node, where nodes were evaluated."""
     detail: str = ""
-    """An explanation, where the tally is not the reason."""
+    """An explanation, where the tally is not the reason; the fields below have its facts."""
     held_by: tuple[str, ...] = ()
     """UIDs of jobs that are not ready and hold, or were promised, resources that it needs."""
     gang_need: GangNeed | None = None
@@ -338,6 +370,14 @@ class PendingReason:
 
     Only the most important jobs have these reports; see `EvictionReport`.
     """
+    behind_task: str = ""
+    """The UID of the task of its job that could not be placed before it."""
+    behind_job: str = ""
+    """The UID of the job of its queue that comes before its job and is waiting."""
+    too_large: bool = False
+    """Whether the task would not fit on any node if the node were empty."""
+    out_of_reach: MemberCount | None = None
+    """What its job, or a group of it, has of the tasks that it needs and that can ever start."""
 
     @property
     def text(self) -> str:
@@ -387,14 +427,80 @@ class ConditionReason(Enum):
     """A custom plugin rejected it."""
 
 
+@frozen(kw_only=True)
+class PlacementFailure:
+    """Why no place was found for the first task of a job that was tried in vain.
+
+    It has a refusal, the name of the task, or a tally.
+    """
+
+    refusal: Unfit | None = None
+    """Why its queue may not take the task, or not everything that its job needs at once."""
+    task: str = ""
+    """The name of the task, if there was no room when it was tried, and there is now."""
+    tally: NodeTally | None = None
+    """Why the nodes do not accept it at the end of the cycle."""
+
+    def text(self, when: str) -> str:
+        """Return the failure as text; `when` says when the task was tried."""
+        if self.refusal is not None:
+            if self.refusal.reason is UnfitReason.INSUFFICIENT_RESOURCE:
+                lacking = self.refusal.detail
+                return f"there is not enough {lacking} for everything that it needs at once"
+            return self.refusal.text
+        if self.tally is not None:
+            return self.tally.text
+        return f"no node had room for task {self.task!r} {when}"
+
+
 @frozen
 class JobCondition:
     """The Unschedulable condition of a job."""
 
     reason: ConditionReason
     message: str
+    """An explanation; the fields below have its facts."""
     plugin: str = ""
     """The plugin that reported it; empty for conditions of the session itself."""
+    counts: tuple[MemberCount, ...] = ()
+    """What the job has and needs, and then the first of its groups that lacks members."""
+    undone: int = 0
+    """How many of its tasks were placed, but rolled back since not enough others were."""
+    failure: PlacementFailure | None = None
+    """Why no place was found for the first of its tasks that was tried in vain."""
+    gang_need: GangNeed | None = None
+    """What it needs at once, if it could not start even on an empty cluster."""
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.message}"
+
+
+def not_enough_tasks(lacking: MemberCount, plugin: str) -> JobCondition:
+    """Return the condition of a job that has too few tasks that can ever start."""
+    message = lacking.can_start_text("it")
+    return JobCondition(ConditionReason.NOT_ENOUGH_TASKS, message, plugin, (lacking,))
+
+
+def not_enough_ready(counts: tuple[MemberCount, ...], plugin: str) -> JobCondition:
+    """Return the condition of a job with too few ready tasks, and of its group if it has one."""
+    message = "; ".join(count.ready_text for count in counts)
+    return JobCondition(ConditionReason.NOT_ENOUGH_RESOURCES, message, plugin, counts)
+
+
+def explained(
+    condition: JobCondition,
+    undone: int,
+    failure: PlacementFailure | None,
+    gang_need: GangNeed | None,
+) -> JobCondition:
+    """Return the condition with what happened to the job in the cycle."""
+    parts = [condition.message]
+    if undone:
+        parts.append(f"{undone} placed, but rolled back since not enough others were")
+    if failure is not None:
+        parts.append(failure.text("beside them" if undone else "then"))
+    if gang_need is not None:
+        parts.append(gang_need.text)
+    return evolve(
+        condition, message="; ".join(parts), undone=undone, failure=failure, gang_need=gang_need
+    )

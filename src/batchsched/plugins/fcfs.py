@@ -49,8 +49,7 @@ class _Strict(_InOrder):
         mine = _arrival(need.job)
         for job in queue.jobs:
             if _arrival(job) < mine and _waits_to_start(job):
-                detail = f"job {job.uid!r} came earlier and is waiting"
-                return Unfit(UnfitReason.NOT_ITS_TURN, "fcfs", detail)
+                return Unfit(UnfitReason.NOT_ITS_TURN, "fcfs", job.uid)
         return None
 
 

@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import frozen
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.model.reasons import ConditionReason, JobCondition
+from batchsched.model.reasons import (
+    JobCondition,
+    MemberCount,
+    not_enough_ready,
+    not_enough_tasks,
+)
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.hints import EvictionHints
@@ -61,8 +66,8 @@ class _Gang:
             return _not_enough_tasks(job, groups)
         if job.valid_count >= job.min_available:
             return None
-        message = f"{job.valid_count} of the {job.min_available} tasks that it needs can start"
-        return JobCondition(ConditionReason.NOT_ENOUGH_TASKS, message, plugin="gang")
+        lacking = MemberCount(has=job.valid_count, needs=job.min_available)
+        return not_enough_tasks(lacking, "gang")
 
     def job_order_key(self, job: JobState, /) -> int:
         if job.groups is not None:
@@ -241,19 +246,10 @@ class _Gang:
                 if job.groups is None and counts in known:
                     yield job, known[counts]
                     continue
-                message = (
-                    f"{job.ready_count} of the {job.min_available} tasks that must start "
-                    "together are ready"
-                )
+                of_job = MemberCount(has=job.ready_count, needs=job.min_available)
                 missing = None if job.groups is None else job.groups.first_not_ready()
-                if missing is not None:
-                    message += (
-                        f"; group {missing.name!r} has {missing.counts[Counting.READY]} of the "
-                        f"{missing.minimum} that it needs"
-                    )
-                condition = JobCondition(
-                    ConditionReason.NOT_ENOUGH_RESOURCES, message, plugin="gang"
-                )
+                of_group = () if missing is None else (missing.member_count(Counting.READY),)
+                condition = not_enough_ready((of_job, *of_group), "gang")
                 if job.groups is None:
                     known[counts] = condition
                 yield job, condition
@@ -268,7 +264,5 @@ def _not_enough_tasks(job: JobState, groups: JobGroups) -> JobCondition:
     """Return the condition of a job with groups that can never start, naming the group."""
     missing = groups.first_out_of_reach()
     if missing is None:
-        message = f"{job.valid_count} of the {job.min_available} tasks that it needs can start"
-    else:
-        message = missing.text_of_reach()
-    return JobCondition(ConditionReason.NOT_ENOUGH_TASKS, message, plugin="gang")
+        return not_enough_tasks(MemberCount(has=job.valid_count, needs=job.min_available), "gang")
+    return not_enough_tasks(missing.member_count(Counting.VALID), "gang")

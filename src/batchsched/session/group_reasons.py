@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchsched.model.reasons import PendingReason, WhyPending
+from batchsched.model.reasons import MemberCount, PendingReason, WhyPending
 from batchsched.session.waiting_jobs import NOT_CONSIDERED, not_reached
 from batchsched.state.groups import Counting, JobGroups
 from batchsched.state.records import TaskState
@@ -33,6 +33,11 @@ def at_maximum(groups: JobGroups, task: TaskState) -> PendingReason:
     return PendingReason(WhyPending.AT_MAXIMUM, detail=detail)
 
 
+def _out_of_reach(lacking: MemberCount) -> PendingReason:
+    detail = lacking.can_start_text("its job")
+    return PendingReason(WhyPending.GANG_INCOMPLETE, detail=detail, out_of_reach=lacking)
+
+
 def not_asked_for(
     groups: JobGroups, task: TaskState, pending: Sequence[TaskState], blocked: Sequence[TaskState]
 ) -> PendingReason:
@@ -50,11 +55,10 @@ def not_asked_for(
     if missing is None and not is_ready:
         missing = groups.first_out_of_reach()
     if missing is not None:
-        return PendingReason(WhyPending.GANG_INCOMPLETE, detail=missing.text_of_reach())
+        return _out_of_reach(missing.member_count(Counting.VALID))
     there = groups.total[Counting.VALID]
     if there < groups.minimum:
-        detail = f"{there} of the {groups.minimum} tasks that its job needs can start"
-        return PendingReason(WhyPending.GANG_INCOMPLETE, detail=detail)
+        return _out_of_reach(MemberCount(has=there, needs=groups.minimum))
     entered = groups.incomplete_with(task)
     if blocked:
         near = (other for other in blocked if groups.incomplete_with(other) is entered)

@@ -14,8 +14,10 @@ from batchsched.model.reasons import (
     JobCondition,
     NodeTally,
     PendingReason,
+    PlacementFailure,
     UnfitReason,
     WhyPending,
+    explained,
 )
 from batchsched.session.blocked_resources import BlockedResources
 from batchsched.session.eviction_reports import add_eviction_reports
@@ -54,12 +56,12 @@ class PendingReasons:
         self._session = session
         self._gangs = GangNeeds(session)
         self._of_kind: dict[tuple[int | str, str], PendingReason] = {}
-        self._tallies: dict[int | str, tuple[NodeTally, str]] = {}
-        """The tallies by kind, with their texts."""
+        self._tallies: dict[int | str, NodeTally] = {}
+        """The tallies by kind."""
         self._conditions: dict[tuple[str, str, int], JobCondition] = {}
         """Explained conditions, by message, plugin, and the kind that is blocked."""
-        self._explained: dict[str, JobCondition] = {}
-        """Conditions by message: jobs that are alike share one."""
+        self._explained: dict[tuple[str, str], JobCondition] = {}
+        """Conditions by message and plugin: jobs that are alike share one."""
         self._changed = set(session.ledger.log.jobs)
         reports = session.reports
         self._unplaced_of = _pending_by_job(reports.unplaced.values())
@@ -85,41 +87,35 @@ class PendingReasons:
         return known
 
     def _explain(self, job: JobState, condition: JobCondition) -> JobCondition:
-        parts = [condition.message]
-        undone = len(self._undone_of.get(job, ()))
-        if undone:
-            parts.append(f"{undone} placed, but rolled back since not enough others were")
+        failure: PlacementFailure | None = None
         unplaced: Sequence[TaskState] = self._unplaced_of.get(job, ())
         if unplaced and job.groups is not None:
             unplaced = [task for task in unplaced if _may_have_a_place(job, task)]
         if unplaced:
             first = unplaced[0] if len(unplaced) == 1 else min(unplaced, key=_uid)
-            parts.append(self._text_of_failure(first, "beside them" if undone else "then"))
+            failure = self._failure_of(first)
+        undone = len(self._undone_of.get(job, ()))
         need = self._gangs.of(job)
-        if need is not None:
-            parts.append(need.text)
-        if len(parts) == 1:
+        if not undone and failure is None and need is None:
             return condition
-        text = "; ".join(parts)
-        known = self._explained.get(text)
-        if known is None or known.plugin != condition.plugin:
-            known = JobCondition(condition.reason, text, condition.plugin)
-            self._explained[text] = known
-        return known
+        found = explained(condition, undone, failure, need)
+        # Jobs that are alike share one.
+        known = self._explained.setdefault((found.message, found.plugin), found)
+        return known if known == found else found
 
-    def _text_of_failure(self, task: TaskState, when: str) -> str:
+    def _failure_of(self, task: TaskState) -> PlacementFailure:
         """Return why no node was found for a task when it was tried, as far as still known."""
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
-            return refusal.text
-        tally, text = self._tally(self._kind_of(task), task)
+            return PlacementFailure(refusal=refusal)
+        tally = self._tally(self._kind_of(task), task)
         assert task.job is not None
         if refusal is not None and (tally.available or self._lacks_company(task.job, task)):
-            return f"there is not enough {refusal.detail} for everything that it needs at once"
+            return PlacementFailure(refusal=refusal)
         if tally.available:
             # There is room now, after the rollback of others; there was none then.
-            return f"no node had room for task {task.info.display_name!r} {when}"
-        return text
+            return PlacementFailure(task=task.info.display_name)
+        return PlacementFailure(tally=tally)
 
     def _kind_of(self, task: TaskState) -> int | str:
         """Return a key that tasks share only if they get the same tally."""
@@ -128,12 +124,11 @@ class PendingReasons:
         is_alike = kind is not None and self._session.plans.guard is None
         return kind if is_alike and kind is not None else task.uid
 
-    def _tally(self, kind: int | str, task: TaskState) -> tuple[NodeTally, str]:
-        """Return the tally of a kind, to which the task belongs, and its text."""
+    def _tally(self, kind: int | str, task: TaskState) -> NodeTally:
+        """Return the tally of a kind, to which the task belongs."""
         known = self._tallies.get(kind)
         if known is None:
-            tally = self._session.tally(task)
-            known = self._tallies[kind] = tally, tally.text
+            known = self._tallies[kind] = self._session.tally(task)
         return known
 
     @cached_property
@@ -159,8 +154,7 @@ class PendingReasons:
             if kind is None:
                 continue
             if kind not in is_blocked:
-                tally, _ = self._tally(kind, task)
-                is_blocked[kind] = not tally.available
+                is_blocked[kind] = not self._tally(kind, task).available
             if is_blocked[kind]:
                 found[job] = kind
         return found
@@ -305,7 +299,8 @@ class PendingReasons:
         refusal = self._session.reports.refusals.get(task.uid)
         if refusal is not None and refusal.reason is not UnfitReason.INSUFFICIENT_RESOURCE:
             why = _WHY_REFUSED.get(refusal.reason, WhyPending.QUEUE_LIMIT)
-            return PendingReason(why, detail=refusal.text)
+            behind = refusal.detail if refusal.reason is UnfitReason.NOT_ITS_TURN else ""
+            return PendingReason(why, detail=refusal.text, behind_job=behind)
         tally = self._session.tally(task)
         if not tally.available and self._lacks_company(job, task):
             return self._incomplete(job, None)
@@ -315,14 +310,13 @@ class PendingReasons:
         key = (self._kind_of(task), job.uid if self._blocked_resources.is_held_by(job) else "")
         known = self._of_kind.get(key)
         if known is None:
-            detail = ""
-            held_by: tuple[str, ...] = ()
             if not self._session.node_room.large_enough(task.init_resreq):
                 detail = "no node is large enough"
+                known = PendingReason(WhyPending.NO_NODE, tally, detail, too_large=True)
+            elif held_by := self._blocked_resources.holders(task):
+                known = PendingReason(WhyPending.HELD_BY_GANG, tally, held_by=held_by)
             else:
-                held_by = self._blocked_resources.holders(task)
-            why = WhyPending.HELD_BY_GANG if held_by else WhyPending.NO_NODE
-            known = PendingReason(why, tally, detail, held_by)
+                known = PendingReason(WhyPending.NO_NODE, tally)
             self._of_kind[key] = known
         claim = self._session.reports.claim_refusals.get(task.uid)
         if claim is not None and known.why is WhyPending.NO_NODE and not known.detail:

@@ -46,4 +46,4 @@ def not_reached(blocked_by: TaskState) -> PendingReason:
     """Return the reason that an earlier task could not be placed."""
     name = blocked_by.info.display_name
     detail = f"task {name!r} of its job could not be placed before it"
-    return PendingReason(WhyPending.NOT_REACHED, detail=detail)
+    return PendingReason(WhyPending.NOT_REACHED, detail=detail, behind_task=blocked_by.uid)

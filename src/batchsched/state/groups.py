@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeVar
 
 from batchsched.model.cluster import JobInfo, TaskInfo, TaskStatus, children_of, least_tasks
+from batchsched.model.reasons import MemberCount
 
 __all__ = [
     "Counting",
@@ -186,11 +187,14 @@ class GroupState:
             group.seen_as = now
             group, above = above, above.parent
 
-    def text_of_reach(self) -> str:
-        """Return how much of its minimum it can reach, as text."""
-        kind = "groups" if self.children else "tasks"
-        count = self.counts[Counting.VALID]
-        return f"{count} of the {self.minimum} {kind} that group {self.name!r} needs can start"
+    def member_count(self, counting: Counting) -> MemberCount:
+        """Return how many members count, and how many it needs."""
+        return MemberCount(
+            has=self.counts[counting],
+            needs=self.minimum,
+            group=self.name,
+            of_groups=bool(self.children),
+        )
 
     def __repr__(self) -> str:
         return f"<group {self.name}>"

@@ -20,10 +20,12 @@ from batchsched import (
     NodeInfo,
     PendingReason,
     Queue,
+    Resource,
     Scheduler,
     SchedulerConfig,
     Snapshot,
     SnapshotError,
+    TaskInfo,
     TaskStatus,
     schedule,
 )
@@ -113,6 +115,25 @@ def test_a_result_comes_back_the_same(snapshot: Snapshot, config: SchedulerConfi
     again = CycleResult.from_dict(as_json(result.to_dict()))
     assert again == result
     assert again.to_dict() == result.to_dict()
+
+
+def test_results_are_read_that_were_written_before_reasons_had_their_facts_as_fields() -> None:
+    node = NodeInfo(name="n", allocatable=Resource(milli_cpu=1000))
+    tasks = [TaskInfo(uid=f"t{i}", name=f"t{i}", resreq=Resource(milli_cpu=600)) for i in (0, 1)]
+    job = JobInfo(name="j", queue="q", min_available=2, tasks=tasks)
+    result = schedule(Snapshot(nodes=[node], queues=[Queue(name="q")], jobs=[job]))
+    before = as_json(result.to_dict())
+    for reason in before["pending"].values():
+        for name in ("behind_task", "behind_job", "too_large", "out_of_reach"):
+            del reason[name]
+    for outcome in before["jobs"].values():
+        for name in ("counts", "undone", "failure", "gang_need"):
+            del outcome["condition"][name]
+    again = CycleResult.from_dict(before)
+    assert {uid: reason.text for uid, reason in again.pending.items()} == {
+        uid: reason.text for uid, reason in result.pending.items()
+    }
+    assert str(again) == str(result)
 
 
 @given(snapshots())
