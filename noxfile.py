@@ -20,7 +20,7 @@ THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 OF_OTHER_PYTHONS = (
     "tests/golden/test_golden.py::test_every_case_is_decided_as_expected",
     *("tests/scenarios", "tests/transition"),
-    *("src", "--ignore=src/batchsched/simulation/plots.py"),
+    "src",
 )
 """What a second Python could decide otherwise; all tests run on the first.
 
@@ -29,6 +29,17 @@ Those of determinism, on the first, let processes of all Pythons decide the same
 OF_WHEEL = ("tests/scenarios", "tests/kubernetes")
 """What the installed wheel is tested with, besides the doctests of all its modules."""
 QUIETLY = ("-n", "auto", "--dist", "loadgroup", "-q")
+QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
+"""What `test --quick` leaves out: what takes long, and most examples of property tests."""
+OF_EXTRAS = ("tests/simulation/test_plots.py", "tests/simulation/test_sweep.py")
+"""What needs libraries that few tests need: matplotlib, and a dask cluster."""
+WITHOUT_NUMPY = (
+    *("tests/golden", "tests/scenarios", "tests/placement", "tests/benchmarks"),
+    *("tests/properties/test_plain.py", "tests/live", "tests/test_import.py"),
+)
+"""What could decide otherwise where NumPy is not installed."""
+NIGHTLY = ("tests/seeded_bugs", "tests/quality", "tests/test_determinism.py", "tests/properties")
+"""What takes long, with other examples each night."""
 
 nox.needs_version = ">=2025.5.1"
 nox.options.envdir = ".venv"
@@ -54,11 +65,18 @@ def test_on(session: nox.Session, python: str, *arguments: str) -> None:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """Run all tests on this Python, and those of decisions on the others; or only some tests."""
+    """Run all tests on this Python, and those of decisions on the others; or only some tests.
+
+    With `--quick` alone, what takes long is left out, and only this Python is tested.
+    """
     install(session, "--editable", ".", "--group", "test")
-    session.run("python", "-m", "pytest", *(session.posargs or QUIETLY))
     if session.posargs:
+        is_quick = session.posargs == ["--quick"]
+        session.run(
+            "python", "-m", "pytest", *((*QUIETLY, *QUICK) if is_quick else session.posargs)
+        )
         return
+    session.run("python", "-m", "pytest", *QUIETLY)
     for version in TESTED:
         if version == THIS_VERSION:
             continue
@@ -73,6 +91,31 @@ def test(session: nox.Session) -> None:
         packages = ["--editable", ".", "--group", "decisions"]
         session.run(of_version, "-m", "pip", "install", "--quiet", *packages, external=True)
         test_on(session, of_version, *QUIETLY, *OF_OTHER_PYTHONS)
+
+
+@nox.session
+def extras(session: nox.Session) -> None:
+    """Run the tests that need more libraries than others do: plots, and a dask cluster."""
+    install(session, "--editable", ".", "--group", "test", "--group", "extras")
+    plots = "src/batchsched/simulation/plots.py"
+    session.run("python", "-m", "pytest", "-q", *(session.posargs or (*OF_EXTRAS, plots)))
+
+
+@nox.session
+def without_numpy(session: nox.Session) -> None:
+    """Run the tests of decisions where NumPy is not installed."""
+    install(session, "--editable", ".", "--group", "decisions")
+    session.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", "numpy")
+    session.run("python", "-m", "pytest", *QUIETLY, *(session.posargs or WITHOUT_NUMPY))
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """Search further than each change is searched: other examples, and bugs that are sown."""
+    install(session, "--editable", ".", "--group", "test")
+    options = ("-q", "--hypothesis-profile=search", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "auto", *options, *NIGHTLY)
+    session.run("python", "tests/seeded_bugs/run.py")
 
 
 @nox.session
@@ -167,8 +210,7 @@ def wheel(session: nox.Session) -> None:
         shutil.rmtree(unpacked / "src")
         session.chdir(unpacked)
         options = [*QUIETLY, "-c", "pyproject.toml", "--rootdir", "."]
-        modules = [package, f"--ignore={package}/simulation/plots.py"]
-        test_on(session, python, *options, *session.posargs, *OF_WHEEL, "examples", *modules)
+        test_on(session, python, *options, *session.posargs, *OF_WHEEL, "examples", package)
 
 
 @nox.session

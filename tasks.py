@@ -3,12 +3,16 @@
 
     python3 tasks.py openb      run the example: a published GPU cluster trace in one cycle
     python3 tasks.py test       run all tests, those of decisions also on other Pythons
+    python3 tasks.py test --quick       run most of them, in less than a minute
+    python3 tasks.py extras     run the tests that need matplotlib or dask
+    python3 tasks.py without-numpy      run the tests of decisions without NumPy
     python3 tasks.py lint       style, types, layers, no Any in the public API
     python3 tasks.py docs       build the documentation into site/
     python3 tasks.py wheel      build the wheel, install it elsewhere, test what is installed
     python3 tasks.py bench      run the benchmarks
     python3 tasks.py charts     draw the documentation's charts from the benchmarks' results
-    python3 tasks.py all        test, lint, docs, openb and wheel, like continuous integration
+    python3 tasks.py nightly    search further: other examples, and bugs that are sown
+    python3 tasks.py all        what continuous integration runs: all but bench, charts, nightly
 
 What follows a command goes to the program that it runs: `python3 tasks.py openb --scale 0.1`,
 `python3 tasks.py test -k preempt` (on this Python only).
@@ -24,8 +28,8 @@ import sys
 from pathlib import Path
 
 OLDEST = (3, 11)
-CHECKS = ("test", "lint", "docs", "openb", "wheel")
-COMMANDS = (*CHECKS, "bench", "charts")
+CHECKS = ("test", "extras", "without-numpy", "lint", "docs", "openb", "wheel")
+COMMANDS = (*CHECKS, "bench", "charts", "nightly")
 NOX = "nox>=2025.5.1"
 ROOT = Path(__file__).resolve().parent
 HOME = ROOT / ".venv" / "nox"
@@ -61,9 +65,7 @@ def main(arguments: "list[str]") -> int:
         sys.exit(f"tasks.py: there is no command {name!r}; there are {', '.join(COMMANDS)} and all")
     if name == "all" and others:
         sys.exit("tasks.py: 'all' takes no arguments")
-    sessions = (
-        [each for each in COMMANDS if each not in ("bench", "charts")] if name == "all" else [name]
-    )
+    sessions = [each.replace("-", "_") for each in (CHECKS if name == "all" else (name,))]
     command = [str(install_nox()), "-m", "nox", "--noxfile", str(ROOT / "noxfile.py")]
     unwanted = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
     variables = {key: value for key, value in os.environ.items() if key not in unwanted}
