@@ -34,7 +34,7 @@ from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import configs
 from batchsched.tools import Finding
 from batchsched.tools.config_check import decisions, evicts_for_ever
-from batchsched.tools.queue_rules import QUEUE_FIELDS, QUEUE_RULES
+from batchsched.tools.config_rules import QUEUE_FIELDS, QUEUE_RULES
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
 
 

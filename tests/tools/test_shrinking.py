@@ -27,7 +27,7 @@ from batchsched import (
     shrink,
 )
 from batchsched.testing import snapshots
-from batchsched.tools.rename import neutral_names
+from batchsched.tools.shrinking import neutral_names
 
 
 def waits(snapshot: Snapshot) -> bool:

@@ -1,11 +1,9 @@
 """Tools for cluster operators: pure functions on snapshots, configurations and results."""
 
-from batchsched.tools.comparison import Comparison, TaskChange, compare
-from batchsched.tools.config_check import check_config
+from batchsched.tools.comparison import Comparison, Parting, TaskChange, compare
+from batchsched.tools.config_check import Finding, check_config
 from batchsched.tools.explainer import explain
 from batchsched.tools.explanation import Explanation
-from batchsched.tools.finding import Finding
-from batchsched.tools.parting import Parting
 from batchsched.tools.record import EventLog, Record, RecordedCycle, Recorder, Replay, replay
 from batchsched.tools.shrinking import shrink
 from batchsched.tools.trials import Cheapest, CycleRun, WhatIf, cheapest, starts, what_if

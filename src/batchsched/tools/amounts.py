@@ -1,4 +1,4 @@
-"""The amounts of a snapshot: the dimensions that it uses, and copies with other amounts."""
+"""Amounts of resources: as text, with changes, and all that a snapshot has."""
 
 from __future__ import annotations
 
@@ -9,16 +9,46 @@ from attrs import Attribute, AttrsInstance, evolve, fields
 
 from batchsched.model.resources import Amount, Resource, ResourceLimit
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.texts import shown_amount
 
 __all__ = [
     "dimensions_used",
     "evolved",
+    "limit_text",
     "raised_limit",
+    "resource_text",
     "with_dimension",
     "with_dimension_divided",
 ]
 
 PartT = TypeVar("PartT", bound=AttrsInstance)
+
+
+def resource_text(resource: Resource) -> str:
+    """Format a resource: ``2 cpu, 4 GiB, 1 nvidia.com/gpu``."""
+    parts = [_amount_text(name, amount) for name, amount in resource.dimensions() if amount]
+    return ", ".join(parts) or "nothing"
+
+
+def limit_text(limit: ResourceLimit) -> str:
+    """Format a limit: ``8 cpu, 0 nvidia.com/gpu``; dimensions without a limit are left out."""
+    parts = [_amount_text(name, amount) for name, amount in limit.dimensions()]
+    return ", ".join(parts) or "no limit"
+
+
+def _amount_text(dimension: str, amount: Amount) -> str:
+    """Format an amount of one dimension.
+
+    >>> _amount_text("cpu", 1500), _amount_text("memory", 3 << 29), _amount_text("gpu", 2000)
+    ('1.5 cpu', '1.5 GiB', '2 gpu')
+    >>> _amount_text("ephemeral-storage", 1000 << 40)
+    '1 TiB ephemeral-storage'
+    """
+    if dimension == "memory":
+        return shown_amount("memory", amount)
+    if dimension == "ephemeral-storage" or dimension.startswith("hugepages-"):
+        return f"{shown_amount('memory', amount / 1000)} {dimension}"  # thousandths of bytes
+    return f"{shown_amount(dimension, amount)} {dimension}"
 
 
 def dimensions_used(snapshot: Snapshot) -> set[str]:

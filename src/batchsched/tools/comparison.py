@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 from attrs import field, frozen
@@ -11,22 +11,61 @@ from attrs import field, frozen
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault
+from batchsched.model.cluster import TaskInfo, TaskStatus
+from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
 from batchsched.scheduler import Scheduler
-from batchsched.session.trace_events import TraceEvent
-from batchsched.tools.grouping import count_by, group_rows, pairs_by_name, plain_counts, plain_pairs
-from batchsched.tools.parting import Parting, find_parting
-from batchsched.tools.report import Report, Section
-from batchsched.tools.use import Fate, fates, use_of
+from batchsched.session.trace_events import (
+    JobTaken,
+    NodeSought,
+    QueuePassedOver,
+    QueueTaken,
+    StatementEnded,
+    TraceEvent,
+    VerdictsGiven,
+)
+from batchsched.tools.report import (
+    Report,
+    Section,
+    count_by,
+    group_rows,
+    pairs_by_name,
+    plain_counts,
+    plain_pairs,
+    side_by_side,
+)
 
 if TYPE_CHECKING:
     from batchsched.simulation.run import Run
     from batchsched.tools.run_comparison import RunComparison
 
-__all__ = ["Comparison", "TaskChange", "compare"]
+__all__ = [
+    "Comparison",
+    "Fate",
+    "Parting",
+    "TaskChange",
+    "Use",
+    "compare",
+]
+
+
+@frozen
+class Fate:
+    """The outcome of a cycle for one task."""
+
+    what: str
+    """``starts``, ``evicted``, ``promised``, ``reserved``, ``waits``, or its status."""
+    node: str | None = None
+    reason: str = ""
+    """Why it waits; empty if it does not."""
+
+    def __str__(self) -> str:
+        where = f" on {self.node}" if self.node is not None and self.what != "evicted" else ""
+        return f"{self.what}{where}"
+
 
 _KINDS = {
     "starts": "start only after",
@@ -244,17 +283,17 @@ def compare(
             schedulers[1].schedule_traced(second, traces[1].append),
         )
         if second is snapshot:
-            parting = find_parting(snapshot, *schedulers, traces)
+            parting = _find_parting(snapshot, *schedulers, traces)
     else:
         results = (
             _result_of(before, snapshot, registry),
             _result_of(after, second, registry),
         )
-    uses = use_of(snapshot, results[0]), use_of(second, results[1])
+    uses = _use_of(snapshot, results[0]), _use_of(second, results[1])
     return Comparison(
         changes=tuple(_changes(snapshot, second, *results)),
-        utilisation=_side_by_side(*(use.of_dimension for use in uses)),
-        shares=_side_by_side(*(use.of_queue for use in uses)),
+        utilisation=side_by_side(*(use.of_dimension for use in uses)),
+        shares=side_by_side(*(use.of_queue for use in uses)),
         parting=parting,
         before=results[0],
         after=results[1],
@@ -303,7 +342,7 @@ _ABSENT = Fate("is absent")
 def _changes(
     snapshot: Snapshot, second: Snapshot, before: CycleResult, after: CycleResult
 ) -> Iterator[TaskChange]:
-    ones, others = fates(snapshot, before), fates(second, after)
+    ones, others = _fates(snapshot, before), _fates(second, after)
     owners = {
         task.uid: (task.display_name, job.uid, job.queue)
         for each in (snapshot, second)
@@ -324,13 +363,13 @@ def _changes(
                 name=name,
                 job=job,
                 queue=queue,
-                kind=_kind(one, other),
+                kind=_kind_of_change(one, other),
                 before=one,
                 after=other,
             )
 
 
-def _kind(before: Fate, after: Fate) -> str:
+def _kind_of_change(before: Fate, after: Fate) -> str:
     if before.what == after.what:
         if before.what == "starts":
             return "moves"
@@ -348,11 +387,285 @@ def _kind(before: Fate, after: Fate) -> str:
     return "other"
 
 
-def _side_by_side(
-    before: Mapping[str, float], after: Mapping[str, float]
-) -> dict[str, tuple[float, float]]:
-    return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in {**before, **after}}
-
-
 def _fate(fate: Fate) -> dict[str, JsonValue]:
     return {"what": fate.what, "node": fate.node, "reason": fate.reason}
+
+
+@frozen
+class Use:
+    """The use of a cluster, as shares of the whole."""
+
+    of_dimension: dict[str, float]
+    """Dimension to the share in use of what all nodes have."""
+    of_queue: dict[str, float]
+    """Queue to the dominant share that its tasks hold."""
+
+
+# What becomes of tasks, and what is in use
+
+
+def _fates(snapshot: Snapshot, result: CycleResult) -> dict[str, Fate]:
+    """Return the outcome of each task of each job, by UID."""
+    found: dict[str, Fate] = {}
+    for job in snapshot.jobs:
+        for task in job.tasks:
+            reason = result.pending.get(task.uid)
+            if reason is not None:
+                found[task.uid] = Fate("waits", None, reason.text)
+            else:
+                found[task.uid] = Fate(task.status.value, task.node_name)
+    for uid, outcome in result.tasks.items():
+        if outcome.status is TaskStatus.ALLOCATED and outcome.node_name is not None:
+            # It has a place, and waits for the rest of its job.
+            found[uid] = Fate("promised", outcome.node_name)
+    for bind in result.binds:
+        found[bind.task_uid] = Fate("starts", bind.node_name)
+    for eviction in result.evictions:
+        found[eviction.task_uid] = Fate("evicted", eviction.node_name)
+    for promises, word in (
+        (result.pipelined, "promised"),
+        (result.conditional, "promised"),
+        (result.reserved, "reserved"),
+    ):
+        for promise in promises:
+            found[promise.task_uid] = Fate(word, promise.node_name)
+    return found
+
+
+def _use_of(snapshot: Snapshot, result: CycleResult | None) -> Use:
+    """Return the use after a cycle; without a result, the use before it. O(tasks)."""
+    starts = set[str]() if result is None else {bind.task_uid for bind in result.binds}
+    gone = set[str]() if result is None else {e.task_uid for e in result.evictions}
+
+    def holds(task: TaskInfo) -> bool:
+        if task.uid in starts:
+            return True
+        return task.status.holds and task.status is not TaskStatus.RELEASING
+
+    total = sum_resources(node.allocatable for node in snapshot.nodes)
+    by_queue: dict[str, Resource] = {queue.name: Resource() for queue in snapshot.queues}
+    for job in snapshot.jobs:
+        held = sum_resources(t.resreq for t in job.tasks if t.uid not in gone and holds(t))
+        by_queue[job.queue] = by_queue.get(job.queue, Resource()) + held
+    others = sum_resources(task.resreq for task in snapshot.other_tasks if holds(task))
+    used = sum_resources([others, *by_queue.values()])
+    return Use(
+        {name: _share(used.get(name), amount) for name, amount in total.dimensions() if amount},
+        {
+            name: max((_share(held.get(d), a) for d, a in total.dimensions() if a), default=0.0)
+            for name, held in sorted(by_queue.items())
+        },
+    )
+
+
+def _share(amount: float, total: float) -> float:
+    return amount / total if total else 0.0
+
+
+# The first decision that differs
+
+
+@frozen
+class Parting:
+    """The first decision that differs, and its cause."""
+
+    before: str
+    """The decision under the first configuration, as text."""
+    after: str
+    """The decision under the second configuration, as text."""
+    why: tuple[str, ...]
+    """The plugin's key, score or verdict, or the action, that made the difference, as text."""
+    plugins: tuple[str, ...] = ()
+    """The names of the plugins that made the difference, if any did."""
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return it as dicts, lists and strings only, ready for JSON."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "why": list[JsonValue](self.why),
+            "plugins": list[JsonValue](self.plugins),
+        }
+
+
+def _find_parting(
+    snapshot: Snapshot,
+    before: Scheduler,
+    after: Scheduler,
+    traces: tuple[Sequence[TraceEvent], Sequence[TraceEvent]],
+) -> Parting | None:
+    """Find the first decision in which two traces differ; None if they are equal."""
+    first, second = (_choices(trace) for trace in traces)
+    for (at, one), (other_at, other) in zip(first, second, strict=False):
+        if _what(one) != _what(other):
+            return _parting(snapshot, before, after, (one, at), (other, other_at), traces)
+    if len(first) == len(second):
+        return None
+    is_shorter = len(first) < len(second)
+    longer = second if is_shorter else first
+    _, more = longer[min(len(first), len(second))]
+    ended, went_on = "no further decision", _describe(more)
+    return Parting(
+        ended if is_shorter else went_on,
+        went_on if is_shorter else ended,
+        (f"only one of the two runs action {more.action!r} here",),
+    )
+
+
+def _choices(trace: Sequence[TraceEvent]) -> list[tuple[int, TraceEvent]]:
+    return [
+        (position, event)
+        for position, event in enumerate(trace)
+        if not isinstance(event, VerdictsGiven)
+    ]
+
+
+def _what(event: TraceEvent) -> tuple[object, ...]:
+    """Return the decision of an event, without the keys and scores behind it."""
+    match event:
+        case QueueTaken() | QueuePassedOver():
+            return type(event), event.action, event.queue
+        case JobTaken():
+            return type(event), event.action, event.job
+        case NodeSought():
+            return type(event), event.action, event.task, event.fit, event.node
+        case StatementEnded():
+            return type(event), event.action, event.committed, event.steps
+        case VerdictsGiven():
+            return type(event), event.action, event.plugin, event.claimant, *event.verdicts.items()
+
+
+def _describe(event: TraceEvent) -> str:
+    match event:
+        case QueueTaken():
+            return f"{event.action} takes queue {event.queue!r}"
+        case QueuePassedOver():
+            return f"{event.action} skips queue {event.queue!r}, which is overused"
+        case JobTaken():
+            return f"{event.action} takes job {event.job!r}"
+        case NodeSought():
+            chosen = "no node" if event.node is None else f"node {event.node!r}"
+            return f"{event.action} finds {chosen} for task {event.task!r} (fit: {event.fit})"
+        case StatementEnded():
+            steps = ", ".join(
+                f"{step.task} {'off' if step.status == 'Releasing' else 'to'} {step.node}"
+                for step in event.steps[:3]
+            )
+            more = f" and {len(event.steps) - 3} more" if len(event.steps) > 3 else ""  # noqa: PLR2004
+            word = "commits" if event.committed else "discards"
+            return f"{event.action} {word} {steps or 'nothing'}{more}: {event.why}"
+        case VerdictsGiven():
+            return f"{event.plugin} judges the victims of {event.claimant!r}"
+
+
+def _parting(
+    snapshot: Snapshot,
+    before: Scheduler,
+    after: Scheduler,
+    one: tuple[TraceEvent, int],
+    other: tuple[TraceEvent, int],
+    traces: tuple[Sequence[TraceEvent], Sequence[TraceEvent]],
+) -> Parting:
+    (left, left_at), (right, right_at) = one, other
+    said = _describe(left), _describe(right)
+    if left.action != right.action:
+        reason = f"action {left.action!r} runs here before, action {right.action!r} after"
+        return Parting(*said, (reason,))
+    why: list[str] = []
+    plugins: dict[str, None] = {}
+    for word, scheduler, event, at, rival in (
+        ("before", before, left, left_at, right),
+        ("after", after, right, right_at, left),
+    ):
+        detailed = _event_at(snapshot, scheduler, at)
+        found = _reason(detailed, rival)
+        if found is not None and type(event) is type(rival):
+            plugin, text = found
+            plugins[plugin] = None
+            why.append(f"{word}: {text}")
+    if not why:
+        verdicts = _verdicts_before(traces[0], left_at), _verdicts_before(traces[1], right_at)
+        for plugin, changed in _changed_verdicts(*verdicts).items():
+            plugins[plugin] = None
+            why.append(f"verdict of {plugin} on {changed}")
+    if not why:
+        why = ["the clusters already differ at this point; see the tasks that run"]
+    return Parting(*said, tuple(why), tuple(plugins))
+
+
+def _event_at(snapshot: Snapshot, scheduler: Scheduler, position: int) -> TraceEvent:
+    events: list[TraceEvent] = []
+    scheduler.schedule_traced(snapshot, events.append, rivals_at=position)
+    return events[position]
+
+
+def _reason(event: TraceEvent, rival: TraceEvent) -> tuple[str, str] | None:
+    """Return the plugin that ordered one choice before the other, and a description."""
+    if isinstance(event, NodeSought) and isinstance(rival, NodeSought):
+        return _score_reason(event, rival)
+    if isinstance(event, JobTaken) and isinstance(rival, JobTaken):
+        return _key_reason(event.job, event.key, rival.job, event.rivals)
+    if isinstance(event, QueueTaken) and isinstance(rival, QueueTaken):
+        return _key_reason(event.queue, event.key, rival.queue, event.rivals)
+    return None
+
+
+def _key_reason(
+    taken: str,
+    key: Mapping[str, object],
+    other: str,
+    rivals: Mapping[str, Mapping[str, object]],
+) -> tuple[str, str] | None:
+    if other not in rivals:
+        return "", f"{other!r} does not wait in this cycle"
+    for plugin, value in key.items():
+        if rivals[other][plugin] != value:
+            values = f"{_value_text(value)} before {_value_text(rivals[other][plugin])}"
+            return plugin, f"{plugin} puts {taken!r} first: {values}"
+    return None
+
+
+def _score_reason(event: NodeSought, rival: NodeSought) -> tuple[str, str] | None:
+    if event.task != rival.task or event.node is None or rival.node is None:
+        return None
+    theirs = event.rivals.get(rival.node)
+    if theirs is None:
+        return "", f"node {rival.node!r} is not among the nodes that were compared"
+    differences = {name: score - theirs.get(name, 0) for name, score in event.scores.items()}
+    plugin = max(differences, key=lambda name: differences[name], default="")
+    if not plugin or differences[plugin] <= 0:
+        return "", f"nodes {event.node!r} and {rival.node!r} have equal scores; the first is taken"
+    mine, other = _value_text(event.scores[plugin]), _value_text(theirs.get(plugin, 0))
+    return plugin, f"{plugin} scores {event.node!r} {mine}, {rival.node!r} {other}"
+
+
+def _value_text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _verdicts_before(trace: Sequence[TraceEvent], at: int) -> dict[tuple[str, str], str]:
+    """Return the verdicts of the last search before an event, by plugin and candidate."""
+    found: dict[tuple[str, str], str] = {}
+    claimant = ""
+    for event in reversed(trace[:at]):
+        if isinstance(event, VerdictsGiven):
+            if claimant and event.claimant != claimant:
+                break
+            claimant = event.claimant
+            for candidate, verdict in event.verdicts.items():
+                found.setdefault((event.plugin, candidate), verdict)
+        elif isinstance(event, StatementEnded):
+            break
+    return found
+
+
+def _changed_verdicts(
+    before: Mapping[tuple[str, str], str], after: Mapping[tuple[str, str], str]
+) -> dict[str, str]:
+    changed: dict[str, str] = {}
+    for key in sorted({*before, *after}):
+        one, other = before.get(key, "nothing"), after.get(key, "nothing")
+        if one != other:
+            plugin, candidate = key
+            changed.setdefault(plugin, f"{candidate!r}: {one} before, {other} after")
+    return changed

@@ -8,29 +8,94 @@ for ever.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
-from batchsched.config.registry import Registry
+from attrs import evolve, frozen
+
+from batchsched.config.options import ENABLE_FLAGS, ActionOption, PluginOption, Tier
+from batchsched.config.reading import without_unknown
+from batchsched.config.registry import Registry, default_registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import BatchschedError, ConfigError
 from batchsched.model.cluster import Queue
+from batchsched.model.notice import NoticeCode, NoticeCollector
 from batchsched.model.result import CycleResult
+from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
+from batchsched.model.validation.values import is_mapping, is_text, is_tuple
 from batchsched.scheduler import Scheduler
 from batchsched.state.queue_tree import QueueTree
-from batchsched.tools.config_edits import action_named
 from batchsched.tools.config_rules import (
+    QUEUE_FIELDS,
+    QUEUE_RULES,
     RULES,
     SHARELESS,
+    QueueRule,
     Suspected,
+    action_named,
     remedies_for_loops,
+    with_capacity,
 )
-from batchsched.tools.finding import Finding
-from batchsched.tools.queue_rules import QUEUE_FIELDS, QUEUE_RULES, QueueRule, with_capacity
 from batchsched.tools.small_clusters import small_clusters, small_queue_trees
-from batchsched.tools.unknown_parts import what_cannot_be_built, what_was_left_out
 from batchsched.transition.next_snapshot import next_snapshot
 
-__all__ = ["check_config", "decisions", "evicts_for_ever"]
+__all__ = [
+    "Finding",
+    "Shows",
+    "check_config",
+    "decisions",
+    "evicts_for_ever",
+]
+
+Shows = Literal[
+    "cannot be built", "has no effect", "decides otherwise", "evicts for ever", "reserves"
+]
+
+
+@frozen(kw_only=True)
+class Finding:
+    """A problem of a configuration, with a cluster that shows it."""
+
+    code: str
+    """A stable name of the problem."""
+    place: str
+    """The place in the configuration."""
+    consequence: str
+    """The consequence of the problem."""
+    advice: str
+    """How to fix it."""
+    shows: Shows
+    """What happens on `snapshot`. "decides otherwise": the decisions differ from those with
+    `instead`, or from those on `mended`. "evicts for ever": it evicts in cycle after cycle, which
+    `instead` does not. "reserves": it makes reservations. "has no effect": it decides like
+    `instead`, which lacks the ignored part. "cannot be built": it decides nothing on any snapshot,
+    while `instead` does."""
+    snapshot: Snapshot
+    """A cluster of at most three jobs that shows the problem."""
+    instead: SchedulerConfig | None = None
+    """The configuration with the advice applied, if there is one."""
+    mended: Snapshot | None = None
+    """`snapshot` with the advice applied, if queues or jobs should change."""
+    shows_on_yours: bool | None = None
+    """Whether the caller's own snapshot shows it; None: none was given, or every snapshot does."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.code}: {self.consequence}; {self.advice}"
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the finding as dicts, lists, strings and numbers only, ready for JSON."""
+        return {
+            "code": self.code,
+            "place": self.place,
+            "consequence": self.consequence,
+            "advice": self.advice,
+            "shows": self.shows,
+            "snapshot": self.snapshot.to_dict(),
+            "instead": None if self.instead is None else self.instead.to_dict(),
+            "mended": None if self.mended is None else self.mended.to_dict(),
+            "shows_on_yours": self.shows_on_yours,
+        }
+
 
 _CYCLES = 8
 _SETTLED = 4
@@ -75,7 +140,7 @@ def check_config(
             read = config
         scheduler = Scheduler(read, registry)
     except ConfigError as error:
-        return tuple(what_cannot_be_built(read, error, registry))
+        return tuple(_what_cannot_be_built(read, error, registry))
     return tuple(_findings(scheduler.config, registry, scheduler, snapshot))
 
 
@@ -85,7 +150,7 @@ def _findings(
     scheduler: Scheduler,
     snapshot: Snapshot | None,
 ) -> Iterator[Finding]:
-    yield from what_was_left_out(config, scheduler)
+    yield from _what_was_left_out(config, scheduler)
     results = [scheduler.schedule(cluster, reasons=False) for cluster in small_clusters()]
     mine = None if snapshot is None else scheduler.schedule(snapshot, reasons=False)
     for rule in RULES:
@@ -148,8 +213,6 @@ def decisions(result: CycleResult) -> tuple[object, ...]:
 
 
 # Problems that show without an alternative configuration
-
-
 def _reservation_findings(
     config: SchedulerConfig, results: Sequence[CycleResult], mine: CycleResult | None
 ) -> Iterator[Finding]:
@@ -207,8 +270,6 @@ def _loop_findings(
 
 
 # Problems of the caller's queues
-
-
 def _queue_findings(
     config: SchedulerConfig,
     registry: Registry | None,
@@ -314,3 +375,128 @@ def evicts_for_ever(scheduler: Scheduler, snapshot: Snapshot) -> bool:
         late += cycle >= _SETTLED and bool(result.evictions)
         snapshot = next_snapshot(snapshot, result, now=snapshot.now + 1)
     return late >= (_CYCLES - _SETTLED) // 2
+
+
+# Unknown parts, and parts that cannot be built
+
+
+def _what_cannot_be_built(
+    config: SchedulerConfig | None, error: ConfigError, registry: Registry | None
+) -> Iterator[Finding]:
+    """Yield a finding for each fault: unknown parts with their own codes, all others as Invalid.
+
+    Args:
+        config: the configuration; None: it could not even be read.
+        error: the error that it caused.
+        registry: the plugins and actions that it may name.
+
+    """
+    instead, codes = None, dict[str, str]()
+    if config is not None and _is_sound(config):
+        instead, codes = _without_unknown(config, registry)
+    working = None if instead is None else _scheduler(instead, registry)
+    # Without a working alternative, use the default to show what would be scheduled.
+    shown_by = Scheduler() if working is None else working
+    snapshot = next((c for c in small_clusters() if shown_by.schedule(c).binds), None)
+    for fault in error.faults:
+        code = codes.get(fault.path)
+        yield Finding(
+            code="Invalid" if code is None else code,
+            place=fault.path,
+            consequence=f"the configuration cannot be built: {fault.message}",
+            advice="correct it, or leave it out" if code is None else "leave it out",
+            shows="cannot be built",
+            snapshot=small_clusters()[0] if snapshot is None else snapshot,
+            instead=None if working is None else instead,
+        )
+
+
+def _what_was_left_out(config: SchedulerConfig, scheduler: Scheduler) -> Iterator[Finding]:
+    """Yield a finding for each part that was ignored when a configuration was read."""
+    snapshot = next((c for c in small_clusters() if scheduler.schedule(c).binds), None)
+    for notice in config.notices:
+        yield Finding(
+            code=notice.code.value,
+            place=", ".join(notice.examples),
+            consequence=f"{notice.kind} {notice.field!r}: {notice.consequence}",
+            advice="leave it out, or correct its name",
+            shows="has no effect",
+            snapshot=small_clusters()[0] if snapshot is None else snapshot,
+            instead=evolve(config, notices=()),
+        )
+
+
+class _Unknown(NoticeCollector):
+    """Remembers the codes of unknown parts by path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: dict[str, str] = {}
+
+    def note(
+        self, code: NoticeCode, kind: str, field: str, *, name: str, path: str, consequence: str
+    ) -> None:
+        self.codes[path] = code.value
+        super().note(code, kind, field, name=name, path=path, consequence=consequence)
+
+
+def _without_unknown(
+    config: SchedulerConfig, registry: Registry | None
+) -> tuple[SchedulerConfig, dict[str, str]]:
+    """Return the configuration without its unknown parts, and their codes by path."""
+    unknown = _Unknown()
+    known = default_registry() if registry is None else registry
+    paths = (
+        [f"actions[{position}]" for position in range(len(config.actions))],
+        [
+            [f"tiers[{at}].plugins[{position}]" for position in range(len(tier.plugins))]
+            for at, tier in enumerate(config.tiers)
+        ],
+    )
+    tiers = [
+        Tier(plugins=[_without_flags(plugin, path, unknown.codes) for plugin, path in placed])
+        for placed in (
+            zip(tier.plugins, at, strict=True)
+            for tier, at in zip(config.tiers, paths[1], strict=True)
+        )
+    ]
+    actions, kept, _ = without_unknown(config.actions, tuple(tiers), paths, known, unknown)
+    return evolve(config, actions=actions, tiers=kept), unknown.codes
+
+
+def _without_flags(plugin: PluginOption, path: str, codes: dict[str, str]) -> PluginOption:
+    for flag in plugin.flags:
+        if flag not in ENABLE_FLAGS:
+            codes[f"{path}.{flag}"] = NoticeCode.UNKNOWN_FLAG.value
+    flags = {flag: is_on for flag, is_on in plugin.flags.items() if flag in ENABLE_FLAGS}
+    return evolve(plugin, flags=flags)
+
+
+def _is_sound(config: object) -> bool:
+    """Return whether all parts of a configuration have the right types."""
+    if not isinstance(config, SchedulerConfig):
+        return False
+    return (
+        all(_is_option(action, ActionOption) for action in _items(config.actions))
+        and all(isinstance(tier, Tier) for tier in _items(config.tiers))
+        and all(
+            _is_option(plugin, PluginOption) and is_mapping(getattr(plugin, "flags", None))
+            for tier in config.tiers
+            for plugin in _items(tier.plugins)
+        )
+    )
+
+
+def _items(given: object) -> tuple[object, ...]:
+    return given if is_tuple(given) else (None,)
+
+
+def _is_option(given: object, kind: type[ActionOption | PluginOption]) -> bool:
+    return isinstance(given, kind) and is_text(given.name) and is_mapping(given.arguments)
+
+
+def _scheduler(config: SchedulerConfig, registry: Registry | None) -> Scheduler | None:
+    try:
+        return Scheduler(config, registry)
+    except ConfigError:
+        return None

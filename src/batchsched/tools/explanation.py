@@ -11,7 +11,7 @@ from batchsched.model.immutable import EMPTY
 from batchsched.model.reasons import WhyPending
 from batchsched.model.resources import Resource, ResourceLimit
 from batchsched.model.serialisation import JsonValue
-from batchsched.tools.describe import limit_text, resource_text
+from batchsched.tools.amounts import limit_text, resource_text
 from batchsched.tools.report import Report, Section
 from batchsched.tools.trials import Change
 
@@ -49,20 +49,20 @@ class QueueStanding:
     name: str
     is_known: bool
     """Whether the snapshot has this queue."""
-    weight: int
-    allocated: Resource
+    weight: int = 0
+    allocated: Resource = field(factory=Resource)
     """The resources that its tasks hold."""
-    share: float
+    share: float = 0.0
     """Its dominant share of the cluster."""
-    deserved: Resource | None
+    deserved: Resource | None = None
     """Its fair share, as computed by plugin proportion or capacity; None: no plugin computes it."""
-    guarantee: Resource | None
+    guarantee: Resource | None = None
     """Its guarantee; None: no plugin reads guarantees."""
-    limit: ResourceLimit | None
+    limit: ResourceLimit | None = None
     """The most that it may hold; None: it has no limit, or no plugin reads limits."""
-    on_loan: Resource | None
+    on_loan: Resource | None = None
     """What it holds beyond its share, which others may reclaim; None: no plugin computes it."""
-    is_overused: bool
+    is_overused: bool = False
     """Whether it holds its fair share or more, so that allocate skips it."""
     above: tuple[QueueStanding, ...] = ()
     """The queues above it in the tree, the nearest first; only with plugin capacity."""
@@ -177,18 +177,18 @@ class Explanation(Report):
     groups: tuple[GroupStanding, ...] = ()
     """The state of the groups of its tasks, in the order of the job."""
     nodes: int
-    available: int
+    available: int = 0
     """The number of nodes on which its task could start now, as far as nodes go."""
-    unfit: Mapping[str, int] = field(converter=_counts)
+    unfit: Mapping[str, int] = field(default=EMPTY, converter=_counts)
     """Reason to the number of nodes on which its task cannot start now."""
-    nearest: tuple[NearNode, ...]
+    nearest: tuple[NearNode, ...] = ()
     """The three nodes that lack the least."""
-    victims: tuple[VictimsJudged, ...]
+    victims: tuple[VictimsJudged, ...] = ()
     """The verdicts of plugins on the tasks that preempt and reclaim could evict for it, at the
     beginning of the cycle. A task that any plugin protects is not evicted."""
-    would_start: tuple[TriedChange, ...]
+    would_start: tuple[TriedChange, ...] = ()
     """Single changes with which it started; each was tried with a cycle."""
-    tried: int
+    tried: int = 0
     """The number of changes that were tried."""
 
     def sections(self) -> Iterator[Section]:

@@ -21,8 +21,7 @@ from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus
-from batchsched.tools.amounts import raised_limit
-from batchsched.tools.describe import limit_text, resource_text
+from batchsched.tools.amounts import limit_text, raised_limit, resource_text
 from batchsched.tools.explanation import Explanation, NearNode, TriedChange
 from batchsched.tools.trials import Change, Trials
 

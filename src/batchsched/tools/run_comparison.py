@@ -11,9 +11,17 @@ from batchsched.model.serialisation import JsonValue
 from batchsched.simulation.run import Run
 from batchsched.simulation.state import state_at
 from batchsched.simulation.workload import JobId
-from batchsched.tools.grouping import count_by, group_rows, pairs_by_name, plain_counts, plain_pairs
-from batchsched.tools.parting import Parting
-from batchsched.tools.report import Report, Section
+from batchsched.tools.comparison import Parting
+from batchsched.tools.report import (
+    Report,
+    Section,
+    count_by,
+    group_rows,
+    pairs_by_name,
+    plain_counts,
+    plain_pairs,
+    side_by_side,
+)
 
 __all__ = ["JobChange", "RunComparison", "compare_runs"]
 
@@ -183,7 +191,7 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
         figures={
             name: (figures[0][name], figures[1][name]) for name in figures[0] if name in figures[1]
         },
-        shares=_side_by_side(_shares(before), _shares(after)),
+        shares=dict(sorted(side_by_side(_shares(before), _shares(after)).items())),
         parting=_parting(before, after, changes),
         before=before,
         after=after,
@@ -256,13 +264,6 @@ def _shares(run: Run) -> dict[str, float]:
         name = "" if queue is None else str(queue)
         held[name] = held.get(name, 0.0) + time * size
     return {name: held[name] / whole if whole else 0.0 for name in sorted(held)}
-
-
-def _side_by_side(
-    before: Mapping[str, float], after: Mapping[str, float]
-) -> dict[str, tuple[float, float]]:
-    names = sorted({*before, *after})
-    return {name: (before.get(name, 0.0), after.get(name, 0.0)) for name in names}
 
 
 def _parting(before: Run, after: Run, changes: tuple[JobChange, ...]) -> Parting | None:

@@ -7,16 +7,16 @@ chunks of halving size; objects are removed together with what depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, islice
 from typing import TypeVar, cast
 
-from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields
+from attrs import NOTHING, Attribute, AttrsInstance, Factory, evolve, fields, has
 
 from batchsched.errors import Fault, FaultsError, SnapshotError
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
-from batchsched.model.resources import Resource
+from batchsched.model.resources import Resource, sum_resources
 from batchsched.model.snapshot import Snapshot
 from batchsched.tools.amounts import (
     dimensions_used,
@@ -24,27 +24,16 @@ from batchsched.tools.amounts import (
     with_dimension,
     with_dimension_divided,
 )
-from batchsched.tools.reductions import (
-    small_parts,
-    with_half_gangs,
-    with_nodes_joined,
-    with_queues_joined,
-    without_jobs,
-    without_nodes,
-    without_queues,
-    without_tasks,
-    without_tasks_and_their_room,
-)
-from batchsched.tools.rename import neutral_names
 
-__all__ = ["shrink"]
+__all__ = ["neutral_names", "shrink"]
 
 ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT", bound=AttrsInstance)
+Step = tuple[str, int]
+"""A field of objects, and the position of one of them."""
 
 Without = Callable[[Snapshot, frozenset[str]], Snapshot]
 """Removes named objects from a snapshot."""
-
 _KEPT: dict[type, tuple[str, ...]] = {
     JobInfo: ("name", "namespace", "queue", "tasks", "uid"),
     TaskInfo: ("uid", "name", "namespace", "status", "node_name"),
@@ -52,6 +41,11 @@ _KEPT: dict[type, tuple[str, ...]] = {
     Queue: ("name", "parent"),
 }
 """Fields that identify an object, or what it belongs to; they are not simplified."""
+_FEW = 32
+"""With at most this many objects, pairs are removed too; with at most this many nodes, merged."""
+_SMALL = 10
+_STARTS = 4
+"""The most parts of a large snapshot to start from, until a result is small."""
 
 
 def shrink(
@@ -124,7 +118,7 @@ def _starts(snapshot: Snapshot, holds: Callable[[Snapshot], bool]) -> Iterator[S
     Small parts are checked quickly, and usually many of them have the property.
     """
     found = False
-    for part in filter(holds, small_parts(snapshot)):
+    for part in filter(holds, _small_parts(snapshot)):
         found = True
         yield part
     if not found and holds(snapshot):
@@ -134,21 +128,6 @@ def _starts(snapshot: Snapshot, holds: Callable[[Snapshot], bool]) -> Iterator[S
 def _objects(snapshot: Snapshot) -> int:
     tasks = sum(len(job.tasks) for job in snapshot.jobs) + len(snapshot.other_tasks)
     return len(snapshot.nodes) + len(snapshot.queues) + len(snapshot.jobs) + tasks
-
-
-def _without_both(
-    snapshot: Snapshot, one: tuple[str, Without], other: tuple[str, Without]
-) -> Snapshot:
-    for name, without in (one, other):
-        snapshot = without(snapshot, frozenset([name]))
-    return snapshot
-
-
-_FEW = 32
-"""With at most this many objects, pairs are removed too; with at most this many nodes, merged."""
-_SMALL = 10
-_STARTS = 4
-"""The most parts of a large snapshot to start from, until a result is small."""
 
 
 class _Search:
@@ -183,18 +162,18 @@ class _Search:
 
     def remove_objects(self) -> None:
         """Remove as many nodes, jobs, queues and tasks as possible."""
-        self._without(lambda: [node.name for node in self.best.nodes], without_nodes)
-        self._without(lambda: [job.uid for job in self.best.jobs], without_jobs)
-        self._without(lambda: [queue.name for queue in self.best.queues], without_queues)
-        self._without(lambda: [queue.name for queue in self.best.queues], with_queues_joined)
-        self._without(self._gangs, with_half_gangs)
-        self._without(lambda: [task.uid for task in self.best.other_tasks], without_tasks)
-        self._without(self._tasks_in_jobs, without_tasks)
-        self._without(self._tasks_in_jobs, without_tasks_and_their_room)
+        self._without(lambda: [node.name for node in self.best.nodes], _without_nodes)
+        self._without(lambda: [job.uid for job in self.best.jobs], _without_jobs)
+        self._without(lambda: [queue.name for queue in self.best.queues], _without_queues)
+        self._without(lambda: [queue.name for queue in self.best.queues], _with_queues_joined)
+        self._without(self._gangs, _with_half_gangs)
+        self._without(lambda: [task.uid for task in self.best.other_tasks], _without_tasks)
+        self._without(self._tasks_in_jobs, _without_tasks)
+        self._without(self._tasks_in_jobs, _without_tasks_and_their_room)
         if len(self.best.nodes) <= _FEW:
-            self._without(lambda: [node.name for node in self.best.nodes], with_nodes_joined)
+            self._without(lambda: [node.name for node in self.best.nodes], _with_nodes_joined)
         # Removing a node removes its tasks, so more nodes may be removable after the other steps.
-        self._without(lambda: [node.name for node in self.best.nodes], without_nodes)
+        self._without(lambda: [node.name for node in self.best.nodes], _without_nodes)
 
     def remove_pairs(self) -> None:
         """Remove two objects at once where neither can be removed alone, if few are left."""
@@ -207,12 +186,12 @@ class _Search:
     def _items(self) -> list[tuple[str, Without]]:
         """Return all objects that are left, each with the function that removes it."""
         best = self.best
-        items: list[tuple[str, Without]] = [(node.name, without_nodes) for node in best.nodes]
-        items += [(queue.name, without_queues) for queue in best.queues]
-        items += [(queue.name, with_queues_joined) for queue in best.queues]
-        items += [(job.uid, without_jobs) for job in best.jobs]
-        items += [(uid, without_tasks) for uid in self._tasks_in_jobs()]
-        items += [(uid, without_tasks_and_their_room) for uid in self._tasks_in_jobs()]
+        items: list[tuple[str, Without]] = [(node.name, _without_nodes) for node in best.nodes]
+        items += [(queue.name, _without_queues) for queue in best.queues]
+        items += [(queue.name, _with_queues_joined) for queue in best.queues]
+        items += [(job.uid, _without_jobs) for job in best.jobs]
+        items += [(uid, _without_tasks) for uid in self._tasks_in_jobs()]
+        items += [(uid, _without_tasks_and_their_room) for uid in self._tasks_in_jobs()]
         return items
 
     def _tasks_in_jobs(self) -> list[str]:
@@ -241,26 +220,23 @@ class _Search:
     def simplify(self) -> None:
         """Simplify the remaining objects, field by field."""
         for position in range(len(self.best.nodes)):
-            self._simplify_part(position, _nodes_of, _with_node)
+            self._simplify_part(("nodes", position))
         for position in range(len(self.best.queues)):
-            self._simplify_part(position, _queues_of, _with_queue)
+            self._simplify_part(("queues", position))
         for position in range(len(self.best.jobs)):
-            self._simplify_part(position, _jobs_of, _with_job)
+            self._simplify_part(("jobs", position))
             for at in range(len(self.best.jobs[position].tasks)):
-                self._simplify_part(at, partial(_tasks_of, position), partial(_with_task, position))
+                self._simplify_part(("jobs", position), ("tasks", at))
         for position in range(len(self.best.other_tasks)):
-            self._simplify_part(position, _others_of, _with_other)
+            self._simplify_part(("other_tasks", position))
         self.try_(lambda: evolve(self.best, now=0.0))
 
-    def _simplify_part(
-        self,
-        position: int,
-        parts: Callable[[Snapshot], Sequence[PartT]],
-        changed: Callable[[Snapshot, int, PartT], Snapshot],
-    ) -> None:
-        for name, value in _simpler_values(parts(self.best)[position]):
-            part = evolved(parts(self.best)[position], {name: value})
-            self.try_(partial(changed, self.best, position, part))
+    def _simplify_part(self, *path: Step) -> None:
+        part: AttrsInstance = self.best
+        for field, position in path:
+            part = _items(part, field)[position]
+        for name, value in _simpler_values(part):
+            self.try_(partial(_with_value, self.best, path, name, value))
 
     def make_amounts_small(self) -> None:
         """Remove whole dimensions, or divide all amounts of a dimension by the same number."""
@@ -270,6 +246,14 @@ class _Search:
             for divisor in (1 << 20, 1000, 1024, 10, 5, 3, 2):
                 while self.try_(partial(with_dimension_divided, self.best, dimension, divisor)):
                     pass
+
+
+def _without_both(
+    snapshot: Snapshot, one: tuple[str, Without], other: tuple[str, Without]
+) -> Snapshot:
+    for name, without in (one, other):
+        snapshot = without(snapshot, frozenset([name]))
+    return snapshot
 
 
 def _simpler_values(part: AttrsInstance) -> Iterator[tuple[str, object]]:
@@ -313,50 +297,309 @@ def _default(attribute: Attribute[object]) -> object:
     return default
 
 
-def _replaced(items: Sequence[ItemT], position: int, item: ItemT) -> tuple[ItemT, ...]:
-    return (*items[:position], item, *items[position + 1 :])
+def _items(owner: AttrsInstance, field: str) -> Sequence[AttrsInstance]:
+    items: Sequence[AttrsInstance] = getattr(owner, field)
+    return items
 
 
-def _nodes_of(snapshot: Snapshot) -> Sequence[NodeInfo]:
-    return snapshot.nodes
+def _with_value(part: PartT, path: Sequence[Step], name: str, value: object) -> PartT:
+    """Return an object in which the part at a path has another value in a field."""
+    if not path:
+        return evolved(part, {name: value})
+    (field, position), *rest = path
+    items = _items(part, field)
+    changed = _with_value(items[position], rest, name, value)
+    return evolved(part, {field: (*items[:position], changed, *items[position + 1 :])})
 
 
-def _tasks_of(job: int, snapshot: Snapshot) -> Sequence[TaskInfo]:
-    return snapshot.jobs[job].tasks
+# Reductions: without objects, together with what depends on them
+
+_PLACES = 3
+"""The number of parts of each size: the first, one in the middle, and the last."""
+_SIZES = (2, 8, 32, 128, 512)
+_LARGE = 32
+"""The number of nodes or jobs from which small parts of a snapshot are tried."""
 
 
-def _queues_of(snapshot: Snapshot) -> Sequence[Queue]:
-    return snapshot.queues
+def _small_parts(snapshot: Snapshot) -> Iterator[Snapshot]:
+    """Yield small parts of a large snapshot, the smallest first; nothing for a small snapshot."""
+    largest = max(len(snapshot.nodes), len(snapshot.jobs))
+    for size in _SIZES:
+        if largest < _LARGE or 2 * size >= largest:
+            return
+        for place in range(_PLACES):
+            try:
+                part = _part_of(snapshot, size, place)
+            except FaultsError:
+                continue
+            yield part
 
 
-def _jobs_of(snapshot: Snapshot) -> Sequence[JobInfo]:
-    return snapshot.jobs
+def _part_of(snapshot: Snapshot, size: int, place: int) -> Snapshot:
+    """Return a part: some nodes with their tasks, and some of the jobs that only wait."""
+    gone = frozenset(node.name for node in snapshot.nodes) - {
+        node.name for node in _slice(snapshot.nodes, size, place)
+    }
+    left = _without_nodes(snapshot, gone)
+    waiting = [job for job in left.jobs if all(task.node_name is None for task in job.tasks)]
+    kept = {job.uid for job in _slice(waiting, size, place)}
+    dropped = {job.uid for job in waiting} - kept
+    return _without_jobs(left, frozenset(dropped))
 
 
-def _others_of(snapshot: Snapshot) -> Sequence[TaskInfo]:
-    return snapshot.other_tasks
+def _slice(items: Sequence[ItemT], size: int, place: int) -> Sequence[ItemT]:
+    """Return `size` items: the first, those in the middle, or the last."""
+    start = max(0, len(items) - size) * place // (_PLACES - 1)
+    return items[start : start + size]
 
 
-def _with_node(snapshot: Snapshot, position: int, node: NodeInfo) -> Snapshot:
-    return evolve(snapshot, nodes=_replaced(snapshot.nodes, position, node))
+def _without_nodes(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Remove nodes, the tasks on them, and the jobs that are left without tasks."""
+
+    def stays(task: TaskInfo) -> bool:
+        return task.node_name not in names
+
+    return evolve(
+        snapshot,
+        nodes=[node for node in snapshot.nodes if node.name not in names],
+        jobs=_jobs_with(snapshot.jobs, stays),
+        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
+    )
 
 
-def _with_queue(snapshot: Snapshot, position: int, queue: Queue) -> Snapshot:
-    return evolve(snapshot, queues=_replaced(snapshot.queues, position, queue))
+def _without_jobs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Remove jobs."""
+    return evolve(snapshot, jobs=[job for job in snapshot.jobs if job.uid not in uids])
 
 
-def _with_job(snapshot: Snapshot, position: int, job: JobInfo) -> Snapshot:
-    return evolve(snapshot, jobs=_replaced(snapshot.jobs, position, job))
+def _without_queues(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Remove queues and their jobs."""
+    return evolve(
+        snapshot,
+        queues=[queue for queue in snapshot.queues if queue.name not in names],
+        jobs=[job for job in snapshot.jobs if job.queue not in names],
+    )
 
 
-def _with_task(job: int, snapshot: Snapshot, position: int, task: TaskInfo) -> Snapshot:
-    info = snapshot.jobs[job]
-    tasks = _replaced(info.tasks, position, task)
-    return _with_job(snapshot, job, evolve(info, tasks=tasks))
+def _with_queues_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Remove queues, and move their jobs to the first queue that is left."""
+    left = [queue for queue in snapshot.queues if queue.name not in names]
+    if not left:
+        return snapshot
+    jobs = [evolve(job, queue=left[0].name) if job.queue in names else job for job in snapshot.jobs]
+    return evolve(snapshot, queues=left, jobs=jobs)
 
 
-def _with_other(snapshot: Snapshot, position: int, task: TaskInfo) -> Snapshot:
-    return evolve(snapshot, other_tasks=_replaced(snapshot.other_tasks, position, task))
+def _with_nodes_joined(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
+    """Merge nodes into the first one that is left, with their resources and tasks."""
+    left = [node for node in snapshot.nodes if node.name not in names]
+    if not left:
+        return snapshot
+    gone = [node.allocatable for node in snapshot.nodes if node.name in names]
+    first = evolve(left[0], allocatable=sum_resources([left[0].allocatable, *gone]))
+
+    def moved(task: TaskInfo) -> TaskInfo:
+        return evolve(task, node_name=first.name) if task.node_name in names else task
+
+    return evolve(
+        snapshot,
+        nodes=[first, *left[1:]],
+        jobs=[evolve(job, tasks=map(moved, job.tasks)) for job in snapshot.jobs],
+        other_tasks=map(moved, snapshot.other_tasks),
+    )
 
 
-# Amounts
+def _without_tasks_and_their_room(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Remove tasks, and what they hold from the resources of their nodes."""
+    tasks = [*snapshot.other_tasks, *(task for job in snapshot.jobs for task in job.tasks)]
+    held: dict[str | None, list[Resource]] = {}
+    for task in tasks:
+        if task.uid in uids and task.status.holds:
+            held.setdefault(task.node_name, []).append(task.resreq)
+
+    def shrunk(node: NodeInfo) -> NodeInfo:
+        if node.name not in held:
+            return node
+        gone = sum_resources(held[node.name])
+        room = node.allocatable
+        return evolve(node, allocatable=room.max_with(gone) - gone)
+
+    left = _without_tasks(snapshot, uids)
+    return evolve(left, nodes=[shrunk(node) for node in left.nodes])
+
+
+def _without_tasks(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Remove tasks, and the jobs that are left without tasks."""
+
+    def stays(task: TaskInfo) -> bool:
+        return task.uid not in uids
+
+    return evolve(
+        snapshot,
+        jobs=_jobs_with(snapshot.jobs, stays),
+        other_tasks=[task for task in snapshot.other_tasks if stays(task)],
+    )
+
+
+def _with_half_gangs(snapshot: Snapshot, uids: frozenset[str]) -> Snapshot:
+    """Halve the tasks and the `min_available` of jobs."""
+    jobs: list[JobInfo] = []
+    for job in snapshot.jobs:
+        if job.uid in uids:
+            tasks = job.tasks[: (len(job.tasks) + 1) // 2]
+            jobs.append(evolve(job, tasks=tasks, min_available=(job.min_available + 1) // 2))
+        else:
+            jobs.append(job)
+    return evolve(snapshot, jobs=jobs)
+
+
+def _jobs_with(jobs: Iterable[JobInfo], stays: Callable[[TaskInfo], bool]) -> list[JobInfo]:
+    """Keep the tasks that stay, and lower `min_available` to their number if necessary."""
+    changed: list[JobInfo] = []
+    for job in jobs:
+        tasks = [task for task in job.tasks if stays(task)]
+        if len(tasks) == len(job.tasks):
+            changed.append(job)
+        elif tasks:
+            could = job.min_available > len(job.tasks)
+            least = job.min_available if could else min(job.min_available, len(tasks))
+            changed.append(evolve(job, tasks=tasks, min_available=least))
+    return changed
+
+
+# Neutral names
+
+_WELL_KNOWN = ("kubernetes.io/", "k8s.io/", "nvidia.com/", "amd.com/", "intel.com/")
+_ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - it is compared with
+_PLAIN_KEYS = ("Ready", "metadata.name")
+
+
+def neutral_names(snapshot: Snapshot) -> Snapshot:
+    """Replace the names of a snapshot with neutral ones in the same order: ``n1``, ``q1``, ``j1``.
+
+    Nodes, queues, jobs, tasks, namespaces, labels and scalars are renamed wherever they are
+    referenced. Well-known keys, such as those of Kubernetes, are kept.
+
+    >>> from batchsched import JobInfo, Queue
+    >>> plan = JobInfo(name="secret-plan", namespace="board", queue="mergers")
+    >>> neutral = neutral_names(Snapshot(queues=[Queue(name="mergers")], jobs=[plan]))
+    >>> neutral.queues[0].name, neutral.jobs[0].uid
+    ('q1', 's1/j1')
+    """
+    names = {
+        "node": _numbered("n", {node.name for node in snapshot.nodes} | _node_names(snapshot)),
+        "queue": _numbered(
+            "q", {q.name for q in snapshot.queues} | {job.queue for job in snapshot.jobs}
+        ),
+        "namespace": _numbered(
+            "s",
+            {job.namespace for job in snapshot.jobs}
+            | {task.namespace for job in snapshot.jobs for task in job.tasks}
+            | {task.namespace for task in snapshot.other_tasks},
+            stays=("kube-system", "default"),
+        ),
+        "job": _numbered("j", {job.name for job in snapshot.jobs}),
+        "task": _numbered(
+            "t",
+            {task.uid for job in snapshot.jobs for task in job.tasks}
+            | {task.uid for task in snapshot.other_tasks},
+        ),
+    }
+    names["group"] = _numbered("g", {group.name for job in snapshot.jobs for group in job.groups})
+    # Dependencies refer to jobs by UID.
+    names["job uid"] = {
+        job.uid: f"{names['namespace'][job.namespace]}/{names['job'][job.name]}"
+        for job in snapshot.jobs
+    }
+    words = _Words(names)
+    return cast("Snapshot", words.renamed(snapshot))
+
+
+def _node_names(snapshot: Snapshot) -> set[str]:
+    tasks = [*snapshot.other_tasks, *(task for job in snapshot.jobs for task in job.tasks)]
+    return {task.node_name for task in tasks if task.node_name is not None}
+
+
+def _numbered(letter: str, names: set[str], stays: tuple[str, ...] = ()) -> dict[str, str]:
+    """Number names in their sorted order, because the order may break ties."""
+    width = len(str(len(names)))
+    return {
+        name: name if name in stays else f"{letter}{number:0{width}}"
+        for number, name in enumerate(sorted(names), 1)
+    }
+
+
+class _Words:
+    """Renames all strings of a value, depending on the field that holds them."""
+
+    def __init__(self, names: Mapping[str, Mapping[str, str]]) -> None:
+        self._names = names
+        self._words: dict[str, str] = {}
+
+    def renamed(self, value: object, field: str = "", kind: str = "") -> object:
+        if isinstance(value, str):
+            return self._text(value, field, kind)
+        if isinstance(value, tuple):
+            items = cast("tuple[object, ...]", value)
+            return tuple(self.renamed(item, field, kind) for item in items)
+        if isinstance(value, Mapping):
+            content = cast("Mapping[str, object]", value)
+            if (kind, field) == ("Plan", "nodes"):
+                tasks, nodes = self._names["task"], self._names["node"]
+                places = cast("Mapping[str, str]", value)
+                return {
+                    tasks.get(uid, self._word(uid)): nodes.get(node, self._word(node))
+                    for uid, node in places.items()
+                }
+            return {
+                self._word(key): self._word(item) if isinstance(item, str) else item
+                for key, item in content.items()
+                if field != "conditions"
+            } or dict(content)
+        if has(type(value)):
+            return self._part(cast("AttrsInstance", value))
+        return value
+
+    def _part(self, part: PartT) -> PartT:
+        attributes: tuple[Attribute[object], ...] = fields(type(part))
+        kind = type(part).__name__
+        changes: dict[str, object] = {}
+        for attribute in attributes:
+            if attribute.init:
+                value: object = getattr(part, attribute.name)
+                changes[attribute.name] = self.renamed(value, attribute.name, kind)
+        if kind == "TaskInfo":
+            changes["name"] = changes["uid"]
+        return evolve(part, **changes)  # type: ignore[misc]  # every part is of an attrs class
+
+    def _text(self, text: str, field: str, kind: str) -> str:
+        if (kind, field) in (("NodeInfo", "name"), ("TaskInfo", "node_name")):
+            return self._names["node"].get(text, text)
+        if (kind, field) in (("Queue", "name"), ("Queue", "parent"), ("JobInfo", "queue")):
+            return self._names["queue"].get(text, text)
+        if (kind, field) == ("JobInfo", "name"):
+            return self._names["job"].get(text, text)
+        if (kind, field) == ("TaskInfo", "uid"):
+            return self._names["task"].get(text, text)
+        if (kind, field) in (("TaskGroup", "name"), ("TaskGroup", "parent"), ("TaskInfo", "group")):
+            return self._names["group"].get(text, text)
+        if (kind, field) == ("Dependency", "job"):
+            return self._names["job uid"].get(text, self._word(text))
+        if field in ("user", "priority_class_name") and not text.startswith("system-"):
+            return self._word(text)
+        if (kind, field) == ("HostPort", "address") and text not in _ANY_ADDRESS:
+            return self._word(text)
+        if field in ("namespace", "namespaces"):
+            return self._names["namespace"].get(text, self._word(text))
+        if field in ("key", "values", "topology_key", "value") and text:
+            return self._names["node"].get(text, self._word(text))
+        return text
+
+    def _word(self, text: str) -> str:
+        if text in _PLAIN_KEYS or any(part in text for part in _WELL_KNOWN):
+            return text
+        if not text or text.lstrip("-").isdigit():
+            return text  # numbers may be compared
+        if text not in self._words:
+            self._words[text] = f"a{len(self._words) + 1}"
+        return self._words[text]

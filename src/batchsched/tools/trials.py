@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 
-from attrs import frozen
+from attrs import Attribute, AttrsInstance, fields, frozen
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import EventError, Fault
 from batchsched.live import AttachedScheduler, Cluster, Event, TimePassed
+from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo
 from batchsched.model.result import CycleResult
 from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import shown
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
+from batchsched.tools.amounts import resource_text
 from batchsched.tools.comparison import Comparison, compare
-from batchsched.tools.describe import described
 from batchsched.tools.report import Report, Section
 
-__all__ = ["Change", "Cheapest", "CycleRun", "WhatIf", "cheapest", "starts", "what_if"]
+__all__ = ["Change", "Cheapest", "CycleRun", "WhatIf", "cheapest", "described", "starts", "what_if"]
 
 
 @frozen
@@ -98,6 +99,40 @@ def what_if(
     """
     trials = Trials(snapshot, config, registry)
     return trials.what_if(changes)
+
+
+def described(change: AttrsInstance) -> str:
+    """Describe a change in one line.
+
+    >>> from batchsched.live import JobChanged, TaskSucceeded
+    >>> described(JobChanged("team/j", priority=5)), described(TaskSucceeded("t1"))
+    ("JobChanged 'team/j': priority=5", "TaskSucceeded 't1'")
+    """
+    if isinstance(change, SchedulerConfig):
+        actions = ", ".join(action.name for action in change.actions)
+        tiers = " | ".join(", ".join(p.name for p in tier.plugins) for tier in change.tiers)
+        return f"another configuration: actions {actions}; plugins {tiers}"
+    name = ""
+    details: list[str] = []
+    attributes: tuple[Attribute[object], ...] = fields(type(change))
+    for attribute in attributes:
+        value: object = getattr(change, attribute.name)
+        if isinstance(value, (JobInfo, TaskInfo)):
+            name = f" {value.uid!r}"
+        elif isinstance(value, NodeInfo):
+            name = f" {value.name!r}"
+            details.append(resource_text(value.allocatable))
+        elif isinstance(value, Queue):
+            name = f" {value.name!r}"
+            details.append(f"weight={value.weight}")
+        elif attribute.name in ("uid", "name", "job_uid"):
+            name = f" {value!r}"
+        elif isinstance(value, tuple):
+            details.append(f"{len(value)} {attribute.name}")  # pyright: ignore[reportUnknownArgumentType]
+        elif value is not None:
+            details.append(f"{attribute.name}={value!r}")
+    text = f"{type(change).__name__}{name}"
+    return f"{text}: {', '.join(details)}" if details else text
 
 
 class Trials:
