@@ -10,7 +10,7 @@ from tests.reference import check_reference
 from tests.support.clusters import action, cluster, job, node
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_reasons
+from batchsched.testing import check_cycle
 
 FEW = ["gang", "predicates"]
 MANY = ["priority", "gang", "drf", "predicates", "proportion", "nodeorder"]
@@ -43,4 +43,4 @@ def test_decisions_are_those_of_the_reference(actions: list[Any], plugins: list[
         snapshot = stuck(seed)
         result = Scheduler(config).schedule(snapshot)
         check_reference(snapshot, result, config)
-        check_reasons(snapshot, result, config)
+        check_cycle(snapshot, result, config, invariants=["reasons"])

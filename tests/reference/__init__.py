@@ -6,7 +6,7 @@ restoring a copy of the whole state. It is slow and simple, so that the fast sch
 compared with it.
 """
 
-from tests.reference.agreement import check_reference
+from tests.reference.agreement import agreement, check_reference
 from tests.reference.schedule import reference_schedule
 
-__all__ = ["check_reference", "reference_schedule"]
+__all__ = ["agreement", "check_reference", "reference_schedule"]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
+from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import ArgumentValue
-from batchsched.testing import Cycle, invariant
+from batchsched.testing import Cycle, check_cycle, invariant
 from tests.reference.schedule import reference_schedule
 
-__all__ = ["check_reference"]
+__all__ = ["agreement", "check_reference"]
 
 
 @invariant
-def check_reference(cycle: Cycle) -> Iterator[str]:
+def agreement(cycle: Cycle) -> Iterator[str]:
     """The result equals that of the reference, except for the wording of reasons.
 
     The reference implements the exact semantics with plain loops: slow, and sharing only data with
@@ -85,3 +87,13 @@ def _outcomes(result: CycleResult) -> dict[str, Mapping[str, object]]:
         "plan": dict(result.planned),
         "left out": {uid: condition.reason for uid, condition in result.left_out.items()},
     }
+
+
+def check_reference(
+    snapshot: Snapshot,
+    result: CycleResult,
+    config: SchedulerConfig | None = None,
+    registry: Registry | None = None,
+) -> None:
+    """Check that the reference decides the same."""
+    check_cycle(snapshot, result, config, registry=registry, invariants=[agreement])

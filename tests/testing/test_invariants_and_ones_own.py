@@ -22,7 +22,7 @@ from batchsched.plugin import Verdict, Vote
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, TaskState
-from batchsched.testing import InvariantViolation, check_claims, check_cycle, check_gangs
+from batchsched.testing import InvariantViolation, check_cycle
 
 S = TaskStatus
 
@@ -118,7 +118,7 @@ def test_a_gang_that_is_held_back_loses_more_than_it_can_have_given_back() -> No
     assert not result.evictions
     wrong = placed(evicted(result, "g-1", "w-1"), "w-1", S.PIPELINED, "n1")
     with pytest.raises(InvariantViolation, match="needs 3 tasks and has 2 ready after g-1 were"):
-        check_gangs(snapshot, wrong, config, registry=own)
+        check_cycle(snapshot, wrong, config, registry=own, invariants=["gangs"])
 
 
 class TestNamesThatAreTaken:
@@ -173,7 +173,7 @@ class TestNamesThatAreTaken:
         result = Scheduler(config).schedule(snapshot)
         wrong = placed(result, "g-1", S.BINDING, "n1")
         with pytest.raises(InvariantViolation, match="needs 2 tasks and has 1 ready"):
-            check_gangs(snapshot, wrong, config, registry=registry())
+            check_cycle(snapshot, wrong, config, registry=registry(), invariants=["gangs"])
 
 
 class TestActions:
@@ -194,7 +194,7 @@ class TestActions:
         )
         result = evicted(Scheduler(config, own).schedule(self.SNAPSHOT), "r-1", "w-1")
         with pytest.raises(InvariantViolation, match="for 'w-1', which is Pending on None"):
-            check_claims(self.SNAPSHOT, result, config, registry=own)
+            check_cycle(self.SNAPSHOT, result, config, registry=own, invariants=["claims"])
 
     def test_the_claimant_of_a_known_action_is_taken_back(self) -> None:
         def unallocate(session: Session) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.support import golden as check
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
-from batchsched.testing import check_cycle, check_reasons, configs, snapshots
+from batchsched.testing import check_cycle, configs, snapshots
 
 # A sample keeps the tests short; `python -m tests.support.all_goldens` checks all.
 EVERY = 20
@@ -51,4 +51,4 @@ def test_they_hold_where_nodes_are_short(snapshot: Snapshot, config: SchedulerCo
     configs(actions=["allocate", "preempt", "reclaim"], arguments=False),
 )
 def test_reasons_are_true(snapshot: Snapshot, config: SchedulerConfig) -> None:
-    check_reasons(snapshot, Scheduler(config).schedule(snapshot), config)
+    check_cycle(snapshot, Scheduler(config).schedule(snapshot), config, invariants=["reasons"])

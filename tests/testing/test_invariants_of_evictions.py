@@ -13,14 +13,7 @@ from batchsched import (
     Scheduler,
     TaskStatus,
 )
-from batchsched.testing import (
-    InvariantViolation,
-    check_claims,
-    check_cycle,
-    check_protection,
-    check_sparing,
-    check_swaps,
-)
+from batchsched.testing import InvariantViolation, check_cycle
 
 S = TaskStatus
 
@@ -36,7 +29,7 @@ class TestProtection:
             job("w", "1C1G", priority=1),
         )
         said = "task 'r-1' is evicted by preempt for 'w-1', but its job has priority 5"
-        expect(check_protection, snapshot, policy("preempt"), self.swap(), said)
+        expect("protection", snapshot, policy("preempt"), self.swap(), said)
 
     def test_the_system_is_protected(self) -> None:
         critical = "system-node-critical"
@@ -46,13 +39,13 @@ class TestProtection:
             job("w", "1C1G", priority=1),
         )
         said = "but it is a critical task of the system, which conformance protects"
-        expect(check_protection, snapshot, policy("preempt"), self.swap(), said)
+        expect("protection", snapshot, policy("preempt"), self.swap(), said)
 
     def test_nobody_named_the_victim(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1", minimum=0), job("w", "1C1G"))
         plugins = ["priority", "gang", "predicates"]
         said = "but no tier's plugins can have called it a victim"
-        expect(check_protection, snapshot, policy("preempt", plugins=plugins), self.swap(), said)
+        expect("protection", snapshot, policy("preempt", plugins=plugins), self.swap(), said)
 
     def test_a_queue_falls_below_its_share(self) -> None:
         snapshot = cluster(
@@ -63,7 +56,7 @@ class TestProtection:
             queues=["q1", "q2"],
         )
         said = "in what it holds, queue 'q1' has at most 1000 cpu, 1073741824 memory, but deserves"
-        expect(check_protection, snapshot, policy("reclaim"), self.swap("reclaim"), said)
+        expect("protection", snapshot, policy("reclaim"), self.swap("reclaim"), said)
 
     def test_a_queue_loses_what_its_share_covers_instead_of_the_rest(self) -> None:
         snapshot = cluster(
@@ -74,7 +67,7 @@ class TestProtection:
             queues=["q1", "q2"],
         )
         said = "covered by the share of queue 'q1': its job and those before it have at most 1000"
-        expect(check_protection, snapshot, policy("reclaim"), self.swap("reclaim"), said)
+        expect("protection", snapshot, policy("reclaim"), self.swap("reclaim"), said)
 
 
 class TestClaims:
@@ -126,7 +119,7 @@ class TestClaims:
             self.SNAPSHOT
         )
         with pytest.raises(InvariantViolation) as caught:
-            check_claims(self.SNAPSHOT, doctor(result), idle)
+            check_cycle(self.SNAPSHOT, doctor(result), idle, invariants=["claims"])
         assert said in caught.value.problem
 
     def test_preempting_in_another_queue(self) -> None:
@@ -141,7 +134,7 @@ class TestClaims:
             return placed(evicted(result, "r-1", "w-1"), "w-1", S.PIPELINED, "n1")
 
         said = "for 'w-1', which is of another queue"
-        expect(check_claims, snapshot, policy("preempt"), doctor, said)
+        expect("claims", snapshot, policy("preempt"), doctor, said)
 
     def test_evicting_what_is_no_backfill(self) -> None:
         config = policy({"name": "allocate", "arguments": {"evictBackfill": True}})
@@ -149,7 +142,7 @@ class TestClaims:
         def doctor(result: CycleResult) -> CycleResult:
             return placed(evicted(result, "r-1", "w-1", "allocate"), "w-1", S.PIPELINED, "n1")
 
-        expect(check_claims, RUNNING, config, doctor, "but it is not marked as backfill")
+        expect("claims", RUNNING, config, doctor, "but it is not marked as backfill")
 
 
 def test_an_eviction_that_could_have_been_spared() -> None:
@@ -163,7 +156,7 @@ def test_an_eviction_that_could_have_been_spared() -> None:
     assert len(result.evictions) == 1
     (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
     said = "by preempt for 'w-1', which would have fitted there without that"
-    expect(check_sparing, snapshot, config, lambda r: evicted(r, kept, "w-1"), said)
+    expect("sparing", snapshot, config, lambda r: evicted(r, kept, "w-1"), said)
 
 
 class TestSparingWhereQueuesHaveShares:
@@ -179,7 +172,7 @@ class TestSparingWhereQueuesHaveShares:
             job("w", "1C1G", "1C1G", priority=1, minimum=1),
         )
         said = "task 'r-1' is evicted from 'n1' by preempt for 'w-1', which would have fitted there"
-        expect(check_sparing, snapshot, policy("preempt"), self.doctor, said)
+        expect("sparing", snapshot, policy("preempt"), self.doctor, said)
 
     def test_a_queue_that_may_have_had_all(self) -> None:
         snapshot = cluster(
@@ -192,9 +185,11 @@ class TestSparingWhereQueuesHaveShares:
         config = policy("preempt")
         result = self.doctor(Scheduler(config).schedule(snapshot))
         # If r-2 came before w-1, the queue had the half that it deserves, and could only swap.
-        check_sparing(snapshot, placed(result, "r-2", S.BINDING, "n1"), config)
+        check_cycle(
+            snapshot, placed(result, "r-2", S.BINDING, "n1"), config, invariants=["sparing"]
+        )
         with pytest.raises(InvariantViolation, match="'w-1', which would have fitted there"):
-            check_sparing(snapshot, placed(result, "r-2", S.PENDING), config)
+            check_cycle(snapshot, placed(result, "r-2", S.PENDING), config, invariants=["sparing"])
 
 
 class TestSparingWhereBackfillTakesBack:
@@ -214,7 +209,7 @@ class TestSparingWhereBackfillTakesBack:
         assert len(result.evictions) == 1
         (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
         said = "by preempt for 'w-1', which would have fitted there without that"
-        expect(check_sparing, self.SNAPSHOT, config, lambda r: evicted(r, kept, "w-1"), said)
+        expect("sparing", self.SNAPSHOT, config, lambda r: evicted(r, kept, "w-1"), said)
 
     def test_after_the_eviction(self) -> None:
         """g-1 holds what w-1 would have fitted in, and gives it back when it is too late."""
@@ -243,7 +238,7 @@ class TestSparingWhereBackfillTakesBack:
         result = Scheduler(config).schedule(self.SNAPSHOT)
         (kept,) = {"r-1", "r-2"} - {result.evictions[0].task_uid}
         said = "by preempt for 'w-1', which would have fitted there without that"
-        expect(check_sparing, self.SNAPSHOT, config, lambda r: evicted(r, kept, "w-1"), said)
+        expect("sparing", self.SNAPSHOT, config, lambda r: evicted(r, kept, "w-1"), said)
 
 
 class TestSwaps:
@@ -267,7 +262,7 @@ class TestSwaps:
             return placed(result, "w-1", S.PIPELINED, "n1")
 
         said = "queue 'q1' has its deserved share, but task 'w-1' is Pipelined on 'n1'"
-        expect(check_swaps, snapshot, config, doctor, said)
+        expect("swaps", snapshot, config, doctor, said)
 
     def test_a_queue_that_has_its_share_takes_more_than_its_victims_had(self) -> None:
         config = policy("preempt", plugins=["priority", "gang", "predicates", "proportion"])
@@ -279,4 +274,4 @@ class TestSwaps:
             return placed(evicted(less, "r-2", "w-1"), "w-1", S.PIPELINED, "n1")
 
         said = "queue 'q1' has its deserved share, but 'w-1' requests more than r-2 held"
-        expect(check_swaps, self.SNAPSHOT, config, doctor, said)
+        expect("swaps", self.SNAPSHOT, config, doctor, said)

@@ -35,13 +35,7 @@ from batchsched import (
     TaskStatus,
 )
 from batchsched.model.result import Promise
-from batchsched.testing import (
-    check_capacity,
-    check_cycle,
-    check_decisions,
-    check_gangs,
-    check_placements,
-)
+from batchsched.testing import check_cycle
 
 S = TaskStatus
 
@@ -95,7 +89,7 @@ class TestDecisions:
         ],
     )
     def test_placements(self, doctor: Doctor, said: str) -> None:
-        expect(check_decisions, ONE_WAITS, policy("allocate"), doctor, said)
+        expect("decisions", ONE_WAITS, policy("allocate"), doctor, said)
 
     @pytest.mark.parametrize("strategy", ["best-effort", "displace"])
     def test_a_mark_that_nobody_sets(self, strategy: str) -> None:
@@ -104,7 +98,7 @@ class TestDecisions:
 
         config = policy("allocate", {"name": "backfill", "arguments": {"strategy": strategy}})
         said = "task 'a-1' was Pending and is Binding, but is marked as backfill now"
-        expect(check_decisions, ONE_WAITS, config, doctor, said)
+        expect("decisions", ONE_WAITS, config, doctor, said)
 
     def test_a_mark_on_a_promise(self) -> None:
         def doctor(result: CycleResult) -> CycleResult:
@@ -112,12 +106,12 @@ class TestDecisions:
 
         config = policy("allocate", {"name": "backfill", "arguments": {"strategy": "release"}})
         said = "task 'b-1' was Pending and is Pipelined, but is marked as backfill now"
-        expect(check_decisions, ONE_WAITS, config, doctor, said)
+        expect("decisions", ONE_WAITS, config, doctor, said)
 
     def test_a_mark_that_is_lost(self) -> None:
         snapshot = with_task(ONE_WAITS, "a-1", is_backfill=True)
         said = "task 'a-1' was Pending and is Binding, but has lost its backfill mark"
-        expect(check_decisions, snapshot, policy("allocate"), bind("a-1"), said)
+        expect("decisions", snapshot, policy("allocate"), bind("a-1"), said)
 
     @pytest.mark.parametrize(
         ("doctor", "said"),
@@ -139,7 +133,7 @@ class TestDecisions:
         ],
     )
     def test_evictions(self, doctor: Doctor, said: str) -> None:
-        expect(check_decisions, RUNNING, policy("allocate"), doctor, said)
+        expect("decisions", RUNNING, policy("allocate"), doctor, said)
 
 
 class TestCapacity:
@@ -148,26 +142,26 @@ class TestCapacity:
             "node 'n1' is overcommitted: its idle is -1000 cpu; on it are "
             "a-1 Binding: 1000 cpu, 1073741824 memory; b-1 Binding: 1000 cpu"
         )
-        expect(check_capacity, ONE_WAITS, policy("allocate"), bind("b-1"), said)
+        expect("capacity", ONE_WAITS, policy("allocate"), bind("b-1"), said)
 
     def test_more_is_promised_than_is_released(self) -> None:
         def doctor(result: CycleResult) -> CycleResult:
             return placed(result, "w-1", S.PIPELINED, "n1")
 
         said = "node 'n1' is overcommitted: its future_idle is -1000 cpu"
-        expect(check_capacity, RUNNING, policy("allocate"), doctor, said)
+        expect("capacity", RUNNING, policy("allocate"), doctor, said)
 
     def test_more_is_promised_than_backfill_holds(self) -> None:
         def doctor(result: CycleResult) -> CycleResult:
             return placed(result, "w-1", S.CONDITIONAL, "n1")
 
         said = "node 'n1' is overcommitted: its accessible is -1000 cpu"
-        expect(check_capacity, RUNNING, policy("allocate"), doctor, said)
+        expect("capacity", RUNNING, policy("allocate"), doctor, said)
 
     def test_more_tasks_come_than_a_node_may_have(self) -> None:
         snapshot = cluster([node("n1", "4C4G", max_tasks=1)], job("a", "1C1G"), job("b", "1C1G"))
         said = "node 'n1': expected at most 1 tasks, got 2; a-1, b-1 came in this cycle"
-        expect(check_capacity, snapshot, policy("allocate"), bind("b-1"), said)
+        expect("capacity", snapshot, policy("allocate"), bind("b-1"), said)
 
     def test_more_is_reserved_than_a_node_has(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("a", "1C1G"), job("b", "2C1G"))
@@ -176,7 +170,7 @@ class TestCapacity:
             return placed(result, "b-1", S.RESERVED, "n1")
 
         said = "node 'n1': more cpu is reserved than the node has; on it are a-1 Binding"
-        expect(check_capacity, snapshot, policy("allocate"), doctor, said)
+        expect("capacity", snapshot, policy("allocate"), doctor, said)
 
 
 def on_node(name: str) -> NodeSelectorTerm:
@@ -196,7 +190,7 @@ class TestPlacements:
         nodes = [node("n1", "1C1G", taints=(taint,)), node("n2", "1C1G")]
         said = "task 'a-1' is Binding on node 'n1', which refuses it: UntoleratedTaint"
         snapshot = cluster(nodes, job("a", "1C1G"))
-        expect(check_placements, snapshot, policy("allocate"), bind("a-1"), said)
+        expect("placements", snapshot, policy("allocate"), bind("a-1"), said)
 
     @pytest.mark.parametrize("status", [S.PIPELINED, S.RESERVED])
     def test_a_promise(self, status: TaskStatus) -> None:
@@ -207,14 +201,14 @@ class TestPlacements:
 
         said = f"task 'a-1' is {status.value} on node 'n1', which refuses it: NodeUnschedulable"
         snapshot = cluster(nodes, job("a", "1C1G"))
-        expect(check_placements, snapshot, policy("allocate"), doctor, said)
+        expect("placements", snapshot, policy("allocate"), doctor, said)
 
     def test_a_host_port(self) -> None:
         snapshot = cluster([node("n1", "4C4G")], job("a", "1C1G"), job("b", "1C1G"))
         for uid in ("a-1", "b-1"):
             snapshot = with_task(snapshot, uid, host_ports=(HostPort(port=80),))
         said = "task 'a-1' is Binding on node 'n1', where task 'b-1' has TCP port 80 too"
-        expect(check_placements, snapshot, policy("allocate"), bind("b-1"), said)
+        expect("placements", snapshot, policy("allocate"), bind("b-1"), said)
 
     def test_anti_affinity_across_nodes(self) -> None:
         nodes = [node(name, "1C1G", labels={"zone": "z1"}) for name in ("n1", "n2")]
@@ -225,13 +219,13 @@ class TestPlacements:
             "task 'b-1' is Binding on node 'n2', in zone=z1 with task 'a-1' on 'n1', "
             "which the anti-affinity of 'a-1' forbids"
         )
-        expect(check_placements, snapshot, policy("allocate"), bind("b-1", "n2"), said)
+        expect("placements", snapshot, policy("allocate"), bind("b-1", "n2"), said)
 
     def test_affinity_to_nobody(self) -> None:
         snapshot = cluster([node("n1", "1C1G", labels={"zone": "z1"})], job("a", "1C1G"))
         snapshot = with_task(snapshot, "a-1", pod_affinity=near("db", "zone"))
         said = "no task that it must be near, by zone, can have been there"
-        expect(check_placements, snapshot, policy("allocate"), bind("a-1"), said)
+        expect("placements", snapshot, policy("allocate"), bind("a-1"), said)
 
     def test_the_task_to_be_near_was_taken_back_and_placed_elsewhere(self) -> None:
         """g-1 is on n1 until w-1 has come there; then z starts in its place."""
@@ -286,14 +280,14 @@ class TestGangs:
     def test_one_half_starts(self) -> None:
         snapshot = cluster([node("n1", "1C1G")], job("g", "1C1G", "1C1G"))
         said = "job 'default/g' needs 2 tasks and has 1 ready, but a task of it is bound"
-        expect(check_gangs, snapshot, policy("allocate"), bind("g-1"), said)
+        expect("gangs", snapshot, policy("allocate"), bind("g-1"), said)
 
     def test_a_task_that_has_a_place_is_not_bound(self) -> None:
         def doctor(result: CycleResult) -> CycleResult:
             return placed(result, "g-3", S.ALLOCATED, "n1")
 
         said = "has 3 ready, but 1 tasks that have a place are not bound"
-        expect(check_gangs, GANG, policy("allocate"), doctor, said)
+        expect("gangs", GANG, policy("allocate"), doctor, said)
 
     def test_a_gang_is_broken(self) -> None:
         snapshot = cluster(
@@ -306,7 +300,7 @@ class TestGangs:
             return placed(evicted(result, "g-1", "w-1"), "w-1", S.PIPELINED, "n1")
 
         said = "needs 2 tasks and has 1 ready after g-1 were evicted, which gang protects"
-        expect(check_gangs, snapshot, policy("preempt"), doctor, said)
+        expect("gangs", snapshot, policy("preempt"), doctor, said)
 
     def test_somebody_is_evicted_for_a_gang_that_stays_incomplete(self) -> None:
         snapshot = cluster(
@@ -319,4 +313,4 @@ class TestGangs:
             return placed(evicted(result, "r-1", "g-1"), "g-1", S.PIPELINED, "n1")
 
         said = "task 'r-1' is evicted for job 'default/g', which needs 3 tasks and will have 1"
-        expect(check_gangs, snapshot, policy("preempt"), doctor, said)
+        expect("gangs", snapshot, policy("preempt"), doctor, said)

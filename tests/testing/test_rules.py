@@ -20,15 +20,7 @@ from tests.testing.test_invariants_and_ones_own import registry
 from batchsched import Scheduler, SchedulerConfig, Snapshot, TaskStatus
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, TaskState
-from batchsched.testing import (
-    ClusterMachine,
-    InvariantViolation,
-    Rule,
-    check_cycle,
-    check_rules,
-    check_starts,
-    snapshots,
-)
+from batchsched.testing import ClusterMachine, InvariantViolation, Rule, check_cycle, snapshots
 
 OFF = dict.fromkeys(
     (
@@ -205,7 +197,7 @@ def test_evictions_that_break_a_rule(run: Callable[[Session], None], rule: Rule)
     examples = special.get(rule, ONE_QUEUE)
     violation = found(run, examples, rule)
     assert violation is not None
-    assert violation.invariant == "check_rules"
+    assert violation.invariant == "rules"
     assert violation.problem.startswith(f"{rule.name}: ")
 
 
@@ -235,7 +227,7 @@ def first_node(session: Session, *, by_start: bool = True, open_only: bool = Tru
 def test_placements_that_fit_only_what_they_hold() -> None:
     violation = found(partial(first_node, by_start=False), HEAVY_TO_START)
     assert violation is not None
-    assert violation.invariant == "check_starts"
+    assert violation.invariant == "starts"
 
 
 def test_placements_on_closed_nodes() -> None:
@@ -337,7 +329,7 @@ def test_what_is_no_rule_is_refused(rules: object) -> None:
     snapshot = cluster([node("n1", "1C1G")])
     result = Scheduler().schedule(snapshot)
     with pytest.raises(TypeError, match=r"expected a list of rules, .* Rule\.GANGS_START_WHOLE"):
-        check_rules(snapshot, result, rules=rules)  # type: ignore[arg-type]
+        check_cycle(snapshot, result, rules=rules, invariants=["rules"])  # type: ignore[arg-type]
 
 
 class TestStarts:
@@ -356,7 +348,7 @@ class TestStarts:
         result = Scheduler().schedule(snapshot)
         for each in heavy:
             result = placed(result, each.tasks[0].uid, TaskStatus.BINDING, "n1")
-        check_starts(snapshot, result)
+        check_cycle(snapshot, result, invariants=["starts"])
 
     def test_the_heavy_one_first(self) -> None:
         self.checked(("1C1G", "4C4G"), ("3C3G", "3C3G"))

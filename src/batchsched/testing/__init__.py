@@ -2,7 +2,7 @@
 
 - Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
   `queue_trees`, `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
-- Invariants of every cycle: `check_cycle`, and each of `INVARIANTS` alone.
+- Invariants of every cycle: `check_cycle`.
 - Laws for plugins: `check_plugin`; and `check_hash_seeds`, which compares two processes.
 - A state machine of many cycles: `ClusterMachine`, which also finds `PingPong`.
 """
@@ -26,21 +26,7 @@ from batchsched.testing.invariants import (
     Invariant,
     InvariantViolation,
     Rule,
-    check_capacity,
-    check_claims,
     check_cycle,
-    check_decisions,
-    check_gangs,
-    check_outcomes,
-    check_permutation,
-    check_placements,
-    check_protection,
-    check_reasons,
-    check_reservations,
-    check_rules,
-    check_sparing,
-    check_starts,
-    check_swaps,
     invariant,
 )
 from batchsched.testing.laws import LawViolation, VacuityWarning, check_plugin
@@ -60,24 +46,10 @@ __all__ = [
     "Rule",
     "VacuityWarning",
     "as_code",
-    "check_capacity",
-    "check_claims",
     "check_cycle",
-    "check_decisions",
-    "check_gangs",
     "check_hash_seeds",
     "check_next_snapshot",
-    "check_outcomes",
-    "check_permutation",
-    "check_placements",
     "check_plugin",
-    "check_protection",
-    "check_reasons",
-    "check_reservations",
-    "check_rules",
-    "check_sparing",
-    "check_starts",
-    "check_swaps",
     "configs",
     "invalid_snapshots",
     "invariant",

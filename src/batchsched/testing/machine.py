@@ -78,8 +78,8 @@ class ClusterMachine(RuleBasedStateMachine):
     """The registry of the names in `config`; None: the default registry."""
     cycle_rules: Sequence[Rule] = ()
     """The rules that your own plugins and actions follow."""
-    cycle_invariants: Sequence[Invariant] = INVARIANTS
-    """The invariants that every cycle is checked for."""
+    cycle_invariants: Sequence[Invariant | str] = INVARIANTS
+    """The invariants that every cycle is checked for; see `check_cycle`."""
     seconds_per_cycle: float = 10.0
     """The time between cycles, in seconds."""
     max_jobs: int = 8

@@ -8,32 +8,29 @@ Invariants check only what follows from snapshot and result, so they never raise
 assume nothing of plugins and actions that are not built in.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.testing.invariants.cycle import Cycle
-from batchsched.testing.invariants.decisions import check_decisions, check_permutation
-from batchsched.testing.invariants.evictions import (
-    check_claims,
-    check_protection,
-    check_sparing,
-    check_swaps,
-)
-from batchsched.testing.invariants.gangs import check_gangs
-from batchsched.testing.invariants.invariant import (
-    Invariant,
-    InvariantViolation,
-    expect_invariant,
-    invariant,
-)
-from batchsched.testing.invariants.nodes import check_capacity, check_reservations, check_starts
-from batchsched.testing.invariants.placements import check_placements
+from batchsched.testing.invariants.decisions import decisions as _decisions
+from batchsched.testing.invariants.decisions import permutation as _permutation
+from batchsched.testing.invariants.evictions import claims as _claims
+from batchsched.testing.invariants.evictions import protection as _protection
+from batchsched.testing.invariants.evictions import sparing as _sparing
+from batchsched.testing.invariants.evictions import swaps as _swaps
+from batchsched.testing.invariants.gangs import gangs as _gangs
+from batchsched.testing.invariants.invariant import Invariant, InvariantViolation, invariant
+from batchsched.testing.invariants.nodes import capacity as _capacity
+from batchsched.testing.invariants.nodes import reservations as _reservations
+from batchsched.testing.invariants.nodes import starts as _starts
+from batchsched.testing.invariants.placements import placements as _placements
 from batchsched.testing.invariants.policy import Rule
-from batchsched.testing.invariants.reasons import check_outcomes, check_reasons
-from batchsched.testing.invariants.rules import check_rules
+from batchsched.testing.invariants.reasons import outcomes as _outcomes
+from batchsched.testing.invariants.reasons import reasons as _reasons
+from batchsched.testing.invariants.rules import rules as _rules
 
 __all__ = [
     "INVARIANTS",
@@ -41,39 +38,25 @@ __all__ = [
     "Invariant",
     "InvariantViolation",
     "Rule",
-    "check_capacity",
-    "check_claims",
     "check_cycle",
-    "check_decisions",
-    "check_gangs",
-    "check_outcomes",
-    "check_permutation",
-    "check_placements",
-    "check_protection",
-    "check_reasons",
-    "check_reservations",
-    "check_rules",
-    "check_sparing",
-    "check_starts",
-    "check_swaps",
     "invariant",
 ]
 
 INVARIANTS: Sequence[Invariant] = (
-    check_decisions,
-    check_capacity,
-    check_starts,
-    check_placements,
-    check_gangs,
-    check_protection,
-    check_claims,
-    check_sparing,
-    check_swaps,
-    check_reservations,
-    check_outcomes,
-    check_reasons,
-    check_rules,
-    check_permutation,
+    _decisions,
+    _capacity,
+    _starts,
+    _placements,
+    _gangs,
+    _protection,
+    _claims,
+    _sparing,
+    _swaps,
+    _reservations,
+    _outcomes,
+    _reasons,
+    _rules,
+    _permutation,
 )
 """All invariants, in the order in which `check_cycle` checks them."""
 
@@ -85,7 +68,8 @@ def check_cycle(
     *,
     registry: Registry | None = None,
     rules: Iterable[Rule] = (),
-    invariants: Sequence[Invariant] = INVARIANTS,
+    invariants: Iterable[Invariant | str] = INVARIANTS,
+    without: Collection[str] = (),
 ) -> None:
     """Check that a cycle satisfies all invariants.
 
@@ -95,23 +79,50 @@ def check_cycle(
         config: the configuration; None: the default.
         registry: the registry of the configuration's names; None: the default registry.
         rules: the rules that your own plugins and actions follow; nothing else is assumed of them.
-        invariants: the invariants to check; by default all.
+        invariants: the invariants to check, your own or those of `INVARIANTS` by name; by default
+            all of these.
+        without: names of invariants to leave out.
 
     Raises:
         InvariantViolation: with the first fault.
         SnapshotError: `snapshot` is not a Snapshot.
         ConfigError: `config` is not a SchedulerConfig, or cannot be used.
         TypeError: `result`, `registry`, or one of `rules` or `invariants` has the wrong type.
+        ValueError: there is no invariant of a given name.
 
     >>> from batchsched import NodeInfo, Resource, schedule
     >>> snapshot = Snapshot(nodes=[NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))])
     >>> check_cycle(snapshot, schedule(snapshot))
+    >>> check_cycle(snapshot, schedule(snapshot), invariants=["capacity", "gangs"])
 
     """
     used = SchedulerConfig() if config is None else config
     cycle = Cycle(snapshot, result, used, registry, rules)
-    laws = list(invariants)
+    left_out = [_named(name) for name in without]
+    laws = [_named(law) if isinstance(law, str) else law for law in invariants]
     for law in laws:
-        expect_invariant(law)
+        if not isinstance(law, Invariant):
+            name = getattr(law, "__name__", repr(law))
+            message = f"expected an invariant, got {name}; write @invariant above its definition"
+            raise TypeError(message)
     for law in laws:
-        law.check(cycle)
+        problem = None if law in left_out else next(law.problems(cycle), None)
+        if problem is not None:
+            raise InvariantViolation(
+                law.__name__,
+                problem,
+                snapshot,
+                result,
+                used,
+                registry,
+                law.__module__,
+                cycle.rules,
+            )
+
+
+def _named(name: str) -> Invariant:
+    for law in INVARIANTS:
+        if law.__name__ == name:
+            return law
+    names = ", ".join(law.__name__ for law in INVARIANTS)
+    raise ValueError(f"there is no invariant {name!r}; there are: {names}")

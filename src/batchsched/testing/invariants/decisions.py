@@ -17,8 +17,8 @@ from batchsched.testing.invariants.cycle import OCCUPYING, PLACED, WAITING, Cycl
 from batchsched.testing.invariants.invariant import invariant
 
 __all__ = [
-    "check_decisions",
-    "check_permutation",
+    "decisions",
+    "permutation",
     "permuted",
 ]
 
@@ -26,7 +26,7 @@ _FROM_WAITING = (*WAITING, *PLACED)
 
 
 @invariant
-def check_decisions(cycle: Cycle) -> Iterator[str]:
+def decisions(cycle: Cycle) -> Iterator[str]:
     """The outcomes include every decision, and no task changed without a decision.
 
     Each job of the snapshot is either in the session or left out; only waiting tasks are placed,
@@ -210,7 +210,7 @@ ValueT = TypeVar("ValueT")
 
 
 @invariant
-def check_permutation(cycle: Cycle) -> Iterator[str]:
+def permutation(cycle: Cycle) -> Iterator[str]:
     """The result is the same if the input is given in another order.
 
     This schedules the snapshot again with nodes, queues, jobs, tasks, labels, scalars, taints,

@@ -21,17 +21,17 @@ from batchsched.testing.invariants.placements import conflict, means
 __all__ = [
     "certainly_has_all",
     "certainly_has_less",
-    "check_claims",
-    "check_protection",
-    "check_sparing",
-    "check_swaps",
+    "claims",
     "covered_first",
     "deserved",
     "is_critical",
     "is_promised_its_place",
     "may_be_charged",
     "may_exceed",
+    "protection",
     "spared",
+    "sparing",
+    "swaps",
 ]
 
 _EPS = 0.1
@@ -155,12 +155,12 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 
 @invariant
-def check_protection(cycle: Cycle) -> Iterator[str]:
+def protection(cycle: Cycle) -> Iterator[str]:
     """No task is evicted that a plugin protects, whatever its tier.
 
     For conformance and priority this follows from the tasks. For proportion it follows from the
     shares: only what a queue holds above its share is evicted, and not what the share covers, the
-    most important jobs first. For gang see `check_gangs`. And some tier must be able to have named
+    most important jobs first. For gang see `gangs`. And some tier must be able to have named
     the task a victim.
     """
     for eviction in cycle.result.evictions:
@@ -250,7 +250,7 @@ def _whole(share: dict[str, float]) -> Amounts:
 
 
 @invariant
-def check_claims(cycle: Cycle) -> Iterator[str]:
+def claims(cycle: Cycle) -> Iterator[str]:
     """Tasks are evicted only for a task that is then promised their place.
 
     The claimant requests resources and is Pipelined to the victim's node. Both belong to jobs of
@@ -342,7 +342,7 @@ def _is_lent(cycle: Cycle, eviction: Eviction) -> bool:
 
 
 @invariant
-def check_sparing(cycle: Cycle) -> Iterator[str]:
+def sparing(cycle: Cycle) -> Iterator[str]:
     """No eviction was unnecessary.
 
     For each claimant: without any one of its victims there would not have been enough room on the
@@ -517,7 +517,7 @@ def _charged(cycle: Cycle, queue: str, evictions: Sequence[Eviction]) -> list[st
 
 
 @invariant
-def check_swaps(cycle: Cycle) -> Iterator[str]:
+def swaps(cycle: Cycle) -> Iterator[str]:
     """A queue that has its deserved share can only swap tasks.
 
     For queues that had their share when the cycle began, and certainly still have it despite what

@@ -10,7 +10,7 @@ from batchsched.model.result import Eviction
 from batchsched.testing.invariants.cycle import OCCUPYING, Cycle, least_tasks
 from batchsched.testing.invariants.invariant import invariant
 
-__all__ = ["check_gangs"]
+__all__ = ["gangs"]
 
 _WITH_A_PLACE = (
     *OCCUPYING,
@@ -22,7 +22,7 @@ _WITH_A_PLACE = (
 
 
 @invariant
-def check_gangs(cycle: Cycle) -> Iterator[str]:
+def gangs(cycle: Cycle) -> Iterator[str]:
     """Tasks are bound only for ready jobs, and evictions break no gang.
 
     If plugin gang decides: a job with a bind has at least `min_available` ready tasks, and the

@@ -18,7 +18,6 @@ from batchsched.testing.invariants.policy import Rule
 __all__ = [
     "Invariant",
     "InvariantViolation",
-    "expect_invariant",
     "invariant",
 ]
 
@@ -44,7 +43,7 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         rules: Iterable[Rule] = (),
     ) -> None:
         self.invariant = invariant
-        """The name of the function that checks it, such as ``check_capacity``."""
+        """The name of the function that checks it, such as ``capacity``."""
         self.problem = problem
         """The fault, in one line."""
         self.snapshot = snapshot
@@ -72,19 +71,19 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
         registry if there was one, where it is pasted; comments mark these. If the scheduler does
         not make these decisions (any more), the code contains the result.
         """
-        further: list[str] = []
-        law = self.invariant
-        if not law.isidentifier():
+        law, further = self.invariant, [f"from {_OURS} import check_cycle"]
+        if f"{self.module}.".startswith(f"{_OURS}."):
+            law = f'"{law}"'
+        elif law.isidentifier():
+            further.append(f"# from {self.module} import {law}")
+        else:
             law = "broken_invariant"
             further.append(f"# {law}: {self.invariant} of {self.module}")
-        elif f"{self.module}.".startswith(f"{_OURS}."):
-            further.append(f"from {_OURS} import {law}")
-        else:
-            further.append(f"# from {self.module} import {law}")
-        made_with, checked_with = "config", "config"
+        made_with, checked_with = "config", f"config, invariants=[{law}]"
         if self.registry is not None:
             further.append("# registry: what the names in the configuration come from")
-            made_with, checked_with = "config, registry", "config, registry=registry"
+            made_with = "config, registry"
+            checked_with += ", registry=registry"
         if self.rules:
             further.append(f"from {_OURS} import Rule")
             names = ", ".join(f"Rule.{rule.name}" for rule in self.rules)
@@ -94,7 +93,7 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
             f"snapshot = {as_code(self.snapshot)}\n"
             f"config = {as_code(self.config)}\n"
             f"result = {result if self._is_decided_again() else as_code(self.result)}\n"
-            f"{law}(snapshot, result, {checked_with})\n",
+            f"check_cycle(snapshot, result, {checked_with})\n",
             *further,
         )
 
@@ -107,66 +106,14 @@ class InvariantViolation(AssertionError):  # noqa: N818 - it is what was found, 
 
 
 class Invariant:
-    """A rule that every cycle must satisfy; call it to check one cycle."""
+    """A rule that every cycle must satisfy; `check_cycle` checks cycles for it."""
 
     def __init__(self, find: Callable[[Cycle], Iterator[str]]) -> None:
-        self._find = find
+        self.problems = find
+        """The function that yields all faults of a cycle."""
         self.__name__ = find.__name__
-        self.__qualname__ = find.__qualname__
         self.__module__ = find.__module__
         self.__doc__ = getdoc(find)
-
-    def __call__(
-        self,
-        snapshot: Snapshot,
-        result: CycleResult,
-        config: SchedulerConfig | None = None,
-        *,
-        registry: Registry | None = None,
-        rules: Iterable[Rule] = (),
-    ) -> None:
-        """Check a cycle.
-
-        Args:
-            snapshot: the snapshot that was scheduled.
-            result: the result of the cycle.
-            config: the configuration; None: the default.
-            registry: the registry of the configuration's names; None: the default registry.
-            rules: the rules that your own plugins and actions follow.
-
-        Raises:
-            InvariantViolation: with the first fault.
-            SnapshotError: `snapshot` is not a Snapshot.
-            ConfigError: `config` is not a SchedulerConfig, or cannot be used.
-            TypeError: `result`, `registry` or `rules` has the wrong type.
-
-        """
-        used = SchedulerConfig() if config is None else config
-        self.check(Cycle(snapshot, result, used, registry, rules))
-
-    def check(self, cycle: Cycle, /) -> None:
-        """Check a prepared cycle, which avoids computing its state again.
-
-        Raises:
-            InvariantViolation: with the first fault.
-
-        """
-        problem = next(self.problems(cycle), None)
-        if problem is not None:
-            raise InvariantViolation(
-                self.__name__,
-                problem,
-                cycle.snapshot,
-                cycle.result,
-                cycle.config,
-                cycle.registry,
-                self.__module__,
-                cycle.rules,
-            )
-
-    def problems(self, cycle: Cycle, /) -> Iterator[str]:
-        """Yield all faults of a cycle."""
-        return self._find(cycle)
 
     def __repr__(self) -> str:
         return f"<invariant {self.__name__}>"
@@ -175,15 +122,3 @@ class Invariant:
 def invariant(find: Callable[[Cycle], Iterator[str]]) -> Invariant:
     """Turn a function that yields the faults of a cycle into an invariant."""
     return Invariant(find)
-
-
-def expect_invariant(law: object) -> None:
-    """Raise an error unless `law` is an invariant.
-
-    Raises:
-        TypeError: it is not an invariant.
-
-    """
-    if not isinstance(law, Invariant):
-        name = getattr(law, "__name__", repr(law))
-        raise TypeError(f"expected an invariant, got {name}; write @invariant above its definition")

@@ -22,15 +22,15 @@ from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.policy import Rule
 
 __all__ = [
-    "check_capacity",
-    "check_reservations",
-    "check_starts",
+    "capacity",
     "on_closed_nodes",
+    "reservations",
+    "starts",
 ]
 
 
 @invariant
-def check_capacity(cycle: Cycle) -> Iterator[str]:
+def capacity(cycle: Cycle) -> Iterator[str]:
     """No node is overcommitted, now or in the future.
 
     No node's `idle`, `future_idle`, `accessible` or `eventual` amounts are negative; if they were
@@ -96,7 +96,7 @@ _STARTS = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
 
 
 @invariant
-def check_starts(cycle: Cycle) -> Iterator[str]:
+def starts(cycle: Cycle) -> Iterator[str]:
     """Every task that was placed had room for what it needs to start.
 
     That may be more than it holds. The order in which the tasks of a node were placed is unknown,
@@ -134,7 +134,7 @@ _KEPT = (TaskStatus.RESERVED, TaskStatus.PIPELINED)
 
 
 @invariant
-def check_reservations(cycle: Cycle) -> Iterator[str]:
+def reservations(cycle: Cycle) -> Iterator[str]:
     """Closed nodes are respected.
 
     On a node whose reservation was in the snapshot and still exists, no task with a request was

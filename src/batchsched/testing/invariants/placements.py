@@ -26,11 +26,11 @@ from batchsched.testing.invariants.invariant import invariant
 
 __all__ = [
     "accepts_node",
-    "check_placements",
     "conflict",
     "is_closed",
     "is_tolerated",
     "means",
+    "placements",
     "recount",
     "refusal_by_description",
 ]
@@ -244,7 +244,7 @@ def recount(cycle: Cycle, task: TaskInfo) -> NodeTally:
 
 
 @invariant
-def check_placements(cycle: Cycle) -> Iterator[str]:
+def placements(cycle: Cycle) -> Iterator[str]:
     """Every task that was bound, promised or reserved a place satisfies the predicates of its node.
 
     Descriptions of nodes and tasks do not change in a cycle, so selectors, taints, conditions and

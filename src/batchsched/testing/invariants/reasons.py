@@ -30,8 +30,8 @@ from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.placements import recount, refusal_by_description
 
 __all__ = [
-    "check_outcomes",
-    "check_reasons",
+    "outcomes",
+    "reasons",
 ]
 
 _BY_QUEUE = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED, WhyPending.ABOVE_FAIR_SHARE)
@@ -43,7 +43,7 @@ _HOLDING = (TaskStatus.ALLOCATED, *_PROMISED)
 
 
 @invariant
-def check_reasons(cycle: Cycle) -> Iterator[str]:
+def reasons(cycle: Cycle) -> Iterator[str]:
     """Every task that was left pending has a reason, and the reason is true.
 
     The tally of nodes is counted again as of the end of the cycle: the given numbers of nodes lack
@@ -358,7 +358,7 @@ def _not_considered(
 _UNDONE = re.compile(r"([0-9]+) placed, but rolled back since not enough others were(; |$)")
 _NO_ROOM = "no node had room for task "
 _NEVER = "its gang can never start: "
-"""The text after this is checked by `check_reasons`."""
+"""The text after this is checked by `reasons`."""
 _NOT_ENOUGH = re.compile("there is not enough [^ ]+ for everything that it needs at once")
 _BY_LIMIT = (WhyPending.QUEUE_LIMIT, WhyPending.QUEUE_CLOSED)
 _OF_PLANS = (WhyPending.PLANNED, WhyPending.NEVER_FITS)
@@ -371,7 +371,7 @@ _VALID = tuple(
 
 
 @invariant
-def check_outcomes(cycle: Cycle) -> Iterator[str]:
+def outcomes(cycle: Cycle) -> Iterator[str]:
     """Jobs are left out, unschedulable, Pending, Running or Unknown as their tasks imply.
 
     The condition of a job has the right counts: of its tasks and, if no node was found for one of

@@ -12,11 +12,11 @@ from batchsched.testing.invariants.invariant import invariant
 from batchsched.testing.invariants.nodes import on_closed_nodes
 from batchsched.testing.invariants.policy import Rule
 
-__all__ = ["check_rules"]
+__all__ = ["rules"]
 
 
 @invariant
-def check_rules(cycle: Cycle) -> Iterator[str]:
+def rules(cycle: Cycle) -> Iterator[str]:
     """Custom plugins and actions follow the given rules.
 
     Checks nothing without `rules`; see `Rule` for their meaning.
