@@ -27,6 +27,15 @@ from batchsched.scheduler import Scheduler
 RESOURCE_FAULTS = [
     (Resource(milli_cpu=-1), ".milli_cpu: expected 0 or more, got -1"),
     (Resource(milli_cpu=-0.05), ".milli_cpu: expected 0 or more, got -0.05"),
+    (
+        Resource(milli_cpu=0.5),
+        ".milli_cpu: expected a whole number of thousandths of a cpu, got 0.5; round it",
+    ),
+    (Resource(memory=7.9), ".memory: expected a whole number of bytes, got 7.9; round it"),
+    (
+        Resource(scalars={"x": 1e-3}),
+        ".scalars['x']: expected a whole number of thousandths, got 0.001; round it",
+    ),
     (Resource(milli_cpu=None), ".milli_cpu: expected a number, got None"),
     (Resource(milli_cpu="500m"), ".milli_cpu: expected a number, got '500m'"),
     (Resource(milli_cpu=True), ".milli_cpu: expected a number, got True"),

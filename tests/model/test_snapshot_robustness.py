@@ -370,7 +370,7 @@ class TestSharedValues:
             {"status": TaskStatus.BINDING, "node_name": "n1"},
             {"creation_time": 5},
             {"creation_time": 5.5},
-            {"resreq": Resource(milli_cpu=0.5, memory=1, scalars={"x": 1})},
+            {"resreq": Resource(milli_cpu=5.0, memory=1, scalars={"x": 1})},
             {"init_resreq": Resource(milli_cpu=1)},
             {"scoring_request": ScoringRequest(milli_cpu=0, memory=1)},
             {"labels": {"a": "b"}},

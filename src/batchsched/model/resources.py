@@ -1,16 +1,16 @@
 """Resources: vectors of cpu, memory and named scalars, and their arithmetic.
 
-Units are exact: thousandths of a cpu, bytes, and
-thousandths of a scalar (``{"nvidia.com/gpu": 1000}`` is one device).
+Units are thousandths of a cpu, bytes, and thousandths of a scalar (``{"nvidia.com/gpu": 1000}``
+is one device). What tasks request, nodes have and queues are granted are whole numbers of these,
+so that sums are exact; `batchsched.Snapshot` rejects others. Past use and computed shares may be
+any numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from fractions import Fraction
 from math import expm1, log
 from operator import add, sub
-from typing import cast
 
 from attrs import field, frozen
 
@@ -28,21 +28,19 @@ __all__ = [
 ]
 
 Amount = int | float
-"""A quantity of one dimension, in its unit. Integers are kept exactly."""
+"""A quantity of one dimension, in its unit: whole, except for past use and computed shares."""
 
 EPSILON = 0.1
 """Two amounts that differ by less than this, in a dimension's unit, are the same amount."""
 
 
 def exact(amount: Amount, /) -> int:
-    """Return an amount in an exact form: an int, or a `Fraction` that is typed as one.
+    """Return a whole amount, such as 5 or 5.0, as an integer.
 
     Exact sums do not depend on the order of their terms, and subtracting all terms leaves 0;
-    neither is true of floats. A Fraction supports all arithmetic and comparisons of an int.
+    neither is true of floats.
     """
-    if isinstance(amount, int):
-        return amount
-    return int(amount) if amount.is_integer() else cast("int", Fraction(amount))
+    return amount if type(amount) is int else int(amount)
 
 
 def _kept_amounts(content: Mapping[str, Amount], /) -> Mapping[str, Amount]:
@@ -55,8 +53,8 @@ class Resource:
 
     A scalar that is not named is 0 in every operation, so that
     ``Resource(scalars={"nvidia.com/gpu": 0}) == Resource()``.
-    Nothing is checked here: `batchsched.Snapshot` rejects negative amounts and
-    amounts that are not numbers.
+    Nothing is checked here: `batchsched.Snapshot` rejects negative amounts, amounts that are not
+    numbers, and those that are not whole.
 
     >>> task = Resource(milli_cpu=500, memory=4 << 30, scalars={"nvidia.com/gpu": 1000})
     >>> node = Resource(milli_cpu=8000, memory=64 << 30, scalars={"nvidia.com/gpu": 2000})

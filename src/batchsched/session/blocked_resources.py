@@ -8,7 +8,7 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import QueueShare
 from batchsched.session.session import Session
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
-from batchsched.state.vectors import Vector, fits, minus, plus
+from batchsched.state.vectors import Vector, fits, plus
 
 __all__ = ["BlockedResources"]
 
@@ -87,13 +87,14 @@ class BlockedResources:
         tasks = [task for other in jobs for task in other.tasks if task.status in _HOLDING]
         if not any(task.status.charged for task in tasks):
             return ()
-        vector = self._session.ledger.dimensions.vector
         held = self._session.ledger.dimensions.zero
         for task in tasks:
             if task.status.charged and not task.is_backfill:
                 held = plus(held, task.resreq)
-        left = minus(vector(share.allocated), held)
-        return () if fits(vector(share.deserved), left) else tuple(other.uid for other in jobs)
+        names = self._session.ledger.dimensions.names
+        deserved = [share.deserved.get(name) for name in names]
+        left = [share.allocated.get(name) - mine for name, mine in zip(names, held, strict=True)]
+        return () if fits(deserved, left) else tuple(other.uid for other in jobs)
 
     def _largest_room(self) -> Vector:
         """Return the most that any node would have without these resources, by dimension."""

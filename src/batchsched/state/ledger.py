@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from batchsched.errors import InvariantError
 from batchsched.model.cluster import JobInfo, Queue, TaskInfo, TaskStatus
-from batchsched.model.resources import EPSILON, Resource
+from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.state.change_log import ChangeLog
 from batchsched.state.groups import JobGroups
@@ -57,7 +57,7 @@ def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
             continue
         amounts: Vector = getattr(node, name)
         for amount, wanted in zip(amounts, task.resreq, strict=True):
-            if amount < -EPSILON and wanted >= EPSILON:
+            if amount < 0 < wanted:
                 return f"{task!r} overcommits {node!r}: {name} would be {amounts}"
     return ""
 
@@ -177,8 +177,7 @@ class Ledger:
         resreq = vector(info.resreq)
         init_resreq = resreq
         if info.init_resreq is not None:
-            # It may be slightly less than `resreq`, within `EPSILON`.
-            init_resreq = tuple(map(max, vector(info.init_resreq), resreq))
+            init_resreq = vector(info.init_resreq)
         task = self.tasks[info.uid] = TaskState(info, job, resreq, init_resreq)
         if info.status is TaskStatus.PIPELINED:
             # The session decides whether the promise still holds.
@@ -252,7 +251,7 @@ class Ledger:
             task.is_backfill = is_backfill
         if not same_accounts and node is not None:
             self._put_on(task, node)
-            if not is_undo and (node.divergence_count or min(node.idle) < -EPSILON):
+            if not is_undo and (node.divergence_count or min(node.idle) < 0):
                 self._expect_room(task, node, origin)
         if status.charged and not old.charged:
             if job is not None:
@@ -508,20 +507,12 @@ def _node_faults(ledger: Ledger) -> Iterator[str]:
             booked, real = getattr(node, name), getattr(counted, name)
             if booked != real:
                 yield f"{node!r}.{name} is booked as {booked}, and is {real}"
-        # Tasks with tiny requests may be placed even where nothing is left.
-        nothing_asked = [
-            sum(amount for amount in held if amount < EPSILON)
-            for held in zip(*[task.resreq for task in node.tasks.values()], strict=True)
-        ] or zero
         for name in NOT_NEGATIVE:
             amounts: Vector = getattr(node, name)
-            if min(amounts) >= -EPSILON:
+            if min(amounts) >= 0:
                 continue
             floor: Vector = getattr(_as_described(ledger, node), name)
-            if any(
-                amount + tiny < min(least, 0) - EPSILON
-                for amount, tiny, least in zip(amounts, nothing_asked, floor, strict=True)
-            ):
+            if any(amount < min(least, 0) for amount, least in zip(amounts, floor, strict=True)):
                 yield f"{node!r}.{name} is negative: {amounts}"
     for task in ledger.tasks.values():
         node_of = task.node

@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import HostPort
-from batchsched.model.resources import EPSILON
 from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
 from batchsched.state.live_queue import Reorders
 from batchsched.state.vectors import Vector, fits, minus, plus
@@ -227,14 +226,9 @@ class TaskState:
         """What it holds while it runs, by dimension."""
         self.init_resreq = init_resreq
         """What it needs to start, by dimension."""
-        self.is_best_effort = max(init_resreq) < EPSILON
+        self.is_best_effort = not any(init_resreq)
         scoring = info.scoring_request
-        if (
-            scoring is None
-            and resreq[0]
-            and resreq[1]
-            and type(resreq[0]) is type(resreq[1]) is int
-        ):
+        if scoring is None and resreq[0] and resreq[1]:
             # The result of `counts_in_scores` for nearly all tasks, without creating an object.
             self.scoring_milli_cpu, self.scoring_memory = resreq[0], resreq[1]
         else:
@@ -382,7 +376,7 @@ class NodeState:
     @property
     def is_closed(self) -> bool:
         """Whether the node is reserved: no other task with a request may be placed."""
-        return bool(self.reserved_tasks) and max(self.reserved) >= EPSILON
+        return bool(self.reserved_tasks) and any(self.reserved)
 
     def fits_now(self, request: Vector, /) -> bool:
         """Return whether `request` fits now without using promised resources."""

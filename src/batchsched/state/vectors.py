@@ -8,7 +8,6 @@ faster. Vectors are tuples and never change.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from fractions import Fraction
 from operator import add, sub
 
 from batchsched.model.resources import EPSILON, Resource, exact
@@ -39,11 +38,7 @@ MOST_BY_IDENTITY = 1_000
 """How many resources are kept alive to find their vectors by identity; then all are forgotten."""
 
 Vector = tuple[int, ...]
-"""Amounts by dimension, in the order of `Dimensions.names`, exact.
-
-Integers, except where a snapshot has other amounts (`0.5`): these are `fractions.Fraction`, which
-supports all operations used here, and is not declared to type checkers.
-"""
+"""Amounts by dimension, in the order of `Dimensions.names`: integers, so sums are exact."""
 
 
 def plus(left: Vector, right: Vector, /) -> Vector:
@@ -140,14 +135,14 @@ class Dimensions:
         self.zero: Vector = (0,) * len(self.names)
         """The zero vector."""
         self.are_small = True
-        """Whether all vectors so far consist of integers below `LARGEST_IN_ARRAYS`."""
+        """Whether all amounts so far are below `LARGEST_IN_ARRAYS`."""
         self._positions = {name: position for position, name in enumerate(scalars, start=2)}
         self._cache: dict[Resource, Vector] = {}
         self._known: dict[int, tuple[Resource, Vector]] = {}
         """Vectors by the identity of resources (kept alive here): most are used many times."""
 
     def vector(self, resource: Resource, /) -> Vector:
-        """Return the amounts of `resource` by dimension. O(1) for a cached resource."""
+        """Return the whole amounts of `resource` by dimension. O(1) for a cached resource."""
         same = self._known.get(id(resource))
         if same is not None:
             return same[1]
@@ -167,20 +162,16 @@ class Dimensions:
             if amount:
                 amounts[self._positions[name]] = exact(amount)
         vector = tuple(amounts)
-        for amount in vector:
-            if amount >= LARGEST_IN_ARRAYS or type(amount) is not int:
-                self.are_small = False
+        if max(vector) >= LARGEST_IN_ARRAYS:
+            self.are_small = False
         if len(self._cache) >= MOST_KEPT:
             self._cache.clear()
         self._cache[resource] = vector
         return vector
 
     def resource(self, vector: Iterable[float], /) -> Resource:
-        """Return the resource with these amounts; the inverse of `vector`."""
-        milli_cpu, memory, *scalars = [
-            float(amount) if type(amount) is not int and isinstance(amount, Fraction) else amount
-            for amount in vector
-        ]
+        """Return the resource with these amounts; for a vector, the inverse of `vector`."""
+        milli_cpu, memory, *scalars = vector
         if self.names == _WITHOUT_SCALARS and not scalars:
             return Resource(milli_cpu=milli_cpu, memory=memory)
         return Resource(

@@ -77,15 +77,6 @@ def test_overused_queues_may_backfill() -> None:
     assert bound(BACKFILL.schedule(snapshot)) == {"r-2": "n1"}
 
 
-def test_many_best_effort_tasks_with_next_to_nothing_do_not_break_the_books() -> None:
-    # Each asks for less than anybody notices (EPSILON); a full node takes them all the same.
-    of = job("a", *[""] * 5, minimum=1)
-    tasks = [evolve(task, resreq=Resource(milli_cpu=0.05)) for task in of.tasks]
-    snapshot = cluster([node("n1", "1C1G")], job("r", "1C1G@n1"), evolve(of, tasks=tasks))
-    result = BACKFILL.schedule(snapshot)
-    assert len(result.binds) <= 5
-
-
 @given(snapshots())
 @settings(max_examples=60, deadline=None)
 def test_only_best_effort_tasks_are_placed(snapshot: Snapshot) -> None:

@@ -23,7 +23,7 @@ from batchsched.model.cluster import (
 )
 from batchsched.model.constraints import TaintEffect, Toleration, TolerationOperator
 from batchsched.model.immutable import is_frozen_map
-from batchsched.model.resources import Amount, Resource, ResourceLimit, exact
+from batchsched.model.resources import Resource, ResourceLimit, exact
 from batchsched.model.validation.tasks import (
     constraint_problems,
     dependency_cycle_faults,
@@ -98,7 +98,7 @@ def queue_problems(queue: Queue, /) -> Problems:
                 message = f"expected at most its limit, {most}, got {kept}"
                 yield f"guarantee.{_field(dimension)}", message
     yield from member_problems("state", queue.state, QueueStatus)
-    yield from under("usage", resource_problems(queue.usage))
+    yield from under("usage", resource_problems(queue.usage, is_whole=False))
     yield from _user_problems(queue.usage_by_user)
     half_life = queue.usage_half_life
     if half_life is not None and not _is_half_life(half_life):
@@ -114,7 +114,7 @@ def _user_problems(usage: object) -> Problems:
         path = f"usage_by_user[{shown(user)}]"
         if not is_text(user):
             yield path, f"expected a string as the name of a user, got {shown(user)}"
-        yield from under(path, resource_problems(used))
+        yield from under(path, resource_problems(used, is_whole=False))
 
 
 def _is_half_life(seconds: object) -> bool:
@@ -205,13 +205,13 @@ def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
             order.append(name)
     for name in order:
         order.extend(children.get(name, ()))
-    effective: dict[str, dict[str, Amount]] = {}
+    effective: dict[str, dict[str, int]] = {}
     for name in reversed(order):
         queue = named[name]
-        own: dict[str, Amount] = {}
+        own: dict[str, int] = {}
         if is_sound_resource(queue.guarantee):
             own = {key: exact(amount) for key, amount in queue.guarantee.dimensions() if amount}
-        together: dict[str, Amount] = {}
+        together: dict[str, int] = {}
         for child in children.get(name, ()):
             for dimension, amount in effective[child].items():
                 together[dimension] = together.get(dimension, 0) + amount
@@ -222,17 +222,13 @@ def _guarantee_faults(named: Mapping[str, Queue]) -> Iterator[Fault]:
         ):
             for dimension, most in queue.limit.dimensions():
                 if together.get(dimension, 0) > exact(most):
-                    guaranteed = _number(together[dimension])
+                    guaranteed = together[dimension]
                     path = f"queues[{name!r}].limit.{_field(dimension)}"
                     message = f"expected at least the guarantees of its children, {guaranteed}"
                     yield Fault(path, f"{message}, got {most}")
         for dimension, amount in together.items():
             own[dimension] = max(own.get(dimension, 0), amount)
         effective[name] = own
-
-
-def _number(amount: Amount) -> Amount:
-    return amount if isinstance(amount, int) else float(amount)
 
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from typing import TypeGuard, TypeVar
 from batchsched.errors import Fault
 from batchsched.model.cluster import ScoringRequest
 from batchsched.model.immutable import is_frozen_map
-from batchsched.model.resources import Resource, exact
+from batchsched.model.resources import Amount, Resource, exact
 
 __all__ = [
     "LARGEST",
@@ -169,14 +169,23 @@ def integer_problems(path: str, value: object, what: str, /, *, least: int | Non
         yield path, f"expected {what} of at most 300 digits, got {shown(value)}"
 
 
-def amount_problems(path: str, amount: object, /) -> Problems:
-    """Yield the problem of a value that is not a finite number of 0 or more."""
+_UNITS = {"milli_cpu": "thousandths of a cpu", "memory": "bytes"}
+
+
+def amount_problems(path: str, amount: object, /, *, is_whole: bool = True) -> Problems:
+    """Yield the problem of a value that is not a finite, whole number of 0 or more.
+
+    `is_whole`: whether it must be whole.
+    """
     if not _is_number(amount):
         yield path, f"expected a number, got {shown(amount)}"
     elif not -LARGEST <= amount <= LARGEST:
         yield path, f"expected a finite number, got {shown(amount)}"
     elif amount < 0:
         yield path, f"expected 0 or more, got {shown(amount)}"
+    elif is_whole and isinstance(amount, float) and not amount.is_integer():
+        unit = _UNITS.get(path, "thousandths")
+        yield path, f"expected a whole number of {unit}, got {shown(amount)}; round it"
 
 
 def time_problems(path: str, time: object, /) -> Problems:
@@ -196,13 +205,13 @@ def text_map_problems(path: str, texts: object, /) -> Problems:
             yield f"{path}[{shown(key)}]", message
 
 
-def amount_map_problems(path: str, amounts: object, /) -> Problems:
-    """Yield the problems of the amounts of named scalars."""
+def amount_map_problems(path: str, amounts: object, /, *, is_whole: bool = True) -> Problems:
+    """Yield the problems of the amounts of named scalars; see `amount_problems`."""
     if not is_mapping(amounts):
         yield path, f"expected a mapping such as a dict, got {shown(amounts)}"
         return
     for name, amount in amounts.items():
-        yield from amount_problems(f"{path}[{shown(name)}]", amount)
+        yield from amount_problems(f"{path}[{shown(name)}]", amount, is_whole=is_whole)
     for name in amounts:
         if not is_text(name) or name in ("", "cpu", "memory"):
             message = "expected the name of a scalar, other than cpu and memory, got"
@@ -225,7 +234,6 @@ def each_problems(
             yield from under(f"{path}[{position}]", problems(item))
 
 
-_NUMBERS = (int, float)
 _NO_SCALARS = ("", "cpu", "memory")
 
 _LARGEST_TOTAL = LARGEST / 2**20
@@ -239,24 +247,21 @@ def is_usual_resource(resource: Resource, /) -> bool:
     """Return True only if a resource is valid and its amounts are small. A fast test."""
     if type(resource) is not Resource:
         return False
-    milli_cpu, memory, scalars = resource.milli_cpu, resource.memory, resource.scalars
-    if not (
-        type(milli_cpu) in _NUMBERS
-        and 0 <= milli_cpu <= _SMALL
-        and type(memory) in _NUMBERS
-        and 0 <= memory <= _SMALL
-        and is_frozen_map(resource.scalars)
-    ):
-        return False
-    for name, amount in scalars.items():
-        if (
-            type(name) is not str
-            or name in _NO_SCALARS
-            or type(amount) not in _NUMBERS
-            or not 0 <= amount <= _SMALL
-        ):
-            return False
-    return True
+    scalars = resource.scalars
+    return (
+        is_frozen_map(resource.scalars)
+        and _is_usual_amount(resource.milli_cpu)
+        and _is_usual_amount(resource.memory)
+        and all(
+            type(name) is str and name not in _NO_SCALARS and _is_usual_amount(amount)
+            for name, amount in scalars.items()
+        )
+    )
+
+
+def _is_usual_amount(amount: Amount) -> bool:
+    is_whole = type(amount) is int or (type(amount) is float and amount.is_integer())
+    return is_whole and 0 <= amount <= _SMALL
 
 
 def is_sound_resource(resource: object, /) -> bool:
@@ -264,14 +269,14 @@ def is_sound_resource(resource: object, /) -> bool:
     return next(resource_problems(resource), None) is None
 
 
-def resource_problems(resource: object, /) -> Problems:
-    """Yield the problems of a resource by itself."""
+def resource_problems(resource: object, /, *, is_whole: bool = True) -> Problems:
+    """Yield the problems of a resource by itself. `is_whole`: whether its amounts must be whole."""
     if not is_of(resource, Resource):
         yield "", f"expected a Resource, got {shown(resource)}"
         return
-    yield from amount_problems("milli_cpu", resource.milli_cpu)
-    yield from amount_problems("memory", resource.memory)
-    yield from amount_map_problems("scalars", resource.scalars)
+    yield from amount_problems("milli_cpu", resource.milli_cpu, is_whole=is_whole)
+    yield from amount_problems("memory", resource.memory, is_whole=is_whole)
+    yield from amount_map_problems("scalars", resource.scalars, is_whole=is_whole)
 
 
 def request_problems(resreq: Resource, init_resreq: Resource | None, /) -> Problems:
