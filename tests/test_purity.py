@@ -52,7 +52,7 @@ IMPORTABLE_FROM = {
 """Names that may be imported from modules that may otherwise not be."""
 IMPORTABLE_IN = {
     "kubernetes": {"datetime"},  # to read timestamps
-    "readers.py": {"datetime"},  # to read timestamps
+    "files.py": {"datetime"},  # to read timestamps
     "plots.py": {"matplotlib"},
     "fast.py": {"numpy"},
     "vectorised": {"numpy"},

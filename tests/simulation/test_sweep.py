@@ -22,7 +22,7 @@ from batchsched.simulation import (
     simulate,
     sweep,
 )
-from batchsched.simulation.statistics import confidence_interval, jain_index, quantile
+from batchsched.simulation.metrics import confidence_interval, jain_index, quantile
 
 POLICIES = {"fcfs": Fcfs(), "easy": Easy(), "conservative": Conservative()}
 

@@ -17,26 +17,45 @@ Run a log of jobs under a policy, and read off the results:
 1.33
 """
 
-from batchsched.simulation.comparison import Comparison, Difference
-from batchsched.simulation.conservative import Conservative
-from batchsched.simulation.costs import ByDistance, ByModel, Cost, NoCost
-from batchsched.simulation.deciding import DecidingPolicy, RunningJob, View, WaitingJob
-from batchsched.simulation.easy import Easy
-from batchsched.simulation.generation import generate
-from batchsched.simulation.in_order import Fcfs, ShortestFirst
-from batchsched.simulation.incidents import (
-    Incident,
-    JobCancelled,
-    JobFailed,
-    NodeDown,
-    NodeDrained,
-    NodeUp,
-    QueueSet,
+from batchsched.simulation.files import (
+    MURI_START_COSTS,
+    read_helios,
+    read_muri,
+    read_openb,
+    read_philly,
+    read_swf,
 )
-from batchsched.simulation.metrics import Jobs, Metrics, Part, Percent, Seconds
-from batchsched.simulation.outcome import Engine, Interval, Outcome
-from batchsched.simulation.placement import Consolidated, FirstFit, Nodes, Placement
-from batchsched.simulation.policy import Policy
+from batchsched.simulation.generation import generate, resampled_by_users, resampled_by_weeks
+from batchsched.simulation.metrics import (
+    Jobs,
+    Metrics,
+    Part,
+    Percent,
+    Seconds,
+    Spread,
+    TieSensitivity,
+)
+from batchsched.simulation.nodes import (
+    ByDistance,
+    ByModel,
+    Consolidated,
+    Cost,
+    FirstFit,
+    NoCost,
+    Nodes,
+    Placement,
+)
+from batchsched.simulation.policy import Engine, Interval, Outcome, Policy, Ties
+from batchsched.simulation.pool_policies import (
+    Conservative,
+    DecidingPolicy,
+    Easy,
+    Fcfs,
+    RunningJob,
+    ShortestFirst,
+    View,
+    WaitingJob,
+)
 from batchsched.simulation.predictors import (
     Corrector,
     Doubling,
@@ -49,26 +68,30 @@ from batchsched.simulation.predictors import (
     Scaled,
     ToRequest,
 )
-from batchsched.simulation.preemptive import LeastAttainedService, Srsf, Srtf
-from batchsched.simulation.problems import PolicyError, Problem, SimulationError, WorkloadError
-from batchsched.simulation.readers import (
-    MURI_START_COSTS,
-    read_helios,
-    read_muri,
-    read_openb,
-    read_philly,
+from batchsched.simulation.preemptive import LeastAttainedService, Srsf, Srtf, SrtfInRounds
+from batchsched.simulation.record import Comparison, Difference, State
+from batchsched.simulation.run import Run, simulate
+from batchsched.simulation.scheduled import (
+    Incident,
+    JobCancelled,
+    JobFailed,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    QueueSet,
+    Scheduled,
 )
-from batchsched.simulation.resampling import resampled_by_users, resampled_by_weeks
-from batchsched.simulation.rounds import SrtfInRounds
-from batchsched.simulation.run import Run
-from batchsched.simulation.scheduled import Scheduled
-from batchsched.simulation.sensitivity import Spread, TieSensitivity
-from batchsched.simulation.simulator import simulate
-from batchsched.simulation.state import State
 from batchsched.simulation.sweeps import Executor, Pair, Row, SweepTable, sweep
-from batchsched.simulation.swf import read_swf
-from batchsched.simulation.ties import Ties
-from batchsched.simulation.workload import Job, JobId, Machine, Workload
+from batchsched.simulation.workload import (
+    Job,
+    JobId,
+    Machine,
+    PolicyError,
+    Problem,
+    SimulationError,
+    Workload,
+    WorkloadError,
+)
 
 __all__ = [
     "MURI_START_COSTS",

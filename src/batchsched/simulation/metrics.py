@@ -1,19 +1,136 @@
-"""Metrics of a run, and the conventions that define them."""
+"""Figures of a simulation: metrics, series over time, sensitivity to ties, and a summary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import exp, fsum, lgamma, log, sqrt
+from typing import Literal, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from batchsched.errors import Fault
-from batchsched.simulation.problems import SimulationError, is_number
+from batchsched.simulation.policy import Ties
 from batchsched.simulation.record import Record
-from batchsched.simulation.statistics import jain_index, mean, quantile
-from batchsched.simulation.workload import JobId
+from batchsched.simulation.workload import JobId, SimulationError, is_number
 
-__all__ = ["Jobs", "Metrics", "Part", "Percent", "Seconds", "metrics_of"]
+__all__ = [
+    "Jobs",
+    "Metrics",
+    "Part",
+    "Percent",
+    "Seconds",
+    "Spread",
+    "TieSensitivity",
+    "confidence_interval",
+    "jain_index",
+    "mean",
+    "metrics_of",
+    "quantile",
+    "sensitivity_of",
+    "series_of",
+    "shares_of",
+    "summary_of",
+]
+
+
+# Statistics
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """Return the mean; 0 if there are no numbers."""
+    return fsum(numbers) / len(numbers) if numbers else 0.0
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Return a quantile of sorted numbers, interpolated between neighbours.
+
+    >>> quantile([0, 10, 20, 30], 0.5)
+    15.0
+    """
+    if not ordered:
+        return 0.0
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def jain_index(numbers: Iterable[float]) -> float:
+    """Return Jain's index of fairness: 1 if all are equal, 1 / n if one of n has everything.
+
+    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource
+    Allocation in Shared Computer Systems", DEC-TR-301, 1984.
+
+    >>> jain_index([1, 1, 0, 0])
+    0.5
+    """
+    listed = list(numbers)
+    squares = fsum(number * number for number in listed)
+    return fsum(listed) ** 2 / (len(listed) * squares) if squares else 1.0
+
+
+def confidence_interval(numbers: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """Return the confidence interval of the mean, by Student's t distribution.
+
+    It contains the true mean with probability `level`, if the numbers are independent and their
+    mean is approximately normal. Needs two numbers or more.
+
+    >>> low, high = confidence_interval([9.0, 10.0, 11.0])
+    >>> round(low, 3), round(high, 3)
+    (7.516, 12.484)
+    """
+    count = len(numbers)
+    if count < 2:  # noqa: PLR2004
+        raise ValueError(f"expected 2 numbers or more, got {count}")
+    middle = mean(numbers)
+    variance = fsum((number - middle) ** 2 for number in numbers) / (count - 1)
+    reach = _t_quantile((1 + level) / 2, count - 1) * sqrt(variance / count)
+    return middle - reach, middle + reach
+
+
+def _t_quantile(probability: float, freedom: int) -> float:
+    low, high = 0.0, 1.0
+    while _t_distribution(high, freedom) < probability:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if _t_distribution(middle, freedom) < probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _t_distribution(t: float, freedom: int) -> float:
+    return 1 - _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction (Lentz)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(b, a, 1 - x)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(1 - x)) / a
+    tiny = 1e-300
+    fraction, c, d = 1.0, 1.0, 0.0
+    for step in range(1000):
+        half = step // 2
+        if step == 0:
+            term = 1.0
+        elif step % 2 == 0:
+            term = half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))
+        else:
+            term = -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
+        d = 1 / (1 + term * d or tiny)
+        c = 1 + term / c or tiny
+        fraction *= c * d
+        if abs(c * d - 1) < 1e-15:  # noqa: PLR2004
+            break
+    return front * (fraction - 1)
+
+
+# Metrics, and the conventions that define them
 
 
 @frozen
@@ -60,7 +177,7 @@ def _check(value: float, name: str) -> None:
         raise SimulationError([Fault(name, f"expected a number, 0 or more, got {value!r}")])
 
 
-ABOUT: Mapping[str, str] = {
+_ABOUT: Mapping[str, str] = {
     "jobs": "jobs that ended and are counted here",
     "bsld": "mean bounded slowdown: max(1, response / max(run time, tau))",
     "bsld_median": "median of the bounded slowdown",
@@ -113,7 +230,7 @@ class Metrics(Mapping[str, float]):
     @property
     def about(self) -> Mapping[str, str]:
         """What each metric means."""
-        return {name: ABOUT[name] for name in self._figures}
+        return {name: _ABOUT[name] for name in self._figures}
 
     def __repr__(self) -> str:
         return f"Metrics({self._figures}, tau={self.tau:g})"
@@ -122,7 +239,7 @@ class Metrics(Mapping[str, float]):
         lines = [f"tau = {self.tau:g} s"]
         for name, value in self._figures.items():
             shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
-            lines.append(f"{name:<19} {shown:>20}  {ABOUT[name]}")
+            lines.append(f"{name:<19} {shown:>20}  {_ABOUT[name]}")
         return "\n".join(lines)
 
 
@@ -252,3 +369,242 @@ def _length(
     if isinstance(part, Percent):
         return int(len(by_end) * part.share / 100)
     return sum(is_in(end) for end, _ in by_end)
+
+
+# Waiting and running jobs, and shares of the machine, over time
+
+
+def series_of(run: Record, step: float | None, queue: str | None = None) -> dict[str, list[float]]:
+    """Return the waiting and running jobs over time, as columns."""
+    _check_step(step)
+    jobs = run.jobs_below(queue)
+    changes: dict[float, list[int]] = {}
+    sizes = run.workload.processors
+
+    def change(time: float, column: int, job: int, sign: int) -> None:
+        row = changes.setdefault(time, [0, 0, 0, 0])
+        row[column] += sign
+        row[column + 1] += sign * sizes[job]
+
+    queued, running = 0, 2
+    in_service: dict[int, list[tuple[float, float]]] = {}
+    for job, start, end in run.intervals:
+        if job not in jobs:
+            continue
+        in_service.setdefault(job, []).append((start, end))
+        change(start, running, job, 1)
+        change(end, running, job, -1)
+    for job, submit in enumerate(run.submitted):
+        if submit is None or job not in jobs:
+            continue
+        since = submit
+        change(submit, queued, job, 1)
+        for start, end in in_service.get(job, ()):
+            change(start, queued, job, -1)
+            since = end
+            change(end, queued, job, 1)
+        if run.outcome.ends[job] is not None:
+            change(since, queued, job, -1)
+    times, rows = _summed(changes)
+    if step is not None:
+        times, rows = _sampled(times, rows, step)
+    return {
+        "time": times,
+        "queued": [row[0] for row in rows],
+        "queued_processors": [row[1] for row in rows],
+        "running": [row[2] for row in rows],
+        "busy": [row[3] for row in rows],
+        "utilisation": [row[3] / run.machine.processors for row in rows],
+    }
+
+
+def _summed(changes: dict[float, list[int]]) -> tuple[list[float], list[list[int]]]:
+    times = sorted(changes)
+    rows: list[list[int]] = []
+    state = [0, 0, 0, 0]
+    for time in times:
+        state = [value + change for value, change in zip(state, changes[time], strict=True)]
+        rows.append(state)
+    return times, rows
+
+
+def _sampled(
+    times: list[float], rows: list[list[int]], step: float
+) -> tuple[list[float], list[list[int]]]:
+    sampled: list[float] = []
+    states: list[list[int]] = []
+    if not times:
+        return sampled, states
+    place, number = 0, 0
+    while (time := times[0] + number * step) <= times[-1]:
+        while place + 1 < len(times) and times[place + 1] <= time:
+            place += 1
+        sampled.append(time)
+        states.append(rows[place])
+        number += 1
+    return sampled, states
+
+
+def shares_of(run: Record, by: Literal["user", "queue"], step: float) -> dict[str, list[float]]:
+    """Return the share of the machine that each user or queue held in each step of time.
+
+    A queue includes the queues below it.
+    """
+    _check_step(step)
+    if by not in ("user", "queue"):
+        raise SimulationError([Fault("by", f"expected 'user' or 'queue', got {by!r}")])
+    holders: Sequence[tuple[str, ...]] = run.queue_paths
+    if by == "user":
+        holders = [() if user is None else (str(user),) for user in run.workload.users]
+    if not run.intervals:
+        return {"time": []}
+    first = run.workload.submits[0]
+    count = int((max(end for _, _, end in run.intervals) - first) // step) + 1
+    held = {name: [0.0] * count for name in sorted({name for names in holders for name in names})}
+    for job, start, end in run.intervals:
+        columns = [held[name] for name in holders[job]]
+        for place in range(int((start - first) // step), int((end - first) // step) + 1):
+            begin = first + place * step
+            amount = run.workload.processors[job] * max(
+                0.0, min(end, begin + step) - max(start, begin)
+            )
+            for column in columns:
+                column[place] += amount
+    total = run.machine.processors * step
+    return {
+        "time": [first + place * step for place in range(count)],
+        **{name: [amount / total for amount in column] for name, column in held.items()},
+    }
+
+
+def _check_step(step: float | None) -> None:
+    if step is not None and not is_number(step, least=0, above=True):
+        raise SimulationError([Fault("step", f"expected seconds above 0, got {step!r}")])
+
+
+# Sensitivity to the order of ties
+
+
+@frozen
+class Spread:
+    """A metric of a run, and of the same run with random orders of ties."""
+
+    here: float
+    """The value in this run."""
+    values: tuple[float, ...]
+    """The value for each random order."""
+
+    @property
+    def least(self) -> float:
+        """The smallest of all values."""
+        return min(self.here, *self.values)
+
+    @property
+    def greatest(self) -> float:
+        """The largest of all values."""
+        return max(self.here, *self.values)
+
+    @property
+    def percent(self) -> float:
+        """Largest minus smallest value, in per cent of the value in this run."""
+        return 100 * (self.greatest - self.least) / self.here if self.here else 0.0
+
+
+@frozen
+class TieSensitivity:
+    """How much each metric varies with the order of ties."""
+
+    orders: int
+    """The number of random orders."""
+    spreads: Mapping[str, Spread]
+    """The values by the name of the metric."""
+
+    def __getitem__(self, name: str) -> Spread:
+        return self.spreads[name]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.orders} random orders of ties",
+            f"{'':<12} {'here':>14} {'least':>14} {'mean':>14} {'greatest':>14} {'spread':>8}",
+        ]
+        lines += [
+            f"{name:<12} {spread.here:>14,.4f} {spread.least:>14,.4f} {mean(spread.values):>14,.4f}"
+            f" {spread.greatest:>14,.4f} {spread.percent:>6.2f} %"
+            for name, spread in self.spreads.items()
+        ]
+        return "\n".join(lines)
+
+
+def sensitivity_of(run: Record, orders: int, seed: int, metrics: Sequence[str]) -> TieSensitivity:
+    """Simulate again with random orders of ties, and collect the metrics."""
+    if orders < 1:
+        raise SimulationError([Fault("orders", f"expected 1 or more, got {orders!r}")])
+    here = metrics_of(run)
+    unknown = [name for name in metrics if name not in here]
+    if unknown:
+        raise SimulationError(
+            [
+                Fault("metrics", f"expected one of {', '.join(here)}; got {name!r}")
+                for name in unknown
+            ]
+        )
+    values: dict[str, list[float]] = {name: [] for name in metrics}
+    for number in range(orders):
+        # Calls with neighbouring seeds use disjoint seeds of ties.
+        ties = Ties(seed=seed * 1_000_003 + number)
+        settings = evolve(run.settings, ties=ties, progress=None)
+        outcome = run.policy.run(run.workload, run.runs, settings)
+        figures = metrics_of(
+            Record(
+                workload=run.workload,
+                policy=run.policy,
+                settings=settings,
+                runs=run.runs,
+                outcome=outcome,
+            )
+        )
+        for name in metrics:
+            values[name].append(figures[name])
+    return TieSensitivity(
+        orders, {name: Spread(here[name], tuple(each)) for name, each in values.items()}
+    )
+
+
+# Summary
+
+
+def summary_of(run: Record) -> str:
+    """Return the summary of a run as a table, with the settings that affect it."""
+    metrics = metrics_of(run)
+    lines = [
+        f"{run.policy}: {len(run.workload):,} jobs on {run.machine}",
+        f"{'':<18} {'mean':>12} {'median':>12} {'99 %':>12} {'longest':>12}",
+        f"{'wait (s)':<18} "
+        + _row(metrics["wait"], metrics["wait_median"], metrics["wait_p99"], metrics["wait_max"]),
+        f"{'response (s)':<18} "
+        + _row(
+            metrics["response"],
+            metrics["response_median"],
+            metrics["response_p99"],
+            metrics["response_max"],
+        ),
+        f"{'bounded slowdown':<18} "
+        + " ".join(
+            f"{metrics[name]:>{width},.2f}"
+            for name, width in (("bsld", 12), ("bsld_median", 12), ("bsld_max", 25))
+        ),
+        f"utilisation {metrics['utilisation']:.1%}, makespan {metrics['makespan']:,.0f} s",
+        f"bounded slowdown: mean of max(1, response / max(run time, {metrics.tau:g} s))",
+        f"rules: {run.settings}",
+    ]
+    for name, what in (
+        ("ended_at_request", "were stopped at their requested time"),
+        ("unfinished", "never ended"),
+    ):
+        if metrics[name]:
+            lines.append(f"{metrics[name]:,.0f} jobs {what}")
+    return "\n".join(lines)
+
+
+def _row(*figures: float) -> str:
+    return " ".join(f"{figure:>12,.0f}" for figure in figures)

@@ -28,8 +28,8 @@ except ImportError as error:
         "pip install 'batchsched[plots]'"
     ) from error
 
+from batchsched.simulation.metrics import confidence_interval, mean, quantile
 from batchsched.simulation.run import Run
-from batchsched.simulation.statistics import confidence_interval, mean, quantile
 from batchsched.simulation.sweeps import SweepTable
 
 __all__ = ["comparison", "gantt", "queue_and_utilisation", "shares", "waits"]

@@ -16,8 +16,7 @@ from typing import Protocol
 from attrs import field, frozen
 
 from batchsched.errors import Fault
-from batchsched.simulation.problems import SimulationError
-from batchsched.simulation.workload import JobId, Workload
+from batchsched.simulation.workload import JobId, SimulationError, Workload
 
 __all__ = [
     "Corrector",

@@ -1,20 +1,25 @@
-"""The record of a simulation: its inputs and its outcome."""
+"""The record of a simulation, and what it tells of single jobs and moments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from attrs import field, frozen
 
 from batchsched.errors import Fault
-from batchsched.simulation.outcome import Interval, Outcome
-from batchsched.simulation.policy import Policy
-from batchsched.simulation.problems import SimulationError
-from batchsched.simulation.settings import Settings
-from batchsched.simulation.workload import JobId, Machine, Workload
+from batchsched.simulation.policy import Interval, Outcome, Policy, Settings
+from batchsched.simulation.workload import JobId, Machine, SimulationError, Workload
 
-__all__ = ["Record"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Record",
+    "State",
+    "compared",
+    "explained",
+    "state_at",
+]
 
 
 @frozen(kw_only=True, slots=False, repr=False)
@@ -99,3 +104,216 @@ class Record:
             for each, start in zip(self.workload.ids, self.outcome.starts, strict=True)
             if start is not None
         }
+
+
+_SHOWN_OF_STATE = 10
+"""The most jobs that are listed."""
+_SHOWN_JOBS = 5
+
+
+# The waiting and running jobs at one time
+
+
+@frozen
+class State:
+    """The waiting and running jobs at one time of a schedule."""
+
+    time: float
+    free: int
+    """The number of free processors."""
+    running: tuple[JobId, ...]
+    """The running jobs, in order of submission."""
+    waiting: tuple[JobId, ...]
+    """The waiting jobs, in order of submission."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.free:,} processors free; {_named('running', self.running)}; "
+            f"{_named('waiting', self.waiting)}"
+        )
+
+
+def _named(what: str, jobs: tuple[JobId, ...]) -> str:
+    if not jobs:
+        return f"0 {what}"
+    more = f" and {len(jobs) - _SHOWN_OF_STATE:,} more" if len(jobs) > _SHOWN_OF_STATE else ""
+    return f"{len(jobs):,} {what} ({', '.join(map(str, jobs[:_SHOWN_OF_STATE]))}{more})"
+
+
+def state_at(run: Record, time: float, starts: Mapping[JobId, float]) -> State:
+    """Return the state just before a time, given the starts of jobs."""
+    running: list[JobId] = []
+    waiting: list[JobId] = []
+    free = run.machine.processors
+    for job, each in enumerate(run.workload.ids):
+        submit = run.submitted[job]
+        if submit is None or submit > time:
+            continue
+        start = starts.get(each)
+        if start is None or start >= time:
+            waiting.append(each)
+        elif start + run.held[job] > time:
+            running.append(each)
+            free -= run.workload.processors[job]
+    return State(time, free, tuple(running), tuple(waiting))
+
+
+# Why a job waited
+
+
+def explained(run: Record, job: JobId) -> str:
+    """Explain why a job of a run waited as long as it did."""
+    ids = run.workload.ids
+    if job not in ids:
+        raise KeyError(f"expected the id of a job of this run, got {job!r}")
+    index = ids.index(job)
+    start, submit = run.outcome.starts[index], run.submitted[index]
+    size = run.workload.processors[index]
+    what = f"job {job} ({size:,} processors"
+    if submit is not None:
+        what += f", submitted at {submit:,} s"
+    what += ")"
+    if start is None:
+        why = run.outcome.unfinished.get(index, "the policy gives no reason")
+        return f"{what} never started: {why}"
+    assert submit is not None
+    if start == submit:
+        return f"{what} started when it was submitted."
+    lines = [f"{what} waited for {start - submit:,} s, until {start:,} s."]
+    lines += _at_submission(run, index, submit)
+    lines += _meanwhile(run, index, submit, start)
+    ended = [ids[other] for other, _, end in run.intervals if end == start and other != index]
+    if ended:
+        lines.append(f"When it started, {_jobs(ended)} had just ended.")
+    return "\n".join(lines)
+
+
+def _at_submission(run: Record, index: int, submit: float) -> list[str]:
+    ids, sizes = run.workload.ids, run.workload.processors
+    runs = [other for other, start, end in run.intervals if start <= submit < end]
+    free = run.machine.processors - sum(sizes[other] for other in runs)
+    ahead = [
+        other
+        for other, submitted in enumerate(run.submitted)
+        if other != index
+        and submitted is not None
+        and (submitted, other) < (submit, index)
+        and ((start := run.outcome.starts[other]) is None or start > submit)
+    ]
+    return [
+        f"When it was submitted, {free:,} of {run.machine.processors:,} processors were free, "
+        f"and {len(ahead):,} jobs were ahead of it"
+        + (f" ({_jobs([ids[other] for other in ahead])})." if ahead else ".")
+    ]
+
+
+def _meanwhile(run: Record, index: int, submit: float, start: float) -> list[str]:
+    ids, sizes = run.workload.ids, run.workload.processors
+    overtook: list[JobId] = []
+    before = 0
+    for other, started in enumerate(run.outcome.starts):
+        submitted = run.submitted[other]
+        if started is None or submitted is None or other == index or not submit <= started < start:
+            continue
+        if (submitted, other) > (submit, index):
+            overtook.append(ids[other])
+        else:
+            before += sizes[other]
+    return [
+        f"While it waited, jobs that were ahead started on {before:,} processors in all, and "
+        f"{len(overtook):,} later jobs started before it"
+        + (f" ({_jobs(overtook)})." if overtook else ".")
+    ]
+
+
+def _jobs(ids: list[JobId]) -> str:
+    more = f" and {len(ids) - _SHOWN_JOBS:,} more" if len(ids) > _SHOWN_JOBS else ""
+    return f"{'jobs' if len(ids) > 1 else 'job'} {', '.join(map(str, ids[:_SHOWN_JOBS]))}{more}"
+
+
+# Comparison of two schedules of the same jobs
+
+
+@frozen
+class Difference:
+    """The first time at which two schedules differ."""
+
+    job: JobId
+    """The job that one of them starts at that time."""
+    start: float | None
+    """When this run starts it; None: never."""
+    other: float | None
+    """When the other schedule starts it; None: never."""
+    state: State
+    """The waiting and running jobs just before, in this run."""
+    other_state: State
+    """The same in the other schedule, with the run times of this run."""
+
+
+@frozen
+class Comparison:
+    """The number of equal starts, and the first difference."""
+
+    equal: int
+    compared: int
+    """How many jobs are in both schedules."""
+    only_here: int
+    """How many jobs of this run are not in the other schedule."""
+    only_there: int
+    """How many jobs of the other schedule are not in this run."""
+    first: Difference | None
+
+    def __str__(self) -> str:
+        lines = [f"{self.equal:,} of {self.compared:,} starts are equal"]
+        if self.only_here or self.only_there:
+            lines[0] += f" ({self.only_here:,} only here, {self.only_there:,} only there)"
+        if self.first is not None:
+            first = self.first
+            lines += [
+                f"first difference: job {first.job}",
+                f"  starts here {_time(first.start)}, there {_time(first.other)}",
+                f"  before it, here:  {first.state}",
+                f"  before it, there: {first.other_state}",
+            ]
+        return "\n".join(lines)
+
+
+def _time(time: float | None) -> str:
+    return "never" if time is None else f"at {time:,} s"
+
+
+def compared(run: Record, others: Mapping[JobId, float]) -> Comparison:
+    """Compare the starts of a run with others."""
+    if not isinstance(others, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        message = f"expected a Run, or a mapping from job ids to starts, got {others!r}"
+        raise SimulationError([Fault("starts", message)])
+    ours = run.starts_by_id()
+    known = set(run.workload.ids)
+    equal = both = 0
+    different: list[tuple[float, int, JobId]] = []
+    for index, each in enumerate(run.workload.ids):
+        mine, other = ours.get(each), others.get(each)
+        if mine is None and other is None:
+            continue
+        both += other is not None
+        if mine == other:
+            equal += 1
+        elif other is not None:
+            different.append((min(other, other if mine is None else mine), index, each))
+    first = None
+    if different:
+        time, _, job = min(different)
+        first = Difference(
+            job,
+            ours.get(job),
+            others.get(job),
+            state_at(run, time, ours),
+            state_at(run, time, others),
+        )
+    return Comparison(
+        equal,
+        both,
+        sum(each not in others for each in run.workload.ids),
+        sum(each not in known for each in others),
+        first,
+    )

@@ -9,13 +9,10 @@ from typing import Protocol, TypeVar, cast, final
 from attrs import frozen
 
 from batchsched.errors import Fault
-from batchsched.simulation.policy import Policy
-from batchsched.simulation.problems import SimulationError
-from batchsched.simulation.settings import Passes
-from batchsched.simulation.simulator import simulate
-from batchsched.simulation.statistics import confidence_interval, mean
-from batchsched.simulation.ties import Ties
-from batchsched.simulation.workload import Workload
+from batchsched.simulation.metrics import confidence_interval, mean
+from batchsched.simulation.policy import Passes, Policy, Ties
+from batchsched.simulation.run import simulate
+from batchsched.simulation.workload import SimulationError, Workload
 
 __all__ = ["Executor", "Pair", "Row", "SweepTable", "sweep"]
 

@@ -1,18 +1,185 @@
-"""Workloads: jobs as columns, in order of submission, and the machine that they run on."""
+"""Workloads: jobs and machines, what is wrong with them, and the errors of simulations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import inf, isfinite
 from typing import cast, final
 
 from attrs import field, frozen
 
-from batchsched.errors import Fault
-from batchsched.simulation.checks import faults_of
-from batchsched.simulation.problems import WorkloadError
+from batchsched.errors import BatchschedError, Fault, FaultsError
 
-__all__ = ["Job", "JobId", "Machine", "Workload"]
+__all__ = [
+    "Job",
+    "JobId",
+    "Machine",
+    "PolicyError",
+    "Problem",
+    "SimulationError",
+    "Workload",
+    "WorkloadError",
+    "faults_of_part",
+    "is_number",
+]
+
+
+class WorkloadError(FaultsError):
+    """Invalid jobs or arguments of a workload; `faults` lists all of them."""
+
+
+class SimulationError(FaultsError):
+    """A simulation that cannot run as requested; `faults` lists all reasons."""
+
+
+class PolicyError(BatchschedError, ValueError):
+    """An invalid decision of a policy, such as to start a job that does not fit."""
+
+
+@frozen
+class Problem:
+    """A line of a workload file that violates the format.
+
+    >>> print(Problem(line=7, message="submitted at -5 s: before the log begins", left_out=True))
+    line 7: submitted at -5 s: before the log begins (left out)
+    """
+
+    line: int
+    """The line, counted from 1."""
+    message: str
+    """What is wrong there."""
+    left_out: bool = False
+    """Whether the job on this line was left out of the workload because of it."""
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}{' (left out)' if self.left_out else ''}"
+
+
+def is_number(value: object, *, least: float, above: bool = False, most: float = inf) -> bool:
+    """Return whether a value is a finite number from `least` (excluded if `above`) to `most`."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return (value > least if above else value >= least) and value <= most and value < inf
+
+
+def faults_of_part(path: str, part: object, method: str, example: str) -> Iterator[Fault]:
+    """Yield a fault if a part of a policy lacks a method that it must have."""
+    if not callable(getattr(part, method, None)):
+        yield Fault(
+            path,
+            f"expected an object with the method {method}(...), such as {example}, got {part!r}",
+        )
+
+
+def _faults_of(
+    columns: Mapping[str, Sequence[object]], required: Sequence[str], optional: Sequence[str]
+) -> Iterator[Fault]:
+    """Yield everything wrong with the columns of a workload."""
+    known = (*required, *optional)
+    shapes = [
+        Fault(name, "expected a column of this name, got none")
+        for name in required
+        if name not in columns
+    ]
+    shapes += [
+        Fault(str(name), f"unknown column; expected one of {', '.join(known)}")
+        for name in columns
+        if name not in known
+    ]
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        shapes.append(
+            Fault("columns", f"expected columns of equal length, got the lengths {lengths}")
+        )
+    if shapes:
+        yield from shapes
+        return
+    ids = columns["id"]
+    id_faults = list(_faults_of_ids(ids))
+    if id_faults:
+        yield from id_faults
+        return
+    for name, rule in _NUMBER_COLUMNS.items():
+        for index, value in enumerate(columns.get(name, ())):
+            if not rule.allows(value):
+                yield Fault(f"jobs[{ids[index]!r}].{name}", f"expected {rule.what}, got {value!r}")
+    if "after" in columns:
+        yield from _faults_of_dependencies(ids, columns["after"])
+
+
+class _Number:
+    """The range of values that a column may have."""
+
+    def __init__(
+        self, what: str, *, least: float, whole: bool = False, above: bool = False, known: bool
+    ) -> None:
+        self.what = what
+        self._least = least
+        self._types: tuple[type, ...] = (int,) if whole else (int, float)
+        self._above = above
+        self._known = known
+
+    def allows(self, value: object) -> bool:
+        if type(value) in self._types:
+            assert isinstance(value, int | float)
+            if value > self._least:
+                # Integers are always finite, and large ones do not fit into a float.
+                return type(value) is int or isfinite(value)
+            return value == self._least and not self._above
+        return value is None and not self._known
+
+
+_NUMBER_COLUMNS = {
+    "submit": _Number("a time in seconds, 0 or later", least=0, known=True),
+    "run": _Number("a time in seconds, 0 or more", least=0, known=True),
+    "processors": _Number("a whole number, 1 or more", least=1, whole=True, known=True),
+    "requested": _Number("a time in seconds above 0, or None", least=0, above=True, known=False),
+    "think": _Number("a time in seconds, 0 or more", least=0, known=False),
+}
+
+
+def _faults_of_ids(ids: Sequence[object]) -> Iterator[Fault]:
+    types = {type(each) for each in ids}
+    if not (types <= {int} or types <= {str}):
+        names = sorted(each.__name__ for each in types)
+        yield Fault(
+            "id", f"expected ids that are all whole numbers or all text, got {', '.join(names)}"
+        )
+        return
+    if len(set(ids)) < len(ids):
+        seen = set[object]()
+        for each in ids:
+            if each in seen:
+                yield Fault(f"jobs[{each!r}]", "expected unique ids, got this one more than once")
+            seen.add(each)
+
+
+def _faults_of_dependencies(ids: Sequence[object], after: Sequence[object]) -> Iterator[Fault]:
+    before = {each: other for each, other in zip(ids, after, strict=True) if other is not None}
+    known = set(ids)
+    for each, other in before.items():
+        if other not in known:
+            yield Fault(
+                f"jobs[{each!r}].after", f"expected the id of a job in this workload, got {other!r}"
+            )
+    # Each job depends on at most one other, so a path that never ends is a cycle.
+    safe = known - before.keys()
+    for each in before:
+        path = dict[object, None]()
+        step = each
+        while step in before and step not in safe and step not in path:
+            path[step] = None
+            step = before[step]
+        if step in path:
+            passed = list(path)
+            around = [*passed[passed.index(step) :], step]
+            yield Fault(
+                f"jobs[{step!r}].after",
+                f"jobs depend on each other: {' after '.join(map(repr, around))}",
+            )
+        safe.update(path)
+
 
 JobId = int | str
 
@@ -157,7 +324,7 @@ class Workload:
         machine: Machine | None,
         header: Mapping[str, str] | None,
     ) -> None:
-        faults = list(faults_of(columns, REQUIRED, (*OPTIONAL, "think")))
+        faults = list(_faults_of(columns, REQUIRED, (*OPTIONAL, "think")))
         if faults:
             raise WorkloadError(faults)
         self._machine = machine

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from attrs import field, frozen
 
 from batchsched.model.serialisation import JsonValue
+from batchsched.simulation.record import state_at
 from batchsched.simulation.run import Run
-from batchsched.simulation.state import state_at
 from batchsched.simulation.workload import JobId
 from batchsched.tools.comparison import Parting
 from batchsched.tools.report import (

@@ -1,15 +1,27 @@
-"""How the nodes of a job are chosen, where locality matters, as for the GPUs of one job."""
+"""Jobs that are placed on nodes, and stopped and resumed: placement, costs and outcomes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from attrs import frozen
+from attrs import field, frozen
 
-from batchsched.simulation.workload import Machine
+from batchsched.simulation.policy import Interval, Outcome
+from batchsched.simulation.pool import Arrivals
+from batchsched.simulation.workload import Machine, Workload
 
-__all__ = ["Consolidated", "FirstFit", "Nodes", "Placement"]
+__all__ = [
+    "ByDistance",
+    "ByModel",
+    "Consolidated",
+    "Cost",
+    "FirstFit",
+    "NoCost",
+    "Nodes",
+    "Placement",
+    "outcome_of_intervals",
+]
 
 Places = Sequence[tuple[int, int]]
 """Pairs of a node and the number of processors taken there."""
@@ -117,3 +129,85 @@ class _FirstFitNodes(_Nodes):
         if len(empty) < nodes:
             return None
         return self._taken([(node, per_node) for node in empty[:nodes]])
+
+
+class Cost(Protocol):
+    """The seconds of work that a job loses."""
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:
+        """Return the seconds lost by a job, given its size, the size of a node, and its labels."""
+        ...
+
+
+@frozen
+class NoCost:
+    """Nothing is lost."""
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return 0."""
+        return 0
+
+
+@frozen
+class ByDistance:
+    """A cost that depends on the extent of the job: one processor, one node, or several nodes.
+
+    The defaults are those of the simulator of Helios (SC 2021).
+    """
+
+    processor: float = 7
+    node: float = 30
+    nodes: float = 60
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return the seconds lost by a job of this size."""
+        if processors == 1:
+            return self.processor
+        return self.node if processors <= per_node else self.nodes
+
+
+@frozen
+class ByModel:
+    """The cost measured for the model that the job trains (label `model`), by processors.
+
+    >>> ByModel({"bert": {1: 10, 2: 12}}).seconds(2, 8, {"model": "bert"})
+    12
+    """
+
+    table: Mapping[str, Mapping[int, float]] = field(repr=False)
+    otherwise: float = 10
+    """The cost for models and sizes that are not in the table."""
+
+    def seconds(self, processors: int, per_node: int, labels: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return the seconds lost by this job."""
+        return self.table.get(labels.get("model", ""), {}).get(processors, self.otherwise)
+
+
+def outcome_of_intervals(
+    workload: Workload,
+    arrivals: Arrivals,
+    *,
+    starts: Sequence[float | None],
+    ends: Sequence[float | None],
+    preemptions: Sequence[int],
+    intervals: Sequence[Interval],
+) -> Outcome:
+    """Return the outcome; jobs that never ended have no possible placement or never arrived."""
+    held: list[float] = [0] * len(starts)
+    for job, start, end in intervals:
+        held[job] += end - start
+    return Outcome(
+        starts=starts,
+        ends=ends,
+        held=held,
+        preemptions=preemptions,
+        intervals=sorted(intervals),
+        eligible=arrivals.eligible,
+        unfinished={
+            job: arrivals.why_never(job)
+            or f"its {workload.processors[job]} processors cannot be placed on "
+            f"{workload.machine}, even if nothing else runs"
+            for job, end in enumerate(ends)
+            if end is None
+        },
+    )
