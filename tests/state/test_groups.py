@@ -14,9 +14,9 @@ from tests.support.elastic_worlds import elastic_jobs
 
 from batchsched import JobInfo, NodeInfo, Snapshot, TaskGroup, TaskStatus
 from batchsched.model.cluster import can_start_with, least_tasks
-from batchsched.state.group_needs import TasksLeft, needed_tasks
 from batchsched.state.groups import Counting, GroupState
 from batchsched.state.ledger import counted_job
+from batchsched.state.needs import TasksByGroup, needed_tasks
 from batchsched.state.records import JobState
 
 STATUSES = {
@@ -204,7 +204,7 @@ def test_a_job_that_fills_asks_for_what_one_counted_anew_asks_for(
     groups = state.groups
     assert groups is not None
     waiting = [task for task in state.tasks if task.status is TaskStatus.PENDING]
-    left = TasksLeft(groups, waiting)
+    left = TasksByGroup(groups, waiting)
     for _ in range(data.draw(st.integers(1, 6))):
         goal = needed_tasks(groups, left)
         assert goal == needed_tasks(groups, list(left))

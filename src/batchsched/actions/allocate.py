@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.action import jobs_by_queue, tasks_to_place
+from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.backfill_loans import make_promises_real
-from batchsched.actions.group_turns import keep_part, take_group_turn, tasks_left
+from batchsched.actions.group_turns import keep_part, take_group_turn
 from batchsched.actions.placing import can_still_start, place_on_ladder
 from batchsched.actions.reservation.eligibility import first_node_to_reserve, start_reserved_jobs
 from batchsched.model.cluster import TaskStatus
@@ -18,9 +17,8 @@ from batchsched.plugin.arguments import Arguments
 from batchsched.session.foresight import foreseen_failure
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.group_needs import TasksLeft
-from batchsched.state.needs import Need
-from batchsched.state.queue_walk import QueueWalk
+from batchsched.session.turns import Turn, Turns
+from batchsched.state.needs import TasksByGroup, TasksInOrder
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import dominant_share
 
@@ -70,57 +68,17 @@ class AllocateAction:
     def execute(self, session: Session, /) -> None:
         """Start the jobs that have reservations, then place tasks queue by queue."""
         start_reserved_jobs(session)
-        left: dict[str, deque[TaskState] | TasksLeft] = {}
-
-        def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
-            if job.uid not in left:
-                left[job.uid] = tasks_left(session, job)
-            return left[job.uid]
-
-        turns = session.failed_turns if self._can_remember(session) else None
-
-        def known_need(job: JobState) -> Need | None:
-            return None if turns is None else turns.need_of(job)
-
-        jobs = {
-            queue: session.job_turns(jobs, tasks_of, known_need=known_need)
-            for queue, jobs in jobs_by_queue(
-                session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
-            ).items()
-        }
-        ranks_by_need = session.plugin_set.orders_by_need
-        queues = session.queue_turns(jobs, tasks_of, known_need=known_need)
-        walk = queues if isinstance(queues, QueueWalk) else None
-        while queues:
-            queue = queues.pop()
-            waiting = jobs[queue]
-            while True:
-                if session.overused(queue):
-                    session.reports.queues_overused.add(queue.name)
-                    break
-                if not waiting:
-                    break
-                job = waiting.pop()
-                failed = None if turns is None else turns.find(job, session.placement)
-                if failed is not None:
-                    session.record_failed_again(job, failed)
-                    left.pop(job.uid, None)
-                    if not ranks_by_need or (
-                        queues and walk is not None and walk.stays_next(queue)
-                    ):
-                        # Nothing has changed, so it is still this queue's turn.
-                        continue
-                else:
-                    tasks = left.pop(job.uid, None)
-                    if tasks is None:
-                        tasks = tasks_left(session, job)
-                    need = None if walk is None else walk.offered(queue)
-                    if self._take_turn(session, job, tasks, need):
-                        left[job.uid] = tasks
-                        waiting.push(job)
-                if queues:
-                    queues.push(queue)
-                    break
+        failed_turns = session.failed_turns if self._can_remember(session) else None
+        waiting = session.jobs_having(TaskStatus.PENDING, TaskStatus.CONDITIONAL)
+        turns = Turns(session, waiting, closed=session.passes_over)
+        for turn in turns:
+            failed = (
+                None if failed_turns is None else failed_turns.find(turn.job, session.placement)
+            )
+            if failed is not None:
+                session.record_failed_again(turn.job, failed)
+            elif self._take_turn(session, turn):
+                turns.put_back(turn)
 
     def _can_remember(self, session: Session) -> bool:
         """Return whether the outcome of a turn depends on jobs and nodes alone."""
@@ -132,23 +90,14 @@ class AllocateAction:
             and session.plans.guard is None
         )
 
-    def _take_turn(
-        self,
-        session: Session,
-        job: JobState,
-        tasks: deque[TaskState] | TasksLeft,
-        offered: Need | None,
-    ) -> bool:
-        """Give a job its turn; return whether it gets another turn.
-
-        `offered`: what the queue has offered, which is what the job needs if it is the same job.
-        """
-        if isinstance(tasks, TasksLeft):
+    def _take_turn(self, session: Session, turn: Turn) -> bool:
+        """Give a job its turn; return whether it gets another turn."""
+        job, tasks = turn.job, turn.left
+        if isinstance(tasks, TasksByGroup):
             gets_another = self._take_group_turn(session, job, tasks)
             self._end_turn(session, job)
             return gets_another
-        need = offered if offered is not None and offered.job is job else None
-        if not tasks or not session.may_take(job, tasks, need=need):
+        if not tasks or not session.may_take(job, tasks, need=turn.need):
             self._end_turn(session, job)
             return False
         if not self.discard_unready:
@@ -166,7 +115,7 @@ class AllocateAction:
         self._end_turn(session, job)
         return gets_another
 
-    def _take_group_turn(self, session: Session, job: JobState, tasks: TasksLeft) -> bool:
+    def _take_group_turn(self, session: Session, job: JobState, tasks: TasksByGroup) -> bool:
         """Place what a job with groups needs next; return whether it gets another turn."""
 
         def place(statement: Statement, task: TaskState) -> bool:
@@ -190,7 +139,7 @@ class AllocateAction:
             keep_part(session, job, place, keeps, holds=holds, reserve=reserve)
         return False
 
-    def _try(self, session: Session, job: JobState, tasks: deque[TaskState]) -> tuple[bool, bool]:
+    def _try(self, session: Session, job: JobState, tasks: TasksInOrder) -> tuple[bool, bool]:
         """Place a job's tasks; return whether they stay placed and whether it gets another turn."""
         can_remember = self._can_remember(session)
         remembers = session.failed_turns is not None and can_remember
@@ -262,7 +211,7 @@ class AllocateAction:
         session: Session,
         placer: Session | Statement,
         job: JobState,
-        tasks: deque[TaskState],
+        tasks: TasksInOrder,
     ) -> bool:
         reserved: list[TaskState] = []
         gets_another = False

@@ -14,11 +14,11 @@ from batchsched.actions.action import tasks_to_place
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.group_needs import TasksLeft, needed_tasks
 from batchsched.state.groups import Counting, GroupState
+from batchsched.state.needs import TasksByGroup, needed_tasks
 from batchsched.state.records import JobState, TaskState
 
-__all__ = ["keep_part", "take_group_turn", "tasks_left", "tasks_needed"]
+__all__ = ["keep_part", "take_group_turn", "tasks_needed"]
 
 PlaceTask = Callable[[Statement, TaskState], bool]
 """Places a task through a statement; returns whether there was a place."""
@@ -42,16 +42,10 @@ def tasks_needed(
     return tasks if job.groups is None else list(needed_tasks(job.groups, tasks, counting))
 
 
-def tasks_left(session: Session, job: JobState) -> deque[TaskState] | TasksLeft:
-    """Return the tasks that a job has yet to place, in task order; turns remove tasks from it."""
-    tasks = tasks_to_place(session, job)
-    return deque(tasks) if job.groups is None else TasksLeft(job.groups, tasks)
-
-
 def take_group_turn(
     session: Session,
     job: JobState,
-    tasks: TasksLeft,
+    tasks: TasksByGroup,
     place: PlaceTask,
     is_enough: Callable[[], bool],
     *,
@@ -129,7 +123,7 @@ def keep_part(
 
     """
     assert job.groups is not None
-    tasks = TasksLeft(job.groups, tasks_to_place(session, job))
+    tasks = TasksByGroup(job.groups, tasks_to_place(session, job))
     counting = Counting.RESERVED
     goal = needed_tasks(job.groups, tasks, counting)
     if not goal or not session.may_take(job, tasks, counting=counting):
@@ -151,7 +145,7 @@ class _Attempt:
         self,
         session: Session,
         statement: Statement,
-        tasks: TasksLeft,
+        tasks: TasksByGroup,
         place: PlaceTask,
         *,
         substitutes: bool = True,

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.action import has_task_to_place, jobs_by_queue
+from batchsched.actions.action import has_task_to_place
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.group_turns import take_group_turn, tasks_left, tasks_needed
+from batchsched.actions.group_turns import take_group_turn, tasks_needed
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.group_needs import TasksLeft
-from batchsched.state.live_queue import LiveQueue
+from batchsched.session.turns import Turn, Turns
+from batchsched.state.needs import TasksByGroup, TasksInOrder
 from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = ["PreemptAction"]
@@ -47,51 +45,32 @@ class PreemptAction:
             filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)),
             key=session.job_order_key,
         )
-        jobs = jobs_by_queue(collected)
-        left: dict[str, deque[TaskState] | TasksLeft] = {}
-
-        def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
-            if job.uid not in left:
-                left[job.uid] = tasks_left(session, job)
-            return left[job.uid]
-
-        waiting = {queue: session.job_turns(jobs[queue], tasks_of) for queue in jobs}
-        queues = session.queue_turns(waiting, tasks_of)
-        while queues:
-            queue = queues.pop()
-            _between_jobs(session, queue, waiting[queue], tasks_of, self.rules)
-            for job in jobs[queue]:
+        turns = Turns(session, collected)
+        for queue, of_queue in turns.by_queue():
+            for turn in of_queue:
+                if _between_jobs(session, turn, self.rules):
+                    turns.put_back(turn)
+            for job in turns.jobs[queue]:
                 _within_job(session, job, self.rules)
 
 
-def _between_jobs(
-    session: Session,
-    queue: QueueState,
-    waiting: LiveQueue[JobState],
-    tasks_of: Callable[[JobState], deque[TaskState] | TasksLeft],
-    rules: EvictionRules,
-) -> None:
-    while waiting:
-        job = waiting.pop()
-        tasks = tasks_of(job)
-        if isinstance(tasks, TasksLeft):
-            if take_group_turn(
-                session,
-                job,
-                tasks,
-                lambda statement, task: _place(session, statement, queue, task, rules),
-                partial(session.job_pipelined, job),
-                rules=rules,
-            ):
-                waiting.push(job)
-            continue
-        with session.statement() as statement:
-            placed = _take_turn(session, statement, queue, job, tasks, rules)
-            if not session.job_pipelined(job) or not rules.allow(session, statement):
-                continue
-            statement.commit()
-        if placed:
-            waiting.push(job)
+def _between_jobs(session: Session, turn: Turn, rules: EvictionRules) -> bool:
+    queue, job, tasks = turn.queue, turn.job, turn.left
+    if isinstance(tasks, TasksByGroup):
+        return take_group_turn(
+            session,
+            job,
+            tasks,
+            lambda statement, task: _place(session, statement, queue, task, rules),
+            partial(session.job_pipelined, job),
+            rules=rules,
+        )
+    with session.statement() as statement:
+        placed = _take_turn(session, statement, queue, job, tasks, rules)
+        if not session.job_pipelined(job) or not rules.allow(session, statement):
+            return False
+        statement.commit()
+    return placed
 
 
 def _take_turn(
@@ -99,7 +78,7 @@ def _take_turn(
     statement: Statement,
     queue: QueueState,
     job: JobState,
-    tasks: deque[TaskState],
+    tasks: TasksInOrder,
     rules: EvictionRules,
 ) -> bool:
     placed = False
@@ -121,9 +100,7 @@ def _place(
     task: TaskState,
     rules: EvictionRules,
 ) -> bool:
-    may_use_idle = not session.overused(queue)
-    if not may_use_idle:
-        session.reports.queues_overused.add(queue.name)
+    may_use_idle = not session.passes_over(queue)
     return (may_use_idle and place_now_or_later(session, statement, task)) or make_room(
         session,
         statement,

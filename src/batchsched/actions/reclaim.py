@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.action import has_task_to_place, jobs_by_queue
+from batchsched.actions.action import has_task_to_place
 from batchsched.actions.claim_turns import reclaim_by_claims
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.group_turns import take_group_turn, tasks_left
+from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.group_needs import TasksLeft
+from batchsched.session.turns import Turn, Turns
+from batchsched.state.needs import TasksByGroup, TasksInOrder
 from batchsched.state.records import JobState, QueueState, TaskState
 
 __all__ = ["ReclaimAction"]
@@ -50,46 +50,33 @@ class ReclaimAction:
 
     def execute(self, session: Session, /) -> None:
         """Reclaim queue by queue, in queue order, each turn for the queue's next job."""
-        collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
-        by_queue = jobs_by_queue(collected)
+        collected = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
         if session.plugin_set.has_claims:
-            reclaim_by_claims(session, by_queue, self.rules)
+            reclaim_by_claims(session, collected, self.rules)
             return
-        jobs = {queue: session.live_jobs(jobs) for queue, jobs in by_queue.items()}
-        left: dict[str, deque[TaskState] | TasksLeft] = {}
-        queues = session.live_queues(jobs)
-        while queues:
-            queue = queues.pop()
-            if session.overused(queue):
-                session.reports.queues_overused.add(queue.name)
-                continue
-            waiting = jobs[queue]
-            if not waiting:
-                continue
-            job = waiting.pop()
-            tasks = left.get(job.uid)
-            if tasks is None:
-                tasks = left[job.uid] = tasks_left(session, job)
-            if isinstance(tasks, TasksLeft):
-                if not session.overused(queue) and take_group_turn(
-                    session,
-                    job,
-                    tasks,
-                    lambda statement, task: _place(session, statement, task, self.rules),
-                    partial(session.job_pipelined, job),
-                    substitutes=False,
-                    rules=self.rules,
-                ):
-                    waiting.push(job)
-                queues.push(queue)
-                continue
-            with session.statement() as statement:
-                placed = _take_turn(session, statement, queue, job, tasks, self.rules)
-                if session.job_pipelined(job) and self.rules.allow(session, statement):
-                    statement.commit()
-                    if placed:
-                        waiting.push(job)
-            queues.push(queue)
+        turns = Turns(session, collected, by_need=False, closed=session.passes_over)
+        for turn in turns:
+            if self._serve(session, turn):
+                turns.put_back(turn)
+
+    def _serve(self, session: Session, turn: Turn) -> bool:
+        job, tasks = turn.job, turn.left
+        if isinstance(tasks, TasksByGroup):
+            return take_group_turn(
+                session,
+                job,
+                tasks,
+                lambda statement, task: _place(session, statement, task, self.rules),
+                partial(session.job_pipelined, job),
+                substitutes=False,
+                rules=self.rules,
+            )
+        with session.statement() as statement:
+            placed = _take_turn(session, statement, turn.queue, job, tasks, self.rules)
+            if not session.job_pipelined(job) or not self.rules.allow(session, statement):
+                return False
+            statement.commit()
+            return placed
 
 
 def _take_turn(
@@ -97,7 +84,7 @@ def _take_turn(
     statement: Statement,
     queue: QueueState,
     job: JobState,
-    tasks: deque[TaskState],
+    tasks: TasksInOrder,
     rules: EvictionRules,
 ) -> bool:
     placed = False
@@ -109,8 +96,8 @@ def _take_turn(
         placed = True
         if session.job_pipelined(job):
             break
-    if tasks and session.overused(queue):
-        session.reports.queues_overused.add(queue.name)
+    if tasks:
+        session.passes_over(queue)
     return placed
 
 

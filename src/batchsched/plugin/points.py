@@ -12,9 +12,9 @@ from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
-from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.turn_order import SortKey
 
 __all__ = ["ExtensionPoints"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
-from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.turn_order import SortKey
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Dimensions, Vector
 

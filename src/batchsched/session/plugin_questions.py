@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import JobCondition, QueueShare, Unfit
 from batchsched.session.plugin_set import PluginSet
 from batchsched.session.victims import Victims
-from batchsched.state.jobs_by_need import JobsByNeed
 from batchsched.state.ledger import Ledger
-from batchsched.state.live_queue import LiveQueue, SortKey
-from batchsched.state.needs import Need, need_of_job
-from batchsched.state.queue_walk import QueueWalk
+from batchsched.state.needs import Need
 from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.turn_order import SortKey
 
-__all__ = ["PluginQuestions", "QueueTurns"]
-
-QueueTurns = LiveQueue[QueueState] | QueueWalk
-"""Queues waiting for their turn."""
-
-
-def _unknown(_job: JobState) -> None:
-    """Return None: the need is not known."""
+__all__ = ["PluginQuestions"]
 
 
 class PluginQuestions:
@@ -95,72 +86,6 @@ class PluginQuestions:
     def task_order_key(self, task: TaskState) -> SortKey:
         """Return the key of a task in task order; the smallest comes first."""
         return self.plugin_set.task_key(task)
-
-    def live_jobs(self, jobs: Iterable[JobState]) -> LiveQueue[JobState]:
-        """Return `jobs` waiting for their turn, in live job order."""
-        return LiveQueue(self.plugin_set.job_key, jobs)
-
-    def job_turns(
-        self,
-        jobs: Iterable[JobState],
-        tasks_of: Callable[[JobState], Collection[TaskState]],
-        *,
-        known_need: Callable[[JobState], Need | None] = _unknown,
-    ) -> LiveQueue[JobState]:
-        """Return the jobs of one queue waiting for their turn.
-
-        They are in live job order; if a plugin ranks needs, by need first.
-
-        Args:
-            jobs: jobs of one queue.
-            tasks_of: returns the tasks that a job has left to place, in task order.
-            known_need: returns the need of a job if it is known without these tasks, else None.
-
-        """
-        if not self.plugin_set.orders_jobs_by_need:
-            return self.live_jobs(jobs)
-
-        def need_of(job: JobState) -> Need | None:
-            return known_need(job) or need_of_job(job, tasks_of(job))
-
-        plugins = self.plugin_set
-        return JobsByNeed(plugins.job_key, plugins.need_key, need_of, jobs)
-
-    def live_queues(self, queues: Iterable[QueueState]) -> LiveQueue[QueueState]:
-        """Return `queues` waiting for their turn, in live queue order."""
-        return LiveQueue(self.plugin_set.queue_key, queues)
-
-    def queue_turns(
-        self,
-        jobs: Mapping[QueueState, LiveQueue[JobState]],
-        tasks_of: Callable[[JobState], Collection[TaskState]],
-        *,
-        known_need: Callable[[JobState], Need | None] = _unknown,
-    ) -> QueueTurns:
-        """Return queues waiting for their turn, with the jobs that wait in each.
-
-        If a plugin ranks queues by need, the next queue is found by walking down the tree.
-
-        Args:
-            jobs: the waiting jobs of each queue.
-            tasks_of: returns the tasks that a job has left to place, in task order.
-            known_need: returns the need of a job if it is known without these tasks, else None.
-
-        """
-        if not self.plugin_set.orders_by_need:
-            return LiveQueue(self.plugin_set.queue_key, jobs)
-
-        def offer(queue: QueueState) -> Need | None:
-            job = jobs[queue].first()
-            if job is None:
-                return None
-            return known_need(job) or need_of_job(job, tasks_of(job))
-
-        plugins = self.plugin_set
-        return QueueWalk(
-            *(plugins.queue_key, offer, self.ledger.queues.values(), jobs),
-            reads_above=plugins.orders_jobs_by_need,
-        )
 
     def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
         """Return `tasks` in task order."""

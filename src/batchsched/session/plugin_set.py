@@ -41,9 +41,9 @@ from batchsched.session.answers import (
 from batchsched.session.eviction_points import EvictionPoints
 from batchsched.session.opened_plugins import ConfiguredPlugin, OpenedPlugins
 from batchsched.session.victims import RecentStarts
-from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.turn_order import SortKey
 from batchsched.state.units import EvictionUnit
 
 __all__ = ["PluginSet"]

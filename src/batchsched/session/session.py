@@ -7,7 +7,6 @@ cluster only through it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
 
 from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import TaskStatus
@@ -24,9 +23,10 @@ from batchsched.session.memo import Memo
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plans import Plans
 from batchsched.session.policy_state import PlacementFactory, PolicyState
-from batchsched.session.queue_limits import QueueLimits
 from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
+from batchsched.session.trace_events import Teller
+from batchsched.session.turns import TurnTaker
 from batchsched.session.victims import RecentStarts
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger, audit
@@ -36,15 +36,15 @@ from batchsched.state.vectors import Vector
 __all__ = ["PlacementFactory", "Session"]
 
 
-class Session(QueueLimits):
+class Session(TurnTaker):
     """One cycle: actions use it to read and change the state of the cluster.
 
     Operations outside a statement take effect at once. The operations of a statement
     become decisions when it is committed. Statements do not nest.
     """
 
-    statement_type: ClassVar[type[Statement]] = Statement
-    """The type of statements."""
+    teller: Teller | None = None
+    """What is told of turns and statements, if the cycle is traced."""
 
     def __init__(
         self,
@@ -204,11 +204,6 @@ class Session(QueueLimits):
     # The cluster
 
     @property
-    def plain(self) -> frozenset[Door]:
-        """The doors behind which only plain definitions decide."""
-        return self.view.plain
-
-    @property
     def now(self) -> float:
         """The time of the snapshot, in seconds."""
         return self.ledger.now
@@ -296,7 +291,7 @@ class Session(QueueLimits):
         """
         if self._statement is not None:
             raise StatementError("a statement is already open; statements do not nest")
-        self._statement = self.statement_type(self, is_trial=is_trial)
+        self._statement = Statement(self, is_trial=is_trial)
         return self._statement
 
     def record_eviction_search(

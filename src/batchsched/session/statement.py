@@ -10,9 +10,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
+from attrs import evolve
+
 from batchsched.errors import StatementError
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.cycle_reports import CycleReports
+from batchsched.session.trace_events import Placed, StatementEnded, Teller
 from batchsched.state.change_log import Position
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
@@ -22,6 +25,17 @@ __all__ = ["Decides", "Statement"]
 
 class Decides(Protocol):
     """The part of a session that a statement needs."""
+
+    teller: Teller | None
+    action_name: str
+
+    def job_ready(self, job: JobState, /) -> bool:
+        """Return whether the job's allocated tasks may be bound."""
+        ...
+
+    def job_pipelined(self, job: JobState, /) -> bool:
+        """Return whether the promises to the job are enough for it to start."""
+        ...
 
     @property
     def ledger(self) -> Ledger:
@@ -143,6 +157,7 @@ class Statement:
             StatementError: the statement was already committed or discarded.
 
         """
+        event = self._as_it_ends(committed=True)
         self._end()
         for task, node, claimant in self._claims:
             self._session.decide_eviction(task, node, claimant)
@@ -152,6 +167,7 @@ class Statement:
                 jobs[task.job.uid] = task.job
         for job in jobs.values():
             self._session.bind_if_ready(job)
+        self._tell(event)
 
     def discard(self) -> None:
         """Undo the operations in reverse order; the session is exactly as it was before.
@@ -162,6 +178,7 @@ class Statement:
             StatementError: the statement was already committed or discarded.
 
         """
+        event = self._as_it_ends(committed=False)
         self._end()
         if not self._is_trial:
             self._session.reports.record_rollback(self.placed())
@@ -170,6 +187,7 @@ class Statement:
             ledger.move(task, status, node, is_backfill=is_backfill, is_undo=True)
         if self._positions:
             ledger.log.record_rollback(self._positions[0])
+        self._tell(event)
 
     def rollback(self, length: int) -> None:
         """Undo the operations after the first `length`; the statement stays open."""
@@ -202,6 +220,43 @@ class Statement:
             raise StatementError("the statement was already committed or discarded")
         self._is_open = False
         self._session.statement_ended()
+
+    def _as_it_ends(self, *, committed: bool) -> StatementEnded | None:
+        """Return the event for the end of the statement, before it ends; None: nobody listens."""
+        session = self._session
+        if session.teller is None:
+            return None
+        steps: dict[str, Placed] = {}
+        jobs: list[JobState | None] = []
+        for task, before, node_before, _ in self._journal:
+            node = task.node if task.node is not None else node_before
+            if task.status is not before and node is not None:
+                steps[task.uid] = Placed(task=task.uid, node=node.name, status=task.status.value)
+                if task.status is not TaskStatus.RELEASING:
+                    jobs.append(task.job)
+        jobs += [task.job for task, *_ in self._journal]
+        job = next(filter(None, jobs), None)
+        event = StatementEnded(
+            action=session.action_name,
+            committed=committed,
+            is_trial=self._is_trial,
+            job=None if job is None else job.uid,
+            steps=tuple(steps.values()),
+        )
+        if job is None:
+            return event
+        return evolve(
+            event,
+            min_available=job.min_available,
+            ready=job.ready_count,
+            waiting=job.waiting_count,
+            job_ready=session.job_ready(job),
+            job_pipelined=session.job_pipelined(job),
+        )
+
+    def _tell(self, event: StatementEnded | None) -> None:
+        if event is not None and self._session.teller is not None:
+            self._session.teller.tell(event)
 
     def __enter__(self) -> Self:
         return self

@@ -1,18 +1,260 @@
-"""Needs: the tasks that a job needs next, which are accepted or rejected as a whole."""
+"""What a job needs next: the tasks that it has left to place, and those that go together.
+
+A job that cannot start yet needs what it lacks. With groups it pursues, among the groups that it
+needs, those that lack the fewest tasks. A ready job needs one more task, or all tasks that
+complete another group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 
 from attrs import frozen
 
-from batchsched.state.group_needs import needed_tasks
-from batchsched.state.groups import Counting
+from batchsched.state.groups import Counting, EmptiestFirst, GroupState, JobGroups, emptiness
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector, plus
 
-__all__ = ["Need", "need_of_job", "need_of_task"]
+__all__ = [
+    "Need",
+    "TasksLeft",
+    "need_of_job",
+    "need_of_task",
+    "needed_tasks",
+]
+
+
+class TasksInOrder(deque["TaskState"]):
+    """The tasks that a job without groups has left to place, in task order."""
+
+    def take_out(self, tasks: Iterable[TaskState]) -> None:
+        """Remove tasks. O(1) for each if they are the first ones."""
+        for task in tasks:
+            self.remove(task)
+
+
+class TasksByGroup(Collection["TaskState"]):
+    """The tasks that a job with groups has left to place, in task order and by group."""
+
+    __slots__ = ("_gone", "_in_order", "_of", "_position", "emptiest_first", "groups")
+
+    def __init__(self, groups: JobGroups, tasks: Iterable[TaskState]) -> None:
+        """Create it from tasks in task order, all Pending. O(tasks)."""
+        self.groups = groups
+        self._in_order = list(tasks)
+        self._gone: set[str] = set()
+        """The UIDs of tasks that were removed, but are still in the lists."""
+        self._of: dict[GroupState, deque[TaskState]] = {}
+        for task in self._in_order:
+            self._of.setdefault(groups.leaf_of(task), deque()).append(task)
+        self._position = {task.uid: place for place, task in enumerate(self._in_order)}
+        self.emptiest_first = EmptiestFirst(groups, self.leaves)
+        """The groups with tasks left, the emptiest first."""
+
+    def __iter__(self) -> Iterator[TaskState]:
+        return (task for task in self._in_order if task.uid not in self._gone)
+
+    def __len__(self) -> int:
+        return len(self._in_order) - len(self._gone)
+
+    def __contains__(self, task: object) -> bool:
+        return any(task is other for other in self)
+
+    def in_order(self, tasks: Iterable[TaskState]) -> tuple[TaskState, ...]:
+        """Return some of the tasks in task order. O(n log n) for n tasks."""
+        return tuple(sorted(tasks, key=lambda task: self._position[task.uid]))
+
+    def leaves(self) -> Iterable[GroupState]:
+        """Yield the groups with tasks left. O(groups)."""
+        return (leaf for leaf in list(self._of) if self.first_of(leaf) is not None)
+
+    def first_of(self, leaf: GroupState) -> TaskState | None:
+        """Return the first task left of a group, or None. O(1), amortised."""
+        queue = self._of.get(leaf)
+        while queue:
+            if queue[0].uid not in self._gone:
+                return queue[0]
+            queue.popleft()
+        self._of.pop(leaf, None)
+        return None
+
+    def of(self, leaf: GroupState) -> Iterator[TaskState]:
+        """Yield the tasks of a group in task order."""
+        self.first_of(leaf)  # drops removed tasks at the front
+        return (task for task in self._of.get(leaf, ()) if task.uid not in self._gone)
+
+    def has(self, leaf: GroupState, count: int) -> bool:
+        """Return whether a group has at least `count` tasks left. O(count)."""
+        return not count or next(islice(self.of(leaf), count - 1, None), None) is not None
+
+    def take_out(self, tasks: Iterable[TaskState]) -> None:
+        """Remove tasks. O(tasks), amortised."""
+        self._gone.update(task.uid for task in tasks)
+        if 2 * len(self._gone) > len(self._in_order):
+            self._in_order = list(self)
+            for leaf, queue in list(self._of.items()):
+                self._of[leaf] = deque(task for task in queue if task.uid not in self._gone)
+            self._gone.clear()
+
+
+TasksLeft = TasksInOrder | TasksByGroup
+"""The tasks that a job has left to place; those that were placed are taken out."""
+
+
+def needed_tasks(
+    groups: JobGroups,
+    tasks: TasksByGroup | Iterable[TaskState],
+    counting: Counting = Counting.HOPED,
+    /,
+) -> tuple[TaskState, ...]:
+    """Return the tasks that a job needs next, among those that it has left to place.
+
+    A job that is not satisfied pursues, among the groups that it needs, those that lack the
+    fewest tasks. A ready job needs one task of the group that is emptiest for its minimum, or
+    all tasks that an incomplete group lacks. Empty: no task could be used, or too few are left.
+
+    O(log groups) for one task of a ready job, plus O(k log k) for k tasks that it needs together;
+    otherwise O(tasks + groups log groups). The former holds only if `tasks` has been used before,
+    and no group of groups has a maximum.
+
+    Args:
+        groups: the groups of the job.
+        tasks: tasks in task order, all Pending.
+        counting: which tasks count as placed.
+
+    """
+    left = tasks if isinstance(tasks, TasksByGroup) else TasksByGroup(groups, tasks)
+    room = _Room(groups, left, counting)
+    if groups.is_satisfied(Counting.READY):
+        return room.next_of_ready_job()
+    if groups.is_satisfied(counting):
+        return ()
+    return room.needed_to_start()
+
+
+class _Room:
+    """The choice of the next tasks of a job, by group."""
+
+    def __init__(self, groups: JobGroups, tasks: TasksByGroup, counting: Counting) -> None:
+        self._groups = groups
+        self._tasks = tasks
+        self._counting = counting
+
+    def needed_to_start(self) -> tuple[TaskState, ...]:
+        groups, counting = self._groups, self._counting
+        pursued = self._pursued(groups.root)
+        if pursued is None:
+            return ()
+        chosen = self._first_of(pursued)
+        more = groups.minimum - groups.total[counting] - len(chosen)
+        if more > 0:
+            chosen += self._others(chosen, set(pursued), more)
+            if len(chosen) < groups.minimum - groups.total[counting]:
+                return ()
+        if groups.maximum is not None and groups.root.placed + len(chosen) > groups.maximum:
+            return ()
+        return self._tasks.in_order(chosen)
+
+    def next_of_ready_job(self) -> tuple[TaskState, ...]:
+        groups = self._groups
+        most = None if groups.maximum is None else groups.maximum - groups.root.placed
+        if most is not None and most <= 0:
+            return ()
+        refused: set[GroupState | None] = set()
+        for leaf in self._in_turn():
+            entered = leaf.entered(self._counting)
+            if entered in refused:
+                continue
+            if entered is None:
+                first = self._tasks.first_of(leaf)
+                if first is not None and leaf.has_room():
+                    return (first,)
+                continue
+            refused.add(entered)
+            pursued = self._pursued(entered)
+            if pursued is None or not all(part.has_room() for part in pursued):
+                continue
+            chosen = self._first_of(pursued)
+            if chosen and (most is None or len(chosen) <= most):
+                return self._tasks.in_order(chosen)
+        return ()
+
+    def _in_turn(self) -> Iterable[GroupState]:
+        if self._counting is Counting.HOPED:
+            return self._tasks.emptiest_first
+        return sorted(self._tasks.leaves(), key=lambda leaf: emptiness(leaf, self._counting))
+
+    def _pursued(self, group: GroupState) -> dict[GroupState, int] | None:
+        """Return the fewest tasks per leaf that satisfy a group; None: it cannot be satisfied."""
+        lacking = group.minimum - group.counts[self._counting]
+        if lacking <= 0:
+            return {}
+        if not group.children:
+            is_too_much = group.maximum is not None and group.placed + lacking > group.maximum
+            is_there = not is_too_much and self._tasks.has(group, lacking)
+            return {group: lacking} if is_there else None
+        free = len(group.children)
+        if group.maximum is not None:
+            free = group.maximum - sum(child.placed > 0 for child in group.children)
+        options: list[tuple[int, int, GroupState, dict[GroupState, int]]] = []
+        for place, child in enumerate(group.children):
+            if not child.is_satisfied(self._counting):
+                pursued = self._pursued(child)
+                if pursued is not None:
+                    options.append((sum(pursued.values()), place, child, pursued))
+        chosen: dict[GroupState, int] = {}
+        for _, _, child, pursued in sorted(options, key=_fewest):
+            if not child.placed:
+                if not free:
+                    continue
+                free -= 1
+            chosen |= pursued
+            lacking -= 1
+            if not lacking:
+                return chosen
+        return None
+
+    def _first_of(self, pursued: dict[GroupState, int]) -> list[TaskState]:
+        chosen: list[TaskState] = []
+        for leaf, count in pursued.items():
+            chosen += islice(self._tasks.of(leaf), count)
+        return chosen
+
+    def _others(
+        self, chosen: Sequence[TaskState], pursued: set[GroupState], more: int
+    ) -> list[TaskState]:
+        """Return further tasks to reach the job's minimum, from groups already begun first."""
+        groups = self._groups
+        begun = {above for leaf in pursued for above in leaf.path()}
+        placed = {leaf: leaf.placed for leaf in self._tasks.leaves()}
+        for task in chosen:
+            placed[groups.leaf_of(task)] += 1
+        taken = {task.uid for task in chosen}
+        found: list[TaskState] = []
+        for in_begun in (True, False):
+            for task in self._tasks:
+                if len(found) == more:
+                    return found
+                leaf = groups.leaf_of(task)
+                is_begun = all(
+                    group in begun or group.is_satisfied(self._counting) for group in leaf.path()
+                )
+                if (
+                    is_begun is not in_begun
+                    or task.uid in taken
+                    or (leaf.maximum is not None and placed[leaf] >= leaf.maximum)
+                    or not (placed[leaf] or leaf.has_room())
+                ):
+                    continue
+                placed[leaf] += 1
+                found.append(task)
+        return found
+
+
+def _fewest(option: tuple[int, int, GroupState, dict[GroupState, int]]) -> tuple[int, int]:
+    return option[:2]
 
 
 @frozen(eq=False)

@@ -7,14 +7,24 @@ a few cached values whose descriptions name their writer.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Protocol, TypeVar
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
 from batchsched.model.constraints import HostPort
 from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
-from batchsched.state.live_queue import Reorders
 from batchsched.state.vectors import Vector, fits, minus, plus
 
-__all__ = ["JobState", "NodeState", "QueueState", "RunningTasks", "TaskState"]
+__all__ = ["JobState", "NodeState", "QueueState", "Reorders", "RunningTasks", "TaskState"]
+
+ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
+
+
+class Reorders(Protocol[ItemT_contra]):
+    """Keeps items in the order of their changing keys."""
+
+    def touch(self, item: ItemT_contra, /) -> None:
+        """Record that the key of `item` may have changed."""
+        ...
 
 
 _NO_TASKS = [0] * len(TaskStatus)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from batchsched.model.cluster import TaskStatus
 from batchsched.state.groups import Counting, GroupState, JobGroups
-from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, TaskState
+from batchsched.state.turn_order import SortKey
 from batchsched.state.vectors import Vector, plus
 
 __all__ = ["EvictionUnit", "units_of"]

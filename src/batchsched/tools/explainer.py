@@ -8,7 +8,6 @@ from heapq import nsmallest
 
 from attrs import evolve
 
-from batchsched.actions.group_turns import tasks_left
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
 from batchsched.errors import ConfigError, Fault
@@ -24,10 +23,11 @@ from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
 from batchsched.session.trace_events import TraceEvent, VerdictsGiven
 from batchsched.session.tracing import TracedSession
+from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
-from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import need_of_job, need_of_task
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.turn_order import SortKey
 from batchsched.tools.explanation import (
     Explanation,
     GroupStanding,

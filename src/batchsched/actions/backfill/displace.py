@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 
 from attrs import Factory, define, frozen
 
-from batchsched.actions.action import has_task_to_place, jobs_by_queue, tasks_to_place
+from batchsched.actions.action import has_task_to_place
 from batchsched.actions.eviction.victims import FreedResources, take_until
 from batchsched.actions.group_turns import tasks_needed
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
+from batchsched.session.turns import Turns
 from batchsched.state.recently_used import RecentlyUsed
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.vectors import Vector, minus
@@ -31,18 +31,12 @@ MOST_KINDS = 64
 def displace(session: Session) -> None:
     """Start jobs on resources that unready jobs of the same queue hold."""
     collected = list(filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)))
-    tasks_of = partial(tasks_to_place, session)
-    jobs = {
-        queue: session.job_turns(jobs, tasks_of) for queue, jobs in jobs_by_queue(collected).items()
-    }
-    queues = session.queue_turns(jobs, tasks_of)
-    turns = _Turns(session)
-    while queues:
-        waiting = jobs[queues.pop()]
-        while waiting:
-            job = waiting.pop()
-            if turns.take(job):
-                waiting.push(job)
+    turns = Turns(session, collected, tasks_return=True)
+    displacing = _Turns(session)
+    for _, of_queue in turns.by_queue():
+        for turn in of_queue:
+            if displacing.take(turn.job):
+                turns.put_back(turn)
 
 
 @frozen

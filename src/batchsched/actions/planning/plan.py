@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from math import inf
 
 from attrs import frozen
 
-from batchsched.actions.action import jobs_by_queue, tasks_to_place
-from batchsched.actions.group_turns import tasks_left
+from batchsched.actions.action import tasks_to_place
 from batchsched.actions.planning.cluster_profile import ClusterProfile, Places
 from batchsched.actions.planning.guard import PlanGuard
 from batchsched.actions.planning.profile import NOW
@@ -17,9 +15,9 @@ from batchsched.actions.planning.search import PlaceSearch
 from batchsched.model.cluster import Plan
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
-from batchsched.state.group_needs import TasksLeft
+from batchsched.session.turns import Turn, Turns
 from batchsched.state.needs import Need, need_of_job
-from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.records import JobState, QueueState
 
 __all__ = ["PlanAction"]
 
@@ -79,34 +77,10 @@ class _Planner:
         session = self._session
         if self._action.keep:
             self._hold_old_plans()
-        left: dict[str, deque[TaskState] | TasksLeft] = {}
-
-        def tasks_of(job: JobState) -> deque[TaskState] | TasksLeft:
-            if job.uid not in left:
-                left[job.uid] = tasks_left(session, job)
-            return left[job.uid]
-
-        jobs = {
-            queue: session.job_turns(jobs, tasks_of)
-            for queue, jobs in jobs_by_queue(session.jobs.values()).items()
-        }
-        queues = session.queue_turns(jobs, tasks_of)
-        while queues:
-            queue = queues.pop()
-            waiting = jobs[queue]
-            while True:
-                if session.overused(queue):
-                    session.reports.queues_overused.add(queue.name)
-                    self._forget_queue(queue)
-                    break
-                if not waiting:
-                    break
-                job = waiting.pop()
-                if self._take_turn(job, tasks_of(job)):
-                    waiting.push(job)
-                if queues:
-                    queues.push(queue)
-                    break
+        turns = Turns(session, session.jobs.values(), closed=self._is_closed)
+        for turn in turns:
+            if self._take_turn(turn):
+                turns.put_back(turn)
         self._publish_plans()
 
     # Old plans
@@ -147,19 +121,22 @@ class _Planner:
         if held is not None:
             self._profile.put_all_back(held)
 
-    def _forget_queue(self, queue: QueueState) -> None:
-        """Drop the old plans of the jobs of an overused queue."""
+    def _is_closed(self, queue: QueueState) -> bool:
+        """Return whether a queue is overused; the old plans of its jobs are dropped then."""
+        if not self._session.passes_over(queue):
+            return False
         for uid in list(self._held):
             job = self._session.jobs[uid]
             if job.queue is queue:
                 self._forget(job)
+        return True
 
     # Turns
 
-    def _take_turn(self, job: JobState, tasks: deque[TaskState] | TasksLeft) -> bool:
+    def _take_turn(self, turn: Turn) -> bool:
         """Give a job its turn; return whether it gets another one for what it needs next."""
         session = self._session
-        need = need_of_job(job, tasks)
+        job, need = turn.job, turn.need
         if need is None:
             return False
         if job.uid not in self._considered:
@@ -172,12 +149,8 @@ class _Planner:
         if session.record_limit(need, refusal):
             return False
         if refusal is None and self._start_now(job, need):
-            if isinstance(tasks, TasksLeft):
-                tasks.take_out(need.tasks)
-            else:
-                for _ in need.tasks:
-                    tasks.popleft()
-            return bool(tasks)
+            turn.left.take_out(need.tasks)
+            return bool(turn.left)
         session.record_failure(need.tasks[0])
         if len(self._planned) < self._action.depth:
             self._plan(job, need)

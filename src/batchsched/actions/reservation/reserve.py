@@ -23,9 +23,8 @@ from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.state.group_needs import needed_tasks
 from batchsched.state.groups import Counting
-from batchsched.state.needs import need_of_job
+from batchsched.state.needs import need_of_job, needed_tasks
 from batchsched.state.records import JobState, NodeState, TaskState
 
 __all__ = ["ReserveAction"]

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from operator import add, attrgetter
 
-from batchsched.state.live_queue import SortKey
+from batchsched.state.turn_order import SortKey
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector, minus, plus
 

@@ -13,8 +13,8 @@ from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.cover import Cover
 from batchsched.plugins.capacity.loan_index import LoanIndex
 from batchsched.plugins.capacity.node_loans import NodeLoans
-from batchsched.state.live_queue import SortKey
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.turn_order import SortKey
 from batchsched.state.units import EvictionUnit, units_of
 from batchsched.state.vectors import Vector, total_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 
 from batchsched.plugins.capacity.loan_index import LoanIndex
-from batchsched.state.live_queue import SortKey
+from batchsched.state.turn_order import SortKey
 from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector
 

@@ -20,10 +20,10 @@ from batchsched.plugins.capacity.claims import charged_to, claim_for
 from batchsched.plugins.capacity.loans import LoanBook
 from batchsched.plugins.capacity.report import QueueReport
 from batchsched.plugins.capacity.uses import Supply, UsesOfJobs, uses_of_leaves
-from batchsched.state.live_queue import SortKey
 from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
 from batchsched.state.records import QueueState, TaskState
+from batchsched.state.turn_order import SortKey
 from batchsched.state.vectors import Vector, plus
 
 __all__ = ["CapacityPlugin"]

@@ -20,8 +20,8 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.plugins.proportion.coverage import Coverage
 from batchsched.plugins.proportion.uses import Use, UsesOfJobs, use_of
 from batchsched.plugins.proportion.water_filling import Amounts, water_fill
-from batchsched.state.group_needs import needed_tasks
 from batchsched.state.groups import JobGroups
+from batchsched.state.needs import needed_tasks
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.vectors import Vector, dominant_share, fits, minus, plus
 

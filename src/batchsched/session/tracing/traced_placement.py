@@ -10,8 +10,7 @@ from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.placement import FITS, Fit, Placement
 from batchsched.placement.evaluator import Evaluator
 from batchsched.plugin.node_functions import NodeScore
-from batchsched.session.trace_events import NodeSought
-from batchsched.session.tracing.teller import Teller
+from batchsched.session.trace_events import NodeSought, Teller
 from batchsched.state.records import NodeState, TaskState
 
 __all__ = ["TracedPlacement"]

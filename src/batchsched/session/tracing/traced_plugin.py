@@ -13,8 +13,7 @@ from batchsched.plugin.point_names import points_of
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.session.opened_plugins import ConfiguredPlugin
-from batchsched.session.trace_events import VerdictsGiven
-from batchsched.session.tracing.teller import Teller
+from batchsched.session.trace_events import Teller, VerdictsGiven
 from batchsched.state.records import TaskState
 
 __all__ = ["TracedPlugin"]
