@@ -95,7 +95,7 @@ def test_whether_there_is_room_is_not_remembered_after_a_charge(
     needed = [d for d, amount in enumerate(request) if amount]
     for who, amounts, _ in changes:
         for leaf in (*leaves, *leaves):
-            has_room = accounts.excess(leaf, request, needed) is None
+            has_room = next(accounts.excesses(leaf, request, needed), None) is None
             assert accounts.has_room(leaf, request, needed) is has_room
         accounts.charge(leaves[who % len(leaves)], amounts, 1)
 
@@ -126,7 +126,7 @@ def test_what_is_too_much_is_found_as_if_it_were_held(
         gone.append((tree.position[name], by))
         then = after
     then = changed(then, who, request, less=False)
-    found = accounts.excess(tree.position[leaf], request, needed, gone)
+    found = next(accounts.excesses(tree.position[leaf], request, needed, gone), None)
     expected = None
     for d in needed:
         before, after_all = counted(queues, held)[d], counted(queues, then)[d]
@@ -159,7 +159,7 @@ def test_what_is_let_in_never_breaks_the_limits_nor_the_total(
         name = sorted(held)[who % len(held)]
         leaf = tree.position[name]
         needed = [d for d, amount in enumerate(request) if amount]
-        if accounts.excess(leaf, request, needed) is None:
+        if next(accounts.excesses(leaf, request, needed), None) is None:
             accounts.charge(leaf, request, 1)
         who += 1
     for d in range(2):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from batchsched import Queue
 from batchsched.plugins.capacity.accounts import Accounts
-from batchsched.plugins.capacity.lenders import lenders_above_shares
+from batchsched.plugins.capacity.claims import lenders_above_shares
 from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import queue_trees
 

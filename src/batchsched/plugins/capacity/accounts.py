@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from batchsched.model.cluster import QueueStatus
@@ -13,12 +13,12 @@ from batchsched.plugins.capacity.shares import (
     effective_status,
     fair_shares,
 )
+from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
+from batchsched.state.units import EvictionUnit
 from batchsched.state.vectors import Vector
 
-__all__ = ["Accounts", "Excess", "SurplusWeights"]
-
-_FULL = float("inf")
+__all__ = ["Accounts", "Excess", "ProjectedAccounts", "SurplusWeights"]
 
 Excess = tuple[int, int, int, int]
 """A queue (-1: the whole cluster), a dimension, the amount that would be held, and its limit."""
@@ -206,10 +206,10 @@ class Accounts:
                 return False
         return True
 
-    def is_within_share(self, position: int, request: Vector, dimensions: Iterable[int]) -> bool:
-        """Return whether a queue would stay within its fair share with another request."""
-        held, share = self.held, self.share
-        for dimension in dimensions:
+    def is_within_share(self, position: int, need: Need) -> bool:
+        """Return whether a queue would stay within its fair share with a need in addition."""
+        held, share, request = self.held, self.share, need.request
+        for dimension in need.dimensions:
             if held[dimension][position] + request[dimension] > share[dimension][position]:
                 return False
         return True
@@ -220,8 +220,7 @@ class Accounts:
         for dimension, amount in enumerate(more):
             held = self.held[dimension][position] + amount
             share = self.share[dimension][position]
-            if held:
-                largest = max(largest, held / share if share else float("inf"))
+            largest = max(largest, _part(held, share))
         return largest
 
     def standing(
@@ -238,8 +237,7 @@ class Accounts:
             if held + request[dimension] > share:
                 is_within = False
             if held:
-                part = held / share if share else _FULL
-                largest = max(largest, part)
+                largest = max(largest, _part(held, share))
         return is_within, largest
 
     def closed_on_path(self, leaf: int) -> int | None:
@@ -265,14 +263,14 @@ class Accounts:
         self._roomy.add(asked)
         return True
 
-    def excess(
+    def excesses(
         self,
         leaf: int,
         request: Vector,
         dimensions: Iterable[int],
         leaving: Iterable[tuple[int, Vector]] = (),
-    ) -> Excess | None:
-        """Return the first limit that a leaf would exceed with a request, if any.
+    ) -> Iterator[Excess]:
+        """Yield the first limit that a leaf would exceed with a request, in each dimension.
 
         Args:
             leaf: its position.
@@ -283,16 +281,6 @@ class Accounts:
         O(dimensions x depth) for the request and for each leaving amount.
 
         """
-        return next(self.excesses(leaf, request, dimensions, leaving), None)
-
-    def excesses(
-        self,
-        leaf: int,
-        request: Vector,
-        dimensions: Iterable[int],
-        leaving: Iterable[tuple[int, Vector]] = (),
-    ) -> Iterator[Excess]:
-        """Yield the exceeded limit in each dimension that has one; see `excess`."""
         gone: tuple[tuple[int, Vector], ...] | None = None
         path = self.tree.path(leaf)
         for dimension in dimensions:
@@ -364,3 +352,96 @@ class Accounts:
                 else:
                     now = max(below[parent] + more, guarantees[parent])
                     above[parent] = now - kept[parent]
+
+
+class ProjectedAccounts:
+    """What queues would hold once some units are evicted."""
+
+    __slots__ = ("_accounts", "_gone", "_less")
+
+    def __init__(self, accounts: Accounts) -> None:
+        """Create accounts without evicted units."""
+        self._accounts = accounts
+        self._gone: set[str] = set()
+        self._less: dict[int, list[int]] = {}
+        """By queue position and dimension, how much less would be held."""
+
+    def take(self, leaf: int, unit: EvictionUnit) -> None:
+        """Take off a unit of a leaf, with all tasks that are evicted with it."""
+        size = self.size_of(unit)
+        self._gone.update(task.uid for task in unit.victims)
+        for position in self._accounts.tree.path(leaf):
+            less = self._less.setdefault(position, [0] * len(size))
+            for dimension, amount in enumerate(size):
+                less[dimension] += amount
+
+    def has_taken(self, unit: EvictionUnit) -> bool:
+        """Return whether a unit's own tasks were taken off."""
+        return unit.tasks[0].uid in self._gone
+
+    def size_of(self, unit: EvictionUnit) -> Sequence[int]:
+        """Return how much less its queue would hold without a unit too."""
+        if unit.victims is unit.tasks and not self._gone:
+            return unit.size
+        size = [0] * len(unit.size)
+        for task in unit.victims:
+            if task.uid not in self._gone and not task.is_backfill:
+                for dimension, amount in enumerate(task.resreq):
+                    size[dimension] += amount
+        return size
+
+    def held(self, position: int, dimension: int) -> int:
+        """Return what a queue would hold."""
+        less = self._less.get(position)
+        held = self._accounts.held[dimension][position]
+        return held if less is None else held - less[dimension]
+
+    def is_above(self, position: int, dimension: int) -> bool:
+        """Return whether a queue would still hold more than its share."""
+        return self.held(position, dimension) > self._accounts.share[dimension][position]
+
+    def keeps_share(self, leaf: int, size: Sequence[int]) -> bool:
+        """Return whether a leaf would hold its share, in what a unit holds, without it too."""
+        share = self._accounts.share
+        return all(
+            self.held(leaf, dimension) - amount >= share[dimension][leaf]
+            for dimension, amount in enumerate(size)
+            if amount
+        )
+
+    def fullness_without(self, leaf: int, size: Sequence[int]) -> float:
+        """Return the largest part of its share that a leaf would hold without a unit too."""
+        parts = [
+            (self.held(leaf, d) - amount, self._accounts.share[d][leaf])
+            for d, amount in enumerate(size)
+        ]
+        return max((_part(held, share) for held, share in parts), default=0.0)
+
+    def fullest(self, leaves: Iterable[int], dimensions: Collection[int]) -> int:
+        """Walk down from the root to the leaf of the fullest queues, in some dimensions.
+
+        Ties: the younger queue, then the later one in order of name.
+        """
+        accounts = self._accounts
+        tree = accounts.tree
+        paths = {leaf: tree.path(leaf) for leaf in leaves}
+        step = 1
+        while len(paths) > 1 or step <= len(next(iter(paths.values()))):
+            branches = {path[-step] for path in paths.values()}
+            best = max(branches, key=lambda position: self._fullness(position, dimensions))
+            paths = {leaf: path for leaf, path in paths.items() if path[-step] == best}
+            step += 1
+        return next(iter(paths))
+
+    def _fullness(self, position: int, dimensions: Collection[int]) -> tuple[float, float, str]:
+        share = self._accounts.share
+        fullness = max(_part(self.held(position, d), share[d][position]) for d in dimensions)
+        queue = self._accounts.tree.queues[position]
+        return fullness, queue.creation_time, queue.name
+
+
+def _part(held: int, share: int) -> float:
+    """Return the part of a share that is held; infinite if the share is 0."""
+    if not held:
+        return 0.0
+    return held / share if share else float("inf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from itertools import takewhile
 
 from attrs import frozen
 
@@ -16,10 +17,12 @@ from batchsched.plugin.changes import Changes
 from batchsched.plugin.claims import Claim, ClaimTerms
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.accounts import Accounts, Excess
-from batchsched.plugins.capacity.claims import charged_to, claim_for
-from batchsched.plugins.capacity.loans import LoanBook
+from batchsched.plugins.capacity.claims import QueueClaim, charged_to
+from batchsched.plugins.capacity.loans import Loans
+from batchsched.plugins.capacity.remembered_loans import RememberedLoans
 from batchsched.plugins.capacity.report import QueueReport
 from batchsched.plugins.capacity.uses import Supply, UsesOfJobs, uses_of_leaves
+from batchsched.state.doors import Door
 from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
 from batchsched.state.records import QueueState, TaskState
@@ -74,7 +77,7 @@ class _Capacity:
         self._uses: UsesOfJobs | None = None
         """The use of each job; None until the state is kept from cycle to cycle."""
         self._accounts: Accounts | None = None
-        self._book: LoanBook | None = None
+        self._loans: Loans | None = None
         self._report = QueueReport(view.dimensions.resource)
 
     @property
@@ -86,21 +89,20 @@ class _Capacity:
 
     def jobs_admitted(self) -> None:
         self._accounts = self._opened()
-        if self._book is not None:
-            if self._book.is_sorted:
-                self._book.follow(self._accounts)
-            else:
-                self._book = None
+        if isinstance(self._loans, RememberedLoans) and self._loans.is_sorted:
+            self._loans.follow(self._accounts)
+        else:
+            self._loans = None
 
     def resume(self, changes: Changes, /) -> bool:
-        if self._book is not None:
+        if isinstance(self._loans, RememberedLoans):
             for jobs, are_gone in ((changes.jobs_gone, True), (changes.jobs, False)):
                 for job in jobs:
                     if job.queue is not None:
                         leaf = self._tree.position[job.queue.name]
-                        self._book.forget(leaf, job, is_gone=are_gone)
+                        self._loans.record_change(leaf, job, is_gone=are_gone)
             if changes.nodes or changes.nodes_gone:
-                self._book.forget_nodes()
+                self._loans.forget_nodes()
         self._supply.catch_up(changes)
         if self._uses is None:
             self._uses = UsesOfJobs(self._view, self._tree)
@@ -184,37 +186,49 @@ class _Capacity:
     # Claims
 
     def claim(self, need: Need, terms: ClaimTerms, /) -> Claim | Unfit:
-        queue = need.job.queue
+        """Return what a job may reclaim: only within its queue's share, unless queues level."""
+        accounts, queue = self.accounts, need.job.queue
         assert queue is not None
         leaf = self._tree.position[queue.name]
         closed = self._closed(leaf)
         if closed is not None:
             return closed
-        book = self._loans(terms.task_order_key)
-        if book.is_exposed(leaf, need.job):
-            detail = f"queue {queue.name!r} has the minimum of the job on loan"
-            return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin="capacity", detail=detail)
-        found = claim_for(
-            need,
-            terms,
-            accounts=self.accounts,
-            book=book,
-            leaf=leaf,
-            levels=self._plugin.levels,
+        loans = self.loans(terms.task_order_key)
+        if loans.is_exposed(leaf, need.job):
+            return _above_share(f"queue {queue.name!r} has the minimum of the job on loan")
+        reach = list(
+            takewhile(lambda above: accounts.is_within_share(above, need), self._tree.path(leaf))
         )
-        if not isinstance(found, tuple):
-            return found
-        _, dimension, wanted, share = found
-        name = self._dimensions[dimension]
-        amount, more = shown_amount(name, wanted), shown_amount(name, wanted - share)
-        detail = f"queue {queue.name!r} would hold {amount} of {name}, {more} more than its share"
-        return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin="capacity", detail=detail)
+        if not reach and not self._plugin.levels:
+            return self._would_exceed_share(leaf, need)
+        return QueueClaim(
+            accounts=accounts,
+            loans=loans,
+            leaf=leaf,
+            reach=frozenset(reach),
+            protected_by=terms.protected_by,
+            dimensions=need.dimensions,
+            level=None if reach else accounts.fullness(leaf, need.request),
+        )
 
-    def _loans(self, task_order_key: Callable[[TaskState], SortKey]) -> LoanBook:
-        if self._book is None:
+    def _would_exceed_share(self, leaf: int, need: Need) -> Unfit:
+        for dimension in need.dimensions:
+            wanted = self.accounts.held[dimension][leaf] + need.request[dimension]
+            share = self.accounts.share[dimension][leaf]
+            if wanted > share:
+                name = self._dimensions[dimension]
+                amount, more = shown_amount(name, wanted), shown_amount(name, wanted - share)
+                would = f"queue {self._tree.names[leaf]!r} would hold {amount} of {name}"
+                return _above_share(f"{would}, {more} more than its share")
+        raise AssertionError("a leaf that is not within its share exceeds it in some dimension")
+
+    def loans(self, task_order_key: Callable[[TaskState], SortKey]) -> Loans:
+        """Return what is covered and what is on loan now."""
+        if self._loans is None:
+            make = Loans if Door.LOANS in self._view.plain else RememberedLoans
             queues = list(self._view.queues.values())
-            self._book = LoanBook(self.accounts, queues, task_order_key, self._plugin.tolerance)
-        return self._book
+            self._loans = make(self.accounts, queues, task_order_key, self._plugin.tolerance)
+        return self._loans
 
     # Outcomes
 
@@ -236,7 +250,7 @@ class _Capacity:
                 for task in tasks:
                     if not task.is_backfill:
                         promised[leaf] = plus(promised.get(leaf, zero), task.resreq)
-        return self._report.outcomes(self.accounts, self._loans(task_order_key), promised)
+        return self._report.outcomes(self.accounts, self.loans(task_order_key), promised)
 
     # Events
 
@@ -252,8 +266,8 @@ class _Capacity:
         leaf = self._tree.position[task.job.queue.name]
         if not task.is_backfill:
             self.accounts.charge(leaf, task.resreq, sign)
-        if self._book is not None:
-            self._book.record_change(leaf, task)
+        if isinstance(self._loans, RememberedLoans):
+            self._loans.record_change(leaf, task.job)
 
 
 class _GradedCapacity(_Capacity):
@@ -268,10 +282,13 @@ class _GradedCapacity(_Capacity):
         assert queue is not None
         accounts = self.accounts
         path = self._tree.path(self._tree.position[queue.name])
-        request, dimensions = need.request, need.dimensions
-        return int(not all(accounts.is_within_share(p, request, dimensions) for p in path))
+        return int(not all(accounts.is_within_share(above, need) for above in path))
 
     def queue_order_key(self, queue: QueueState, need: Need | None, /) -> tuple[float, ...]:
         # Rank siblings by this too: otherwise the job of another subtree could come first.
         grade = 0 if need is None else self.need_order_key(need)
         return grade, *super().queue_order_key(queue, need)
+
+
+def _above_share(detail: str) -> Unfit:
+    return Unfit(UnfitReason.ABOVE_FAIR_SHARE, plugin="capacity", detail=detail)

@@ -10,7 +10,7 @@ from operator import ne
 from batchsched.model.resources import Resource
 from batchsched.model.result import QueueOutcome, QueueOutcomes
 from batchsched.plugins.capacity.accounts import Accounts
-from batchsched.plugins.capacity.loans import LoanBook
+from batchsched.plugins.capacity.loans import Loans
 from batchsched.state.vectors import Vector, minus, plus
 
 __all__ = ["QueueReport"]
@@ -35,7 +35,7 @@ class QueueReport:
         """The leaves that exceed their shares."""
 
     def outcomes(
-        self, accounts: Accounts, book: LoanBook, promised: Mapping[int, Vector]
+        self, accounts: Accounts, loans: Loans, promised: Mapping[int, Vector]
     ) -> QueueOutcomes:
         """Return the outcome of each queue, by name.
 
@@ -44,7 +44,7 @@ class QueueReport:
 
         Args:
             accounts: the shares and holdings of queues, of the same tree each time.
-            book: what is covered.
+            loans: what is covered.
             promised: what leaves are charged for that is not yet on nodes, by position.
 
         """
@@ -62,7 +62,7 @@ class QueueReport:
         self._promised = promised
         for leaf in list(looked_at):
             if not tree.children[leaf]:
-                self._look_at(leaf, accounts, book, promised.get(leaf))
+                self._look_at(leaf, accounts, loans, promised.get(leaf))
             looked_at.update(tree.path(leaf))
         inner = [position for position in looked_at if tree.children[position]]
         for position in sorted(inner, key=lambda position: -len(tree.path(position))):
@@ -80,7 +80,7 @@ class QueueReport:
         return self._told
 
     def _look_at(
-        self, leaf: int, accounts: Accounts, book: LoanBook, promised: Vector | None
+        self, leaf: int, accounts: Accounts, loans: Loans, promised: Vector | None
     ) -> None:
         held: Vector = tuple([of_all[leaf] for of_all in accounts.held])
         self._above.discard(leaf)
@@ -93,7 +93,7 @@ class QueueReport:
             self._covered[leaf] = there
         else:
             self._above.add(leaf)
-            self._covered[leaf] = book.covered_size(leaf)
+            self._covered[leaf] = loans.covered_size(leaf)
 
     def _outcome(self, accounts: Accounts, position: int) -> QueueOutcome:
         resource, queue = self._resource, accounts.tree.queues[position]

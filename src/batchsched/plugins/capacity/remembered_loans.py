@@ -1,0 +1,374 @@
+"""What is covered and what is on loan, kept up to date as tasks are placed and evicted."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Sequence
+from fractions import Fraction
+
+from batchsched.plugins.capacity.accounts import Accounts
+from batchsched.plugins.capacity.loans import Loans, by_value
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.turn_order import SortKey
+from batchsched.state.units import EvictionUnit, units_of
+from batchsched.state.vectors import Vector, plus, total_of
+
+__all__ = ["Cover", "RememberedLoans"]
+
+
+class Cover:
+    """The units of one queue that its share covers, updated as units come and go.
+
+    After each change, `covered_units` is gone through again from the first place that changed to
+    where everything comes out as before.
+    """
+
+    __slots__ = ("_before", "_covered", "_exposed", "_first", "_rest", "_share", "_units", "size")
+
+    def __init__(self, units: Iterable[EvictionUnit], dimensions: int) -> None:
+        """Begin with some units, of which none is covered yet. O(units log units)."""
+        self._units = sorted((unit for unit in units if not unit.is_backfill), key=by_value)
+        zero: Vector = (0,) * dimensions
+        self._before = [zero for _ in self._units]
+        """For each unit, what is covered before it, at the last update."""
+        self._covered: set[EvictionUnit] = set()
+        self._exposed: set[str] = set()
+        """UIDs of the jobs whose cores are not covered."""
+        self._first = 0
+        """The first place where something has changed since the last update."""
+        self._rest = 0
+        """How many units at the end have not changed since."""
+        self._share: Vector = ()
+        self.size = zero
+        """What the covered units hold together."""
+
+    def __contains__(self, unit: EvictionUnit) -> bool:
+        """Return whether a unit is covered."""
+        return unit in self._covered
+
+    def is_exposed(self, uid: str) -> bool:
+        """Return whether the core of a job, by UID, is not covered; False if it has none."""
+        return uid in self._exposed
+
+    def add(self, unit: EvictionUnit) -> None:
+        """Add a unit, which is not covered yet."""
+        if not unit.is_backfill:
+            place = bisect_left(self._units, unit.value, key=by_value)
+            self._units.insert(place, unit)
+            self._before.insert(place, self.size)
+            self._change(place, len(self._units) - place - 1)
+
+    def remove(self, unit: EvictionUnit) -> None:
+        """Remove a unit."""
+        if unit.is_backfill:
+            return
+        place = bisect_left(self._units, unit.value, key=by_value)
+        if self._units[place] is not unit:
+            raise AssertionError(f"expected {unit!r} at the position of its value")
+        del self._units[place], self._before[place]
+        self._covered.discard(unit)
+        if unit.is_core and unit.job.uid in self._exposed:
+            self._exposed.discard(unit.job.uid)
+            self._change(place, 0)
+        else:
+            self._change(place, len(self._units) - place)
+
+    def _change(self, place: int, rest: int) -> None:
+        self._first = min(self._first, place)
+        self._rest = min(self._rest, rest)
+
+    def update(self, share: Vector) -> list[EvictionUnit]:
+        """Find out what a share covers; return the units for which the answer has changed.
+
+        O(dimensions) for each unit from the first change to where all comes out as before.
+        """
+        if share != self._share:
+            self._share = share
+            self._change(0, 0)
+        units, before, covered, exposed = self._units, self._before, self._covered, self._exposed
+        changed: list[EvictionUnit] = []
+        count = len(units)
+        first = max(0, self._first - 1)
+        taken = before[first] if first else (0,) * len(share)
+        for place in range(first, count):
+            if count - place <= self._rest and before[place] == taken:
+                break
+            before[place] = taken
+            unit = units[place]
+            uid = unit.job.uid
+            fits = unit.is_core or uid not in exposed
+            if fits:
+                for amount, there, most in zip(unit.size, taken, share, strict=True):
+                    if amount and there + amount > most:
+                        fits = False
+                        break
+                if unit.is_core and fits is (uid in exposed):
+                    (exposed.discard if fits else exposed.add)(uid)
+                    self._rest = 0  # the other units of its job come later
+            if fits:
+                taken = plus(taken, unit.size)
+            if fits is not (unit in covered):
+                (covered.add if fits else covered.discard)(unit)
+                changed.append(unit)
+        else:
+            self.size = taken
+        self._first = self._rest = count
+        return changed
+
+
+class _Leaf:
+    """What is known of the units of a leaf."""
+
+    __slots__ = ("changed", "cover", "is_current", "least", "nodes", "nodes_of", "units")
+
+    def __init__(self, units: dict[str, list[EvictionUnit]], dimensions: int) -> None:
+        self.units = units
+        """The units of each job, by UID, at the last update."""
+        self.cover = Cover((unit for found in units.values() for unit in found), dimensions)
+        self.changed: dict[str, JobState | None] = {}
+        """The jobs that have changed since, by UID; None: it is gone."""
+        self.is_current = False
+        """Whether no job has changed since, and neither has the share."""
+        self.nodes_of: dict[EvictionUnit, Collection[int]] | None = None
+        """The units on loan, with the indices of the nodes where they run; None: unknown."""
+        self.nodes: set[int] = set()
+        """The indices of the nodes where units on loan run."""
+        self.least: Vector | None = None
+        """By dimension, the least that the first task of any unit on loan has ever held.
+
+        Backfill units, which are not charged, do not count; None: there was no other.
+        """
+
+
+class RememberedLoans(Loans):
+    """What is covered and what is on loan, remembered for the leaves that were asked about.
+
+    The plugin says which jobs change. Nodes are known by their index.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        queues: Sequence[QueueState],
+        task_order_key: Callable[[TaskState], SortKey],
+        tolerance: Fraction,
+    ) -> None:
+        super().__init__(accounts, queues, task_order_key, tolerance)
+        self._leaves: dict[int, _Leaf] = {}
+        self._there: dict[int, dict[int, list[EvictionUnit]]] = {}
+        """What is on loan by node and leaf, the most valuable first."""
+        self._listed: dict[tuple[int, int], list[EvictionUnit]] = {}
+        """By leaf and node, the answers of `on_loan`, until they change."""
+        self._sums: dict[tuple[int, int], tuple[Vector, Vector]] = {}
+        """By leaf and node, what surplus and all units on loan hold there, until they change."""
+        self._changes: list[int] = []
+        self._backfilling: frozenset[int] | None = None
+
+    # What changes
+
+    def record_change(self, leaf: int, job: JobState, *, is_gone: bool = False) -> None:
+        """Record that a task of a job was placed or evicted, or that the job came or went."""
+        known = self._leaves.get(leaf)
+        if known is not None:
+            known.changed[job.uid] = None if is_gone else job
+            known.is_current = False
+
+    def forget_nodes(self) -> None:
+        """Record that nodes came or went, so that others have their indices."""
+        self._there.clear()
+        for known in self._leaves.values():
+            known.nodes_of = None
+            known.nodes.clear()
+            known.is_current = False
+
+    def follow(self, accounts: Accounts) -> None:
+        """Go on in another cycle, which may schedule other jobs and have other shares."""
+        self._accounts = accounts
+        self._backfilling = None
+        self._changes.clear()
+        self._listed.clear()
+        self._sums.clear()
+        for known in self._leaves.values():
+            known.is_current = False
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether tasks still have the order keys by which units were sorted."""
+        for known in self._leaves.values():
+            for units in known.units.values():
+                return units[0].tasks[0].order_key is not None
+        return True
+
+    # What policy asks
+
+    def on_loan(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
+        self._up_to_date(leaf)
+        return self._list(leaf, node)
+
+    def nodes(self, leaf: int) -> Collection[int]:
+        return self._up_to_date(leaf).nodes
+
+    def leaves_on(self, node: NodeState, /) -> Iterable[int]:
+        return self._there.get(node.index, ())
+
+    def covers(self, leaf: int, task: TaskState) -> bool:
+        known = self._up_to_date(leaf)
+        units = () if task.job is None else known.units.get(task.job.uid, ())
+        return any(task in unit.tasks for unit in units if unit in known.cover)
+
+    def covered_size(self, leaf: int) -> Vector:
+        return self._up_to_date(leaf).cover.size
+
+    def is_exposed(self, leaf: int, job: JobState) -> bool:
+        if not job.backfilling and self._accounts.is_covered(leaf):
+            return False  # where a leaf is within its share, everything is covered
+        known = self._up_to_date(leaf)
+        units = known.units.get(job.uid)
+        if not units or not units[0].is_core:
+            return False
+        return units[0].is_backfill or known.cover.is_exposed(job.uid)
+
+    @property
+    def backfilling(self) -> Collection[int]:
+        if self._backfilling is None:  # within a cycle, nothing begins to run
+            self._backfilling = frozenset(super().backfilling)
+        return self._backfilling
+
+    @property
+    def changes(self) -> Sequence[int]:
+        return self._changes
+
+    def at_most(self, node: NodeState) -> tuple[Vector, Vector]:
+        of_leaves = [self._sums_of(leaf, node) for leaf in self._there.get(node.index, ())]
+        zero = (0,) * len(node.allocatable)
+        surplus, everything = zip(*of_leaves, strict=True) if of_leaves else ((), ())
+        return total_of(surplus, zero), total_of(everything, zero)
+
+    def may_keep_share(self, leaf: int, /) -> bool:
+        least = self._up_to_date(leaf).least
+        if least is None or leaf in self.backfilling:
+            return True
+        for amount, held, share in zip(
+            least, self._accounts.held, self._accounts.share, strict=True
+        ):
+            if amount and held[leaf] - amount < share[leaf]:
+                return False
+        return True
+
+    # What is remembered
+
+    def _up_to_date(self, leaf: int) -> _Leaf:
+        """Return what is known of a leaf, after all changes.
+
+        O(units log units) the first time, then O(changed jobs and their effects).
+        """
+        known = self._leaves.get(leaf)
+        if known is None:
+            units = {job.uid: units_of(job, self._key) for job in self._queues[leaf].jobs}
+            units = {uid: found for uid, found in units.items() if found}
+            known = self._leaves[leaf] = _Leaf(units, len(self._accounts.held))
+        elif known.is_current:
+            return known
+        came, went = self._enter_changes(known)
+        touched = [*came, *known.cover.update(self._share(leaf))]
+        if known.nodes_of is None:
+            known.nodes_of = {}
+            touched = sorted((u for found in known.units.values() for u in found), key=by_value)
+        for unit in went:
+            self._discard(leaf, known, unit)
+        for unit in touched:
+            if unit.is_whole and unit not in known.cover:
+                self._add(leaf, known, unit)
+            else:
+                self._discard(leaf, known, unit)
+        known.is_current = True
+        return known
+
+    def _enter_changes(self, known: _Leaf) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
+        """Replace the units of changed jobs; return those that came, and those that went.
+
+        Units that are as they were stay, so that what is known of them stays too.
+        """
+        came: list[EvictionUnit] = []
+        went: list[EvictionUnit] = []
+        for uid, job in known.changed.items():
+            before = {_content(unit): unit for unit in known.units.pop(uid, ())}
+            now: list[EvictionUnit] = []
+            for unit in () if job is None else units_of(job, self._key):
+                same = before.get(_content(unit))
+                if same is not None and same.value == unit.value:
+                    del before[_content(unit)]
+                    now.append(same)
+                else:
+                    now.append(unit)
+                    came.append(unit)
+            if now:
+                known.units[uid] = now
+            went += before.values()
+        known.changed.clear()
+        for unit in went:
+            known.cover.remove(unit)
+        for unit in came:
+            known.cover.add(unit)
+        return came, went
+
+    def _add(self, leaf: int, known: _Leaf, unit: EvictionUnit) -> None:
+        """Add a unit to those on loan, if it is not there yet."""
+        assert known.nodes_of is not None
+        if unit in known.nodes_of:
+            return
+        nodes = {task.node.index: None for task in unit.tasks if task.node is not None}
+        known.nodes_of[unit] = nodes
+        known.nodes.update(nodes)
+        if not unit.is_backfill:
+            size = unit.tasks[0].resreq
+            known.least = size if known.least is None else tuple(map(min, known.least, size))
+        for node in nodes:
+            insort(self._there.setdefault(node, {}).setdefault(leaf, []), unit, key=by_value)
+            self._note_change(leaf, node)
+
+    def _discard(self, leaf: int, known: _Leaf, unit: EvictionUnit) -> None:
+        """Remove a unit from those on loan, if it is there."""
+        assert known.nodes_of is not None
+        for node in known.nodes_of.pop(unit, ()):
+            there = self._there[node][leaf]
+            del there[bisect_left(there, unit.value, key=by_value)]
+            if not there:
+                del self._there[node][leaf]
+                known.nodes.discard(node)
+            self._note_change(leaf, node)
+
+    def _note_change(self, leaf: int, node: int) -> None:
+        self._listed.pop((leaf, node), None)
+        self._sums.pop((leaf, node), None)
+        self._changes.append(node)
+
+    def _list(self, leaf: int, node: NodeState) -> list[EvictionUnit]:
+        units = self._listed.get((leaf, node.index))
+        if units is None:
+            there = self._there.get(node.index, {}).get(leaf, ())
+            units = [unit for unit in reversed(there) if unit.job.in_session]
+            self._listed[leaf, node.index] = units
+        return units
+
+    def _sums_of(self, leaf: int, node: NodeState) -> tuple[Vector, Vector]:
+        """Return what surplus and all units of a leaf on loan on a node hold there."""
+        known = self._sums.get((leaf, node.index))
+        if known is None:
+            surplus: dict[str, Vector] = {}
+            others: dict[str, Vector] = {}
+            for unit in self._list(leaf, node):
+                held = surplus if unit.is_surplus or unit.is_backfill else others
+                held.update((each.uid, each.resreq) for each in unit.victims if each.node is node)
+            zero = (0,) * len(node.allocatable)
+            of_surplus = total_of(surplus.values(), zero)
+            of_all = total_of({**surplus, **others}.values(), zero) if others else of_surplus
+            known = self._sums[leaf, node.index] = of_surplus, of_all
+        return known
+
+
+def _content(unit: EvictionUnit) -> tuple[object, ...]:
+    """Return what units have in common that make no difference to a share, nor to a claim."""
+    kind, _ = unit.value
+    tasks, victims = tuple(unit.tasks), tuple(unit.victims)
+    return kind, unit.is_whole, unit.is_backfill, unit.size, tasks, victims
