@@ -30,7 +30,6 @@ from batchsched.session.outcomes import Unchanged, close
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.session.tracing import Trace, TracedSession
-from batchsched.session.unordered_keys import unordered_keys
 from batchsched.state.doors import ALL_DOORS, Door
 from batchsched.transition.content import Content
 
@@ -221,7 +220,9 @@ predicates, priority, proportion, sjf, sla, usage
                 raise
             except Exception as error:
                 # An action orders queues and jobs by keys that come from plugins.
-                blamed = unordered_keys(session)
+                blamed = session.plugin_set.unordered_keys(
+                    session.jobs.values(), session.queues.values()
+                )
                 raise (blamed or ActionError(name, problem_of(error))) from error
             if session.has_open_statement:
                 raise ActionError(
@@ -230,7 +231,9 @@ predicates, priority, proportion, sjf, sla, usage
         try:
             result = close(session, reasons=reasons, unchanged=unchanged)
         except TypeError as error:
-            blamed = unordered_keys(session)
+            blamed = session.plugin_set.unordered_keys(
+                session.jobs.values(), session.queues.values()
+            )
             if blamed is None:
                 raise
             raise blamed from error

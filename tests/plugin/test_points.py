@@ -13,7 +13,7 @@ from tests.support.clusters import bound, cluster, job, node
 from batchsched import Arguments, ConfigError, PluginError, Scheduler, SchedulerConfig
 from batchsched.config.registry import default_registry
 from batchsched.plugin import ExtensionPoints, SessionView, Verdict
-from batchsched.plugin.point_names import POINTS, points_of
+from batchsched.session.opened_plugins import POINTS, points_of
 from batchsched.state.records import JobState, TaskState
 
 

@@ -28,8 +28,8 @@ from batchsched import (
     default_registry,
 )
 from batchsched.plugin import NodeScore, Predicate, PredicateHints, ScoreHints, Verdict, Vote
-from batchsched.plugin.point_names import POINTS as ALL_POINTS
 from batchsched.plugin.session_view import SessionView
+from batchsched.session.opened_plugins import POINTS as ALL_POINTS
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
 from batchsched.state.ledger import Ledger
@@ -294,7 +294,7 @@ def test_the_first_refusal_of_a_job_decides() -> None:
         [("b", saying(job_valid=no)), ("c", saying(job_valid=later))],
     ]
     tiers, ledger = tiers_of(*plugins)
-    assert tiers.job_valid(ledger.jobs["default/j"]) == ("b", no)
+    assert tiers.job_valid(ledger.jobs["default/j"]) == no
     tiers, ledger = tiers_of(plugins[0])
     assert tiers.job_valid(ledger.jobs["default/j"]) is None
 

@@ -12,6 +12,7 @@ from tests.support.clusters import cluster, job, node
 from batchsched import (
     ConditionReason,
     JobCondition,
+    MemberCount,
     NodeInfo,
     PluginError,
     Snapshot,
@@ -55,7 +56,10 @@ def test_jobs_of_unknown_queues_and_invalid_jobs_are_left_out_with_the_reason() 
         ConditionReason.QUEUE_UNKNOWN, "queue 'gone' is not in the snapshot"
     )
     assert of.left_out["default/few"] == JobCondition(
-        ConditionReason.NOT_ENOUGH_TASKS, "1 of the 2 tasks that it needs can start", "gang"
+        ConditionReason.NOT_ENOUGH_TASKS,
+        "1 of the 2 tasks that it needs can start",
+        "gang",
+        counts=(MemberCount(has=1, needs=2),),
     )
     assert [job.in_session for job in of.ledger.jobs.values()] == [True, True, True, False, False]
 

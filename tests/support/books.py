@@ -8,8 +8,7 @@ from typing import Any
 from batchsched import Snapshot, TaskStatus, default_registry
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin.arguments import Arguments
-from batchsched.plugin.point_names import HINTS
-from batchsched.session.opened_plugins import ConfiguredPlugin
+from batchsched.session.opened_plugins import HINTS, ConfiguredPlugin
 from batchsched.session.session import PlacementFactory, Session
 from batchsched.state.records import JobState, NodeState, TaskState
 from tests.support.hints import hints_of

@@ -47,8 +47,7 @@ def admit_jobs(
         elif job.uid in unmet:
             refusal = _not_eligible(unmet[job.uid])
         else:
-            refused = plugins.job_valid(job)
-            refusal = None if refused is None else refused[1]
+            refusal = plugins.job_valid(job)
         ledger.admit(job, is_admitted=refusal is None)
         if refusal is None:
             if admitted.get(job.uid) is not job:  # to write into a sorted map costs more

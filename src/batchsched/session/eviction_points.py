@@ -8,8 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from batchsched.errors import PluginError, plugin_error
 from batchsched.plugin.verdicts import Verdict
-from batchsched.session.aggregation import Named
-from batchsched.session.opened_plugins import OpenedPlugins
+from batchsched.session.opened_plugins import Named, OpenedPlugins
 from batchsched.session.victims import Judge, Judges, RecentStarts, Victims, WholeJobs
 from batchsched.state.records import QueueState, TaskState
 from batchsched.state.units import EvictionUnit

@@ -38,8 +38,7 @@ class PluginQuestions:
 
     def job_valid(self, job: JobState) -> JobCondition | None:
         """Return why the job is invalid, or None."""
-        refusal = self.plugin_set.job_valid(job)
-        return None if refusal is None else refusal[1]
+        return self.plugin_set.job_valid(job)
 
     def overused(self, queue: QueueState) -> bool:
         """Return whether the queue has its deserved share."""

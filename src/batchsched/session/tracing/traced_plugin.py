@@ -9,10 +9,9 @@ from typing import cast, overload
 from attrs import evolve
 
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.point_names import points_of
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
-from batchsched.session.opened_plugins import ConfiguredPlugin
+from batchsched.session.opened_plugins import ConfiguredPlugin, points_of
 from batchsched.session.trace_events import Teller, VerdictsGiven
 from batchsched.state.records import TaskState
 

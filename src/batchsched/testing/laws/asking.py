@@ -29,7 +29,7 @@ from batchsched.plugin.extension_points import (
 )
 from batchsched.plugin.node_functions import Reads
 from batchsched.plugin.verdicts import Verdict, Vote
-from batchsched.session.aggregation import takes_need
+from batchsched.session.opened_plugins import takes_need
 from batchsched.state.needs import Need, need_of_job
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing.laws.trial import Trial, owner
