@@ -13,6 +13,7 @@ from tests.plugins.capacity.worlds import capacity_scheduler, job, node
 from tests.reference.queue_shares import DemandedTree
 
 from batchsched import Queue, Scheduler, Snapshot
+from batchsched.plugin.queue_uses import Use
 from batchsched.plugins.capacity import accounts as accounts_module
 from batchsched.plugins.capacity.accounts import Accounts
 from batchsched.plugins.capacity.shares import fair_shares
@@ -35,8 +36,8 @@ def trees_with_holdings(draw: DrawFn) -> tuple[tuple[Queue, ...], Holdings, tupl
 
 def accounts_of(queues: tuple[Queue, ...], held: Holdings, total: tuple[int, int]) -> Accounts:
     tree = QueueTree(queues)
-    vectors = {tree.position[name]: vector for name, vector in held.items()}
-    return Accounts(tree, DIMENSIONS, total=total, held=vectors, requests=vectors)
+    uses = {name: Use(vector, vector) for name, vector in held.items()}
+    return Accounts(tree, DIMENSIONS, total=total, uses=uses)
 
 
 def counted(queues: tuple[Queue, ...], held: Holdings) -> list[DemandedTree]:

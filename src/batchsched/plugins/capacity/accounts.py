@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from batchsched.model.cluster import QueueStatus
+from batchsched.model.cluster import QueueStatus, TaskStatus
+from batchsched.model.rules import out_of_service
+from batchsched.plugin.changes import Changes
+from batchsched.plugin.queue_uses import Use, sum_of_requests
+from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.capacity.shares import (
     Entitlements,
     demands,
@@ -15,10 +19,11 @@ from batchsched.plugins.capacity.shares import (
 )
 from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
+from batchsched.state.records import JobState, NodeState, TaskState
 from batchsched.state.units import EvictionUnit
-from batchsched.state.vectors import Vector
+from batchsched.state.vectors import Vector, minus, plus
 
-__all__ = ["Accounts", "Excess", "ProjectedAccounts", "SurplusWeights"]
+__all__ = ["Accounts", "Excess", "ProjectedAccounts", "Supply", "SurplusWeights", "use_of"]
 
 Excess = tuple[int, int, int, int]
 """A queue (-1: the whole cluster), a dimension, the amount that would be held, and its limit."""
@@ -29,6 +34,34 @@ SurplusWeights = Callable[[Sequence[int], int], Sequence[int]]
 
 def _of(weights: SurplusWeights, dimension: int, positions: Sequence[int]) -> Sequence[int]:
     return weights(positions, dimension)
+
+
+def use_of(view: SessionView, jobs: Iterable[JobState]) -> Use:
+    """Return what jobs of a queue hold, and what they request.
+
+    They hold what is charged to the queue; a backfill task is not, and requests nothing of it.
+    Jobs outside the session wait for nothing, and others for no more than their maxima allow.
+    """
+    charged: list[TaskState] = []
+    wanted: list[TaskState] = []
+    for job in jobs:
+        pending: list[TaskState] = []
+        for task in job.tasks:
+            if task.is_backfill:
+                continue
+            if task.status.charged:
+                charged.append(task)
+            elif not job.in_session:
+                continue
+            elif task.status is TaskStatus.PENDING:
+                pending.append(task)
+            elif task.status is TaskStatus.RESERVED:
+                wanted.append(task)
+        if job.groups is not None:
+            pending = job.groups.within_maxima(view.in_task_order(pending))
+        wanted += pending
+    held = sum_of_requests(charged, view.dimensions.zero)
+    return Use(held, plus(held, sum_of_requests(wanted, view.dimensions.zero)) if wanted else held)
 
 
 class Accounts:
@@ -63,8 +96,7 @@ class Accounts:
         dimensions: Sequence[str],
         *,
         total: Vector,
-        held: Mapping[int, Vector],
-        requests: Mapping[int, Vector],
+        uses: Mapping[str, Use],
         before: Accounts | None = None,
         weights: SurplusWeights | None = None,
     ) -> None:
@@ -76,8 +108,7 @@ class Accounts:
             tree: the queues.
             dimensions: the names of the dimensions of the vectors.
             total: the resources of all queues together.
-            held: what leaves hold, by position.
-            requests: what leaves hold and wait for together, by position.
+            uses: what leaves hold and request, by name.
             before: accounts of the same tree and dimensions whose shares may be reused.
             weights: returns the weights by which siblings share the surplus in a dimension; shares
                 are then never reused. None: the weights of the queues.
@@ -107,10 +138,10 @@ class Accounts:
         for dimension, name in enumerate(dimensions):
             of_leaves = [0] * count
             wanted = [0] * count
-            for position, vector in held.items():
-                of_leaves[position] = vector[dimension]
-            for position, vector in requests.items():
-                wanted[position] = vector[dimension]
+            for leaf, use in uses.items():
+                position = tree.position[leaf]
+                of_leaves[position] = use.held[dimension]
+                wanted[position] = use.request[dimension]
             # For leaves that are not open, the shares also depend on what they hold.
             basis = total[dimension], wanted, None if is_open else list(of_leaves)
             self._basis.append(basis)
@@ -438,6 +469,89 @@ class ProjectedAccounts:
         fullness = max(_part(self.held(position, d), share[d][position]) for d in dimensions)
         queue = self._accounts.tree.queues[position]
         return fullness, queue.creation_time, queue.name
+
+
+class Supply:
+    """The supply of queues: nodes in service, without what tasks of no queue hold there."""
+
+    def __init__(self, view: SessionView) -> None:
+        """Compute the supply. O(nodes + tasks of no queue + tasks on nodes out of service)."""
+        self._view = view
+        self._zero = view.dimensions.zero
+        self._out_of_service: dict[str, NodeState] = {}
+        self._of_node: dict[str, Vector] = {}
+        """The supply of each node in service, by name."""
+        self._sum = self._zero
+        self._without_queue = {job.uid: job for job in view.jobs.values() if job.queue is None}
+        self._others = self._held_by_others()
+        for node in view.nodes:
+            self._enter(node)
+
+    def catch_up(self, changes: Changes) -> None:
+        """Update the supply. O(changed nodes), or O(nodes) if tasks of no queue changed."""
+        touched = {node.name: node for node in changes.nodes}
+        for node in changes.nodes_gone:
+            self._leave(node.name)
+        before = self._others
+        if self._others_changed(changes):
+            self._others = self._held_by_others()
+        if before != self._others:
+            known = before.keys() | self._others.keys()
+            concerned = (node for node in self._view.nodes if node.name in known)
+            touched.update((node.name, node) for node in concerned)
+        for name, node in touched.items():
+            self._leave(name)
+            self._enter(node)
+
+    def _others_changed(self, changes: Changes) -> bool:
+        found = changes.other_tasks or bool(changes.nodes or changes.nodes_gone)
+        for job in changes.jobs_gone:
+            found |= self._without_queue.pop(job.uid, None) is not None
+        for job in changes.jobs:
+            if job.queue is None:
+                self._without_queue[job.uid] = job
+                found = True
+        return found
+
+    def total(self) -> Vector:
+        """Return the supply. O(nodes out of service + tasks there)."""
+        total = self._sum
+        for node in self._out_of_service.values():
+            for task in node.tasks.values():
+                if task.status.holds and _is_of_queue(task):
+                    total = plus(total, task.resreq)
+        return total
+
+    def _held_by_others(self) -> dict[str, Vector]:
+        """Return what tasks of no queue hold on nodes, by name."""
+        held: dict[str, Vector] = {}
+        of_jobs = (task for job in self._without_queue.values() for task in job.tasks)
+        for task in (*self._view.other_tasks.values(), *of_jobs):
+            if task.node is not None and task.status.holds:
+                name = task.node.name
+                held[name] = plus(held.get(name, self._zero), task.resreq)
+        return held
+
+    def _enter(self, node: NodeState) -> None:
+        if out_of_service(node.info) is not None:
+            self._out_of_service[node.name] = node
+            return
+        left = node.allocatable
+        others = self._others.get(node.name)
+        if others is not None:
+            left = tuple([max(0, amount) for amount in minus(left, others)])
+        self._of_node[node.name] = left
+        self._sum = plus(self._sum, left)
+
+    def _leave(self, name: str) -> None:
+        self._out_of_service.pop(name, None)
+        known = self._of_node.pop(name, None)
+        if known is not None:
+            self._sum = minus(self._sum, known)
+
+
+def _is_of_queue(task: TaskState) -> bool:
+    return task.job is not None and task.job.queue is not None
 
 
 def _part(held: int, share: int) -> float:

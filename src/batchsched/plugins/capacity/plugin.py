@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import takewhile
 
 from attrs import frozen
@@ -15,13 +16,13 @@ from batchsched.model.texts import shown_amount
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.claims import Claim, ClaimTerms
+from batchsched.plugin.queue_uses import QueueUses
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugins.capacity.accounts import Accounts, Excess
+from batchsched.plugins.capacity.accounts import Accounts, Excess, Supply, use_of
 from batchsched.plugins.capacity.claims import QueueClaim, charged_to
 from batchsched.plugins.capacity.loans import Loans
 from batchsched.plugins.capacity.remembered_loans import RememberedLoans
 from batchsched.plugins.capacity.report import QueueReport
-from batchsched.plugins.capacity.uses import Supply, UsesOfJobs, uses_of_leaves
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need
 from batchsched.state.queue_tree import QueueTree
@@ -74,8 +75,8 @@ class _Capacity:
         self._dimensions = view.dimensions.names
         self._tree = QueueTree(queue.info for queue in view.queues.values())
         self._supply = Supply(view)
-        self._uses: UsesOfJobs | None = None
-        """The use of each job; None until the state is kept from cycle to cycle."""
+        self._uses: QueueUses | None = None
+        """What each job holds and requests; None until the state is kept from cycle to cycle."""
         self._accounts: Accounts | None = None
         self._loans: Loans | None = None
         self._report = QueueReport(view.dimensions.resource)
@@ -105,22 +106,23 @@ class _Capacity:
                 self._loans.forget_nodes()
         self._supply.catch_up(changes)
         if self._uses is None:
-            self._uses = UsesOfJobs(self._view, self._tree)
+            self._uses = QueueUses(partial(use_of, self._view), self._view.jobs.values())
         else:
             self._uses.catch_up(changes)
         return True
 
     def _opened(self) -> Accounts:
         if self._uses is None:
-            held, requests = uses_of_leaves(self._view, self._tree)
+            queues = [queue for queue in self._view.queues.values() if queue.jobs]
+            uses = {queue.name: use_of(self._view, queue.jobs) for queue in queues}
         else:
-            held, requests = self._uses.of_leaves()
+            self._uses.admit()
+            uses = self._uses.of_queue
         return Accounts(
             self._tree,
             self._dimensions,
             total=self._supply.total(),
-            held=held,
-            requests=requests,
+            uses=uses,
             before=self._accounts,
             weights=self._surplus_weights if self._view.knows_past else None,
         )

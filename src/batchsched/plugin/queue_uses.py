@@ -1,0 +1,99 @@
+"""What the jobs of queues hold and wait for, for plugins that divide the cluster among queues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+
+from attrs import frozen
+
+from batchsched.model.cluster import TaskStatus
+from batchsched.plugin.changes import Changes
+from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.vectors import Vector, minus, plus
+
+__all__ = ["QueueUses", "Use", "sum_of_requests"]
+
+
+@frozen
+class Use:
+    """What some jobs hold, and what they request: that, and what they wait for."""
+
+    held: Vector
+    request: Vector
+
+
+def sum_of_requests(tasks: Iterable[TaskState], zero: Vector, /) -> Vector:
+    """Return what tasks request together. O(tasks), and little where most are alike."""
+    counts: dict[Vector, int] = {}
+    for task in tasks:
+        counts[task.resreq] = counts.get(task.resreq, 0) + 1
+    total = zero
+    for vector, count in counts.items():
+        total = plus(total, vector if count == 1 else tuple([amount * count for amount in vector]))
+    return total
+
+
+class QueueUses:
+    """The use of each queue that has jobs, kept up to date job by job."""
+
+    def __init__(
+        self, use_of: Callable[[Collection[JobState]], Use], jobs: Iterable[JobState]
+    ) -> None:
+        """Begin with some jobs; `use_of` returns what jobs of one queue use. O(tasks)."""
+        self._use_of = use_of
+        self._of_job: dict[str, tuple[QueueState, Use]] = {}
+        self._waiting: dict[str, tuple[JobState, bool]] = {}
+        """The jobs with tasks to place, and whether they were in the session when last counted."""
+        self._jobs: Counter[str] = Counter()
+        """The number of jobs of each queue."""
+        self.of_queue: dict[str, Use] = {}
+        """By name of queue."""
+        for job in jobs:
+            self._enter(job)
+
+    def catch_up(self, changes: Changes) -> set[str]:
+        """Count changed jobs anew; return the names of their queues. O(their tasks)."""
+        touched = {queue for job in changes.jobs_gone if (queue := self._leave(job.uid))}
+        for job in changes.jobs:
+            touched.update(filter(None, (self._leave(job.uid), self._enter(job))))
+        return touched
+
+    def admit(self) -> None:
+        """Count jobs anew that have come into the session, or fallen out of it. O(waiting jobs)."""
+        changed = [job for job, was_in in self._waiting.values() if job.in_session is not was_in]
+        for job in changed:
+            self._leave(job.uid)
+            self._enter(job)
+
+    def _enter(self, job: JobState) -> str | None:
+        """Add a job; return the name of its queue, if it has one."""
+        if job.queue is None:
+            return None
+        name = job.queue.name
+        use = self._use_of([job])
+        self._of_job[job.uid] = job.queue, use
+        if job.count(TaskStatus.PENDING) or job.count(TaskStatus.RESERVED):
+            self._waiting[job.uid] = job, job.in_session
+        self._jobs[name] += 1
+        known = self.of_queue.get(name)
+        if known is not None:
+            use = Use(plus(known.held, use.held), plus(known.request, use.request))
+        self.of_queue[name] = use
+        return name
+
+    def _leave(self, uid: str) -> str | None:
+        """Remove a job; return the name of its queue, if it had one."""
+        if uid not in self._of_job:
+            return None
+        queue, use = self._of_job.pop(uid)
+        self._waiting.pop(uid, None)
+        self._jobs[queue.name] -= 1
+        if self._jobs[queue.name]:
+            known = self.of_queue[queue.name]
+            self.of_queue[queue.name] = Use(
+                minus(known.held, use.held), minus(known.request, use.request)
+            )
+        else:
+            del self._jobs[queue.name], self.of_queue[queue.name]
+        return queue.name
