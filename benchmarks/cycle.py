@@ -25,7 +25,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.session import PlacementFactory
 from benchmarks.workloads.scenario import Scenario, pending_tasks
 

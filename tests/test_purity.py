@@ -55,7 +55,7 @@ IMPORTABLE_IN = {
     "files.py": {"datetime"},  # to read timestamps
     "plots.py": {"matplotlib"},
     "fast.py": {"numpy"},
-    "vectorised": {"numpy"},
+    "arrays.py": {"numpy"},
 }
 """What a module, or the modules of a folder, may import besides."""
 NOT_CALLABLE = {
@@ -78,8 +78,7 @@ CALLABLE_IN = {
     # Remembered results are looked up by identity; nothing is ordered by it.
     "id": {
         "model/validation/snapshot.py",
-        "placement/equivalence_class.py",
-        "placement/accepted_cells.py",
+        "placement/kinds.py",
         "session/outcomes.py",
         "state/vectors.py",
     },
@@ -87,7 +86,7 @@ CALLABLE_IN = {
     "hash": {
         "model/immutable.py",
         "model/resources.py",
-        "placement/equivalence_class.py",
+        "placement/kinds.py",
         "session/eviction_points.py",
     },
 }

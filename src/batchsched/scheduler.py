@@ -24,7 +24,7 @@ from batchsched.model.result import CycleResult
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown, truth_problems
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.outcomes import Unchanged, close
 from batchsched.session.promises import keep_promises, start_promised_jobs

@@ -90,7 +90,7 @@ def test_both_engines_are_measured_and_reported_in_full():
 
 def test_without_numpy_there_are_dashes(monkeypatch):
     monkeypatch.setitem(sys.modules, "numpy", None)
-    for name in ("batchsched.fast", "batchsched.placement.vectorised.engine"):
+    for name in ("batchsched.fast", "batchsched.placement.arrays"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert list(engines()) == [DEFAULT]
     measured = measure(WORKLOADS["gangs-1000"], SHORT, Digests())

@@ -13,7 +13,7 @@ from tests.support import golden as check
 
 from batchsched import CycleResult, Scheduler, SchedulerConfig, Snapshot
 from batchsched.fast import VectorisedPlacement
-from batchsched.placement.vectorised import score_array
+from batchsched.placement import arrays
 
 FILES = check.golden_files()
 HOW_MANY = 2824
@@ -75,7 +75,7 @@ def test_every_case_is_decided_as_expected(path: Path) -> None:
 def test_every_case_is_decided_the_same_on_arrays(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(score_array, "FEW", 0)  # however few nodes there are
+    monkeypatch.setattr(arrays, "FEW", 0)  # however few nodes there are
     other = [
         one.case["name"]
         for one in decided(path)[::2]

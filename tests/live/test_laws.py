@@ -43,9 +43,8 @@ from batchsched.live import (
     TaskSucceeded,
     TimePassed,
 )
-from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.plugin import Changes, NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.state.ledger import Ledger, audit

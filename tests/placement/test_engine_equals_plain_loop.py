@@ -25,14 +25,12 @@ from batchsched import (
     TaskStatus,
     default_registry,
 )
-from batchsched.placement import Fit, Placement, accepted_nodes, node_states, tallies
+from batchsched.fast import VectorisedPlacement
+from batchsched.placement import Fit, Placement, arrays, kinds, ranking
 from batchsched.placement import indexed as indexed_module
-from batchsched.placement.equivalence_class import EquivalenceClass
-from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
-from batchsched.placement.vectorised import score_array as scores_module
-from batchsched.placement.vectorised.engine import VectorisedPlacement
+from batchsched.placement.kinds import Kind
+from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session.opened_plugins import ConfiguredPlugin
@@ -95,8 +93,6 @@ def test_a_cycle_decides_the_same_when_few_tables_are_kept(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexed_module, "MAX_KEPT_ENTRIES", 1)
-        patch.setattr(node_states, "FEWEST_STATES", 2)
-        patch.setattr(node_states, "STATES_PER_NODE", 0)
         few = [Scheduler(config, placement=engine).schedule(snapshot) for engine in ENGINES]
     expected = Scheduler(config, placement=LinearScanPlacement).schedule(snapshot)
     assert few == [expected] * len(ENGINES)
@@ -115,9 +111,9 @@ def test_a_cycle_decides_the_same_where_only_nodes_with_keys_are_looked_at(
     registry = default_registry()
     registry.register_plugin("own", lambda _: Opens(partial(Own, parts)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accepted_nodes, "MANY", 1)
-        patch.setattr(indexed_module, "FEW", few)
-        patch.setattr(tallies, "FEW", few)
+        patch.setattr(kinds, "MANY", 1)
+        patch.setattr(ranking, "FEW", few)
+        patch.setattr(indexed_module, "SPARSE", few)
         with_keys = Scheduler(config, registry).schedule(snapshot)
     assert with_keys == Scheduler(config, registry, placement=LinearScanPlacement).schedule(
         snapshot
@@ -305,7 +301,8 @@ TestEnginesGiveTheSameAnswers.settings = settings(
 @pytest.fixture
 def through_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let even few changes be looked at through arrays."""
-    monkeypatch.setattr(scores_module, "FEW", 0)
+    monkeypatch.setattr(arrays, "FEW", 0)
+    monkeypatch.setattr(ranking, "FEW", 0)
 
 
 class TestEnginesGiveTheSameAnswersThroughArrays(TestEnginesGiveTheSameAnswers):
@@ -420,7 +417,7 @@ def test_who_reads_only_the_first_feasible_node_of_a_new_kind_examines_no_others
     snapshot = cluster(nodes, job("j", "1C1G"))
     session = Session(snapshot, configured(["predicates"]), IndexedPlacement)
     (task,) = session.jobs["default/j"].tasks
-    with patch.object(EquivalenceClass, "is_feasible", autospec=True) as is_feasible:
+    with patch.object(Kind, "is_feasible", autospec=True) as is_feasible:
         is_feasible.side_effect = IS_FEASIBLE
         assert next(iter(session.placement.feasible(task))).name == "n0"
         assert is_feasible.call_count == 1
@@ -429,4 +426,4 @@ def test_who_reads_only_the_first_feasible_node_of_a_new_kind_examines_no_others
         assert [of.name for of in session.placement.feasible(task)] == expected
 
 
-IS_FEASIBLE = EquivalenceClass.is_feasible
+IS_FEASIBLE = Kind.is_feasible

@@ -11,9 +11,8 @@ from tests.support.books import configured
 from tests.support.clusters import cluster, job
 
 from batchsched import NodeInfo, Resource, TaskInfo, TaskStatus
-from batchsched.placement.evaluator import Evaluator
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 

@@ -30,9 +30,9 @@ from batchsched import (
     TaskStatus,
     WeightedPodTerm,
 )
+from batchsched.placement.arrays import ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.vectorised.node_matrix import NodeMatrix
-from batchsched.plugin import NodeScore, Reads
+from batchsched.plugin import Reads
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session.opened_plugins import ConfiguredPlugin
@@ -218,62 +218,6 @@ def test_a_node_can_be_preferred_by_name() -> None:
     assert totals(session(snapshot, only(node_affinity=1)), "j-1") == [0, 10]
 
 
-# Bounds of the scores in cells
-
-AMOUNTS = st.one_of(st.integers(0, 40), st.integers(0, 40_000), st.integers(0, 1 << 45))
-PARTS = st.one_of(st.integers(0, 1000), st.sampled_from([0, 500, 999, 1000, 1001, 2000]))
-THREE = [name for name in OFF if name not in {"node_affinity", "pod_affinity"}]
-
-
-def _scores(weights: NodeOrderPlugin) -> bool:
-    return any(getattr(weights, name) for name in THREE)
-
-
-def bound_and_score(
-    size: tuple[int, int], used: tuple[int, int], asked: tuple[int, int], weights: NodeOrderPlugin
-) -> tuple[float, float]:
-    of = session(sized(*size, used, asked), weights)
-    [score] = node_scores(of, weights)
-    assert score.hints.cells is not None
-    task, there = of.task("t"), of.node("n")
-    group, number = score.hints.cells.of_node(there)
-    [_, bound, _] = score.hints.cells.highest(task)(group, [0, number, 0])
-    return bound, score.score(task, there)
-
-
-def node_scores(of: Session, weights: NodeOrderPlugin) -> list[NodeScore]:
-    opened: Any = weights.open(SessionView(of.ledger))
-    return list(opened.node_scores())
-
-
-@given(
-    st.tuples(AMOUNTS, AMOUNTS),
-    *(st.tuples(PARTS, PARTS) for _ in range(2)),
-    st.builds(only, **{name: st.integers(0, 3) for name in THREE}).filter(_scores),
-)
-@settings(max_examples=60, deadline=None)
-def test_no_score_is_above_the_bound_of_the_cell_nor_far_below_it(
-    size: tuple[int, int],
-    used: tuple[int, int],
-    asked: tuple[int, int],
-    weights: NodeOrderPlugin,
-) -> None:
-    def part(parts: tuple[int, int]) -> tuple[int, int]:
-        return parts[0] * size[0] // 1000, parts[1] * size[1] // 1000
-
-    bound, score = bound_and_score(size, part(used), part(asked), weights)
-    assert score <= bound
-    if max(map(sum, zip(used, asked, strict=True))) < 980 and min(size) > 1000:
-        # Each of the three is a whole number, and less than one step of two of them is unknown.
-        assert bound <= score + sum(getattr(weights, name) for name in THREE)
-
-
-def test_a_negative_weight_has_no_bounds() -> None:
-    weights = only(least_requested=1, balanced_resource=-1)
-    [score] = node_scores(session(cluster([]), weights), weights)
-    assert score.hints.cells is None
-
-
 # Inter-pod affinity
 
 
@@ -439,7 +383,7 @@ def test_scores_on_arrays_are_those_of_each_node(weights: NodeOrderPlugin) -> No
     ledger = Ledger(Snapshot(nodes=nodes, other_tasks=[task("t", (100, 350))]))
     mine = ledger.tasks["t"]
     [score] = weights.open(SessionView(ledger)).node_scores()  # type: ignore[attr-defined]
-    table = NodeMatrix(ledger.nodes, ledger.log.nodes, ledger.dimensions)
+    table = ArrayTable(ledger)
     for some in (range(len(nodes)), range(len(sizes)), [0, 5], [0, 6], [0, 7]):
         found: Any = score.hints.vectorise(mine)(table.some(np.array(list(some))))
         plain = [_by_the_specification(weights, mine, ledger.nodes[i]) for i in some]

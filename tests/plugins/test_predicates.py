@@ -33,8 +33,8 @@ from batchsched import (
     UnfitReason,
 )
 from batchsched.model.reasons import Unfit
+from batchsched.placement.arrays import ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.vectorised.node_matrix import NodeMatrix
 from batchsched.plugin import Reads
 from batchsched.plugins.predicates import PredicatesPlugin, _unfit
 from batchsched.session.opened_plugins import ConfiguredPlugin
@@ -375,7 +375,7 @@ def test_predicates_that_cannot_refuse_a_task_are_not_asked_about_it() -> None:
     limit, conditions, selector, ports = plugin_object(of, "predicates").predicates()
     plain, on = of.task("t"), of.nodes[0]
     assert limit.hints.specialise(plain)(on) is None
-    arrays = NodeMatrix(of.nodes, of.ledger.log.nodes, of.ledger.dimensions).all()
+    arrays = ArrayTable(of.ledger).all()
     assert limit.hints.vectorise(plain)(arrays).tolist() == [True]
     assert conditions.hints.specialise is None
     assert selector.hints.specialise(plain) is None
@@ -393,7 +393,7 @@ def test_the_number_of_tasks_is_compared_on_all_nodes_at_once() -> None:
     )
     of = Session(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
     limit = next(iter(plugin_object(of, "predicates").predicates()))
-    arrays = NodeMatrix(of.nodes, of.ledger.log.nodes, of.ledger.dimensions).all()
+    arrays = ArrayTable(of.ledger).all()
     task = of.task("a-1")
     assert limit.hints.vectorise(task)(arrays).tolist() == [False, False, True, True]
     assert [limit.check(task, n) is None for n in of.nodes] == [False, False, True, True]

@@ -12,7 +12,7 @@ from tests.support.living import Life
 
 from batchsched import ConfigError, CycleResult, Scheduler, SchedulerConfig, Snapshot, explain
 from batchsched.live import Cluster
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.testing import configs, snapshots
 
 DOORS = ("turns", "attempts", "room", "loans", "engine", "cycles")

@@ -23,7 +23,7 @@ from batchsched import (
 )
 from batchsched.fast import VectorisedPlacement
 from batchsched.live import Cluster, Event, QueueAdded, QueueChanged
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugins.capacity import CapacityPlugin
 from batchsched.state.queue_tree import QueueTree
 from batchsched.testing import check_cycle, check_plugin, snapshots

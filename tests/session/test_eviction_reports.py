@@ -21,7 +21,7 @@ from batchsched import (
 )
 from batchsched.model.reasons import EvictionReport
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session import eviction_reports
 from batchsched.session.session import PlacementFactory
 from batchsched.testing import configs, snapshots

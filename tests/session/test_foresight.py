@@ -34,7 +34,7 @@ from batchsched import (
 from batchsched.live import Cluster, JobArrived, TaskSucceeded, TimePassed
 from batchsched.placement import Fit
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import SessionView
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState

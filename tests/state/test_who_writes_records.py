@@ -16,7 +16,7 @@ FIELDS = frozenset().union(
 )
 REMEMBERED = {
     "ends": "actions/planning/profile.py",
-    "kind": "placement/equivalence_class.py",
+    "kind": "placement/kinds.py",
     "order_key": "session/plugin_set.py",
 }
 """The fields that remember an answer, and who gave it."""

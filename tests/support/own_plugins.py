@@ -13,7 +13,6 @@ from batchsched.plugin import (
     Predicate,
     PredicateHints,
     Reads,
-    ScoreCells,
     ScoreHints,
     Verdict,
 )
@@ -161,15 +160,6 @@ class Own:
                 signature=_alike,
                 hints=ScoreHints(
                     vectorise=lambda _task: lambda nodes: nodes.idle[0] * 0.1 / 7,
-                    state=lambda node: node.idle[0],
-                    cells=ScoreCells(
-                        of_node=lambda node: (None, int(node.idle[0] // 2000)),
-                        highest=lambda _task: (
-                            lambda _group, cells: [
-                                float(2000 * (cell + 1)) * 0.1 / 7 for cell in cells
-                            ]
-                        ),
-                    ),
                 ),
             )
         if "capacity" in self.parts:
@@ -180,16 +170,6 @@ class Own:
                 signature=_alike,
                 hints=ScoreHints(
                     vectorise=lambda _task: lambda nodes: nodes.allocatable[1] - nodes.scoring[1],
-                    state=lambda node: (node.allocatable[1], node.scoring_memory),
-                    cells=ScoreCells(
-                        of_node=lambda node: (
-                            node.scoring_memory > 2**31,
-                            int((node.allocatable[1] - node.scoring_memory) // 2**31),
-                        ),
-                        highest=lambda _task: (
-                            lambda _group, cells: [float((cell + 1) * 2**31) for cell in cells]
-                        ),
-                    ),
                 ),
             )
         if "running" in self.parts:

@@ -20,7 +20,6 @@ from batchsched.plugin import (
     Predicate,
     PredicateHints,
     Reads,
-    ScoreCells,
     ScoreHints,
     Verdict,
 )
@@ -201,53 +200,6 @@ class SpecialCaseIsNotNothing(Opened):
         )
 
 
-class StateTooCoarse(Opened):
-    def node_scores(self) -> Iterable[NodeScore]:
-        yield NodeScore(
-            score=lambda task, node: node.idle[0] // 1000,
-            reads=Reads.ACCOUNTS,
-            hints=ScoreHints(state=lambda node: node.allocatable[0]),
-        )
-
-
-class StateNotHashable(Opened):
-    def node_scores(self) -> Iterable[NodeScore]:
-        yield NodeScore(
-            score=lambda task, node: 0,
-            reads=Reads.DESCRIPTION,
-            hints=ScoreHints(state=lambda node: [node.name]),
-        )
-
-
-class ByIdle(Opened):
-    cells: ScoreCells
-
-    def node_scores(self) -> Iterable[NodeScore]:
-        yield NodeScore(
-            score=lambda task, node: node.idle[0] // 1000,
-            reads=Reads.ACCOUNTS,
-            hints=ScoreHints(state=lambda node: node.idle[0], cells=self.cells),
-        )
-
-
-class BoundTooLow(ByIdle):
-    cells = ScoreCells(
-        of_node=lambda node: (None, node.idle[0] // 2000),
-        highest=lambda task: lambda group, cells: [2 * cell for cell in cells],
-    )
-
-
-class CellNotOfState(ByIdle):
-    cells = ScoreCells(
-        of_node=lambda node: (None, len(node.tasks)),
-        highest=lambda task: lambda group, cells: [1 << 60 for _ in cells],
-    )
-
-
-class BoundOfEachCellMissing(ByIdle):
-    cells = ScoreCells(of_node=lambda node: (None, 0), highest=lambda task: lambda group, cells: [])
-
-
 class ArraysDiffer(Opened):
     def node_scores(self) -> Iterable[NodeScore]:
         yield NodeScore(
@@ -377,11 +329,6 @@ BROKEN: list[tuple[type[Opened], str, str]] = [
     (ChangesTheBooks, "open", "calls change nothing"),
     (SpecialCaseDiffers, "node_scores", "specialise"),
     (SpecialCaseIsNotNothing, "node_scores", "specialise"),
-    (StateTooCoarse, "node_scores", "equal states"),
-    (StateNotHashable, "node_scores", "hashed"),
-    (BoundTooLow, "node_scores", "higher than the bound"),
-    (CellNotOfState, "node_scores", "in one cell"),
-    (BoundOfEachCellMissing, "node_scores", "a finite number as its bound"),
     (ArraysDiffer, "node_scores", "vectorise"),
     (ArraysCheckLess, "predicates", "vectorise"),
     (NodeKeysTooFew, "predicates", "without a key"),

@@ -1,16 +1,123 @@
-"""The placement engine: which node is best for a task.
+"""The placement engine: which node is best for a task. This is its interface.
 
-`Placement` is the interface. An engine may work in any way, but its answers must
-equal those of a plain loop over all nodes.
+`Placement` is what actions ask. An engine may work in any way, but its answers must equal those of
+the plain loop over all nodes (`batchsched.placement.plain_loop`).
 """
 
-from batchsched.placement.interface import (
-    FITS,
-    CountsRoom,
-    Fit,
-    FollowsNodes,
-    Placement,
-    first_of_best,
-)
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Vector
 
 __all__ = ["FITS", "CountsRoom", "Fit", "FollowsNodes", "Placement", "first_of_best"]
+
+
+class Fit(Enum):
+    """When a task's request fits on a node."""
+
+    NOW = "now"
+    """It can start without using resources that are promised to other tasks."""
+    LATER = "later"
+    """It can start once releasing tasks have left."""
+    CONDITIONALLY = "conditionally"
+    """It can start once backfill tasks have left."""
+
+
+FITS: Mapping[Fit, Callable[[NodeState, Vector], bool]] = {
+    Fit.NOW: NodeState.fits_now,
+    Fit.LATER: NodeState.fits_later,
+    Fit.CONDITIONALLY: NodeState.fits_conditionally,
+}
+"""What says of a node whether a request fits there in a way."""
+
+
+def first_of_best(totals: Sequence[float]) -> int:
+    """Return the position of the highest total; among equals, the first. O(totals)."""
+    return max(range(len(totals)), key=lambda position: (totals[position], -position))
+
+
+@runtime_checkable
+class FollowsNodes(Protocol):
+    """An engine that stays valid when nodes are added, removed or changed between cycles.
+
+    It keeps nodes by `NodeState.slot`. Other engines are created again after such changes, and
+    slots are then positions in the list of nodes.
+    """
+
+    def nodes_changed(self, slots: Collection[int], /) -> bool:
+        """Process what is at these slots now; return False if a new engine is needed.
+
+        The change log has the slots too.
+        """
+        ...
+
+
+@runtime_checkable
+class CountsRoom(Protocol):
+    """An engine that can count how many like tasks fit without placing them."""
+
+    def room(self, task: TaskState, /, *, below: int) -> Mapping[int, int] | None:
+        """Return how many tasks like a given one fit now on the feasible nodes, by slot.
+
+        So many can be placed one after the other, in any order, and then no other one fits now,
+        later or conditionally. None: they are not fewer than `below` together, or it is not known.
+        """
+        ...
+
+
+class Placement(Protocol):
+    """Finds nodes for tasks; every answer equals that of a plain loop over all nodes.
+
+    A node is *feasible* for a task if all predicates accept it and it is not
+    closed by a reservation. The *best* node has the highest score, and is the first
+    in node order among equals; normalised scores are normalised over the nodes
+    among which the choice is made.
+    """
+
+    def kind(self, task: TaskState, /) -> int | None:
+        """Return a number shared by tasks that get the same answers; None: unknown.
+
+        For tasks with a number, answers about a node change only when the node does.
+        """
+        ...
+
+    def best(self, task: TaskState, fit: Fit, /) -> NodeState | None:
+        """Return the best of the feasible nodes where the task fits in this way."""
+        ...
+
+    def first_feasible(self, task: TaskState, /) -> NodeState | None:
+        """Return the first feasible node in node order where the task fits now."""
+        ...
+
+    def feasible(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Iterable[NodeState]:
+        """Return all feasible nodes in node order; `among` these, if given."""
+        ...
+
+    def ranked(
+        self, task: TaskState, /, among: Collection[int] | None = None
+    ) -> Iterable[NodeState]:
+        """Return all feasible nodes, the best first; `among` these, if given."""
+        ...
+
+    def refusal(self, task: TaskState, node: NodeState, /) -> Unfit | None:
+        """Return why the predicates reject the node, or None. Reservations are ignored."""
+        ...
+
+    def raw_scores(self, task: TaskState, node: NodeState, /) -> tuple[float, ...]:
+        """Return each score of the node before normalisation."""
+        ...
+
+    def totals(self, task: TaskState, raw: Sequence[tuple[float, ...]], /) -> list[float]:
+        """Return the total score of each of several nodes compared, from their raw scores."""
+        ...
+
+    def tally(self, task: TaskState, /) -> NodeTally:
+        """Return how many nodes could accept the task now, and why the others could not."""
+        ...

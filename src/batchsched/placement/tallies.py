@@ -1,123 +1,225 @@
-"""Tallies of nodes by why they do not accept tasks, for the classes of the indexed engine."""
+"""Tallies: how many nodes could accept tasks of a kind now, and why the others could not.
+
+Kinds that differ only in their requests are refused by the same nodes. So refusals are counted once
+for all of them, and the idle amounts of the other nodes are kept sorted: a tally takes a binary
+search for each dimension, and looks only at nodes with enough of the scarcest one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 
-from batchsched.model.reasons import NodeTally
-from batchsched.placement.equivalence_class import EquivalenceClass
-from batchsched.placement.evaluator import Evaluator
-from batchsched.placement.kept_tallies import KeptTallies
-from batchsched.placement.kept_tally import KeptTally
-from batchsched.placement.shared_refusals import SharedRefusals
-from batchsched.placement.shared_tallies import SharedTallies
-from batchsched.state.ledger import Ledger
+from batchsched.model.reasons import NodeTally, Unfit
+from batchsched.model.resources import EPSILON
+from batchsched.placement.kinds import Kind
+from batchsched.placement.plain_loop import Evaluator
+from batchsched.placement.table import Changes, Table
+from batchsched.state.change_log import Watch
 from batchsched.state.recently_used import RecentlyUsed
+from batchsched.state.records import NodeState
+from batchsched.state.vectors import Vector
 
 __all__ = ["Tallies"]
 
-FEW = 8
-"""If at most so many nodes may accept a class, they are checked again for each tally."""
+MOST_TALLIES = 10_000
+"""The most tallies that are remembered until a node changes."""
 
-MAX_SHARED_TALLIES = 16
-"""The most combinations of constraints for which tallies share what they have in common."""
+Column = list[tuple[int, int]]
+"""An idle amount and a slot of each node, sorted."""
+
+
+class Refusals:
+    """Why nodes are refused, and what the others have idle, brought up to date as nodes change."""
+
+    def __init__(
+        self, refusal: Callable[[NodeState], Unfit | None], table: Table, changes: Changes
+    ) -> None:
+        """Ask all nodes. O(nodes).
+
+        Args:
+            refusal: returns why a node is refused, or None.
+            table: the nodes.
+            changes: which nodes changed since, or may be refused for other reasons.
+
+        """
+        self._refusal = refusal
+        self._table = table
+        self._changes = changes
+        self.edition = 0
+        """How often nodes have changed."""
+        self.is_first = True
+        """Whether no tally was made yet."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.of: dict[int, Unfit | None] = {}
+        """Why each node is refused, by slot."""
+        self.counts = Counter[Unfit | None]()
+        """How many nodes are refused for each reason; None: not refused."""
+        self.idle: dict[int, Vector] = {}
+        """What the nodes have idle that are not refused and have no promises and releases."""
+        self.diverging: set[int] = set()
+        """The slots of the nodes that have, and are not refused."""
+        self._columns: dict[int, Column] = {}
+        self._put(range(len(self._table.nodes)))
+
+    def refresh(self) -> None:
+        """Ask the nodes that changed. O(changes x (checks + nodes moved in a sorted column))."""
+        changed = self._changes.unread()
+        if changed is None:
+            self.edition += 1
+            self._begin()
+        elif changed:
+            self.edition += 1
+            for slot in changed:
+                if slot in self.of:
+                    self.counts[self.of.pop(slot)] -= 1
+                    self.diverging.discard(slot)
+                    idle = self.idle.pop(slot, None)
+                    if idle is not None:
+                        for dimension, column in self._columns.items():
+                            del column[bisect_left(column, (idle[dimension], slot))]
+            self._put(changed)
+
+    def _put(self, slots: Iterable[int]) -> None:
+        nodes, vacant = self._table.nodes, self._table.vacant
+        for slot in slots:
+            if slot in vacant:
+                continue
+            node = nodes[slot]
+            refusal = self.of[slot] = self._refusal(node)
+            self.counts[refusal] += 1
+            if refusal is None and node.divergence_count:
+                self.diverging.add(slot)
+            elif refusal is None:
+                self.idle[slot] = node.idle
+                for dimension, column in self._columns.items():
+                    insort(column, (node.idle[dimension], slot))
+
+    def with_enough(self, dimension: int, wanted: int) -> Column:
+        """Return the nodes of `idle` that have enough of one dimension.
+
+        For the first tally they are looked for one by one: sorting would not pay for constraints
+        that no other kind has.
+        """
+        if self.is_first:
+            return [
+                (idle[dimension], slot)
+                for slot, idle in self.idle.items()
+                if wanted - idle[dimension] < EPSILON
+            ]
+        column = self._columns.get(dimension)
+        if column is None:
+            column = sorted((idle[dimension], slot) for slot, idle in self.idle.items())
+            self._columns[dimension] = column
+        return column[bisect_left(column, True, key=lambda there: wanted - there[0] < EPSILON) :]
 
 
 class Tallies:
-    """How many nodes could accept the tasks of a class now, and why the others could not."""
+    """Counts nodes for the kinds of the engine."""
 
-    def __init__(self, ledger: Ledger, evaluator: Evaluator, *, most: int) -> None:
-        """Create an empty cache of tallies.
-
-        Args:
-            ledger: the ledger, which has the nodes.
-            evaluator: says what a node lacks.
-            most: the most tallies that are kept node by node.
-
-        """
-        self._in_order = ledger.nodes
-        self._nodes = ledger.slots
-        self._vacant = ledger.vacant
-        self._changes = ledger.log.nodes
+    def __init__(self, table: Table, evaluator: Evaluator, *, most: int) -> None:
+        """Begin with none; keep what is known for at most so many kinds of equal constraints."""
+        self._table = table
         self._evaluator = evaluator
-        self._kept_tallies = RecentlyUsed[int, tuple[EquivalenceClass, KeptTally]](most=most)
-        self._groups: dict[Hashable, KeptTallies] = {}
-        """These tallies by the constraints of their classes."""
-        self._shared_refusals = RecentlyUsed[Hashable, SharedRefusals](most=most)
-        self._shared_tallies = RecentlyUsed[Hashable, SharedTallies](most=MAX_SHARED_TALLIES)
-        self._shared_at = -1
-        """The number of changes for which `_shared_tallies` are valid."""
-        self._tallies: dict[int, tuple[int, NodeTally]] = {}
+        self._refusals = RecentlyUsed[Hashable, Refusals](most=most)
+        self._tallies = RecentlyUsed[int, tuple[Refusals, int, NodeTally]](most=MOST_TALLIES)
 
-    def tally(self, number: int, kind: EquivalenceClass) -> NodeTally:
-        """Return the present tally of a class that `is_watched`, which has this number."""
-        known = self._tallies.get(number)
-        now = len(self._changes)
-        if known is not None and known[0] == now:
-            return known[1]
-        only = kind.only_slots
-        if known is None or kind.watches or (only is not None and len(only) <= FEW):
-            # Most classes are tallied only once.
-            tally = self._count_few(kind) or self._count(kind)
+    def of(self, kind: Kind) -> NodeTally:
+        """Return the present tally of a kind that `is_watched`; the same object while unchanged.
+
+        O(log nodes + nodes with enough of the scarcest dimension + changes since the last time).
+        """
+        few = _check_of_few(kind)
+        if few is None:
+            refusals = self._shared(kind.constraints, kind.infeasible, kind.watches)
         else:
-            tally = self._of_all_nodes(number, kind)
-        self._tallies[number] = now, tally
+            # Kinds that select few nodes mostly have the same checks before that one.
+            before = [(name, check) for name, check, _, _ in kind.all_checks[:few]]
+            keys = tuple(key for _, _, _, key in kind.all_checks[:few])
+            refusals = self._shared(
+                (kind.is_best_effort, keys), partial(kind.refusal_by, before), ()
+            )
+        refusals.refresh()
+        known = self._tallies.use(kind.number)
+        if known is not None and known[0] is refusals and known[1] == refusals.edition:
+            return known[2]
+        tally = self._of_all(kind, refusals) if few is None else self._of_few(kind, refusals, few)
+        if few is None or not kind.watches:
+            self._tallies.keep(kind.number, (refusals, refusals.edition, tally))
         return tally
 
-    def _of_all_nodes(self, number: int, kind: EquivalenceClass) -> NodeTally:
-        """Return a tally that is kept node by node."""
-        group = self._groups.get(kind.constraints)
-        if group is None:
-            group = KeptTallies(kind, self._nodes, self._changes, self._vacant)
-            self._groups[kind.constraints] = group
-        group.refresh()
-        known = self._kept_tallies.use(number)
+    def _shared(
+        self,
+        key: Hashable,
+        refusal: Callable[[NodeState], Unfit | None],
+        watches: Sequence[Watch],
+    ) -> Refusals:
+        known = self._refusals.use(key)
         if known is None:
-            known = kind, group.add(kind, self._evaluator)
-            dropped = self._kept_tallies.keep(number, known)
-            if dropped is not None:
-                self._drop(dropped[0])
-        return known[1].tally()
+            known = Refusals(refusal, self._table, Changes(self._table.log, watches))
+            self._refusals.keep(key, known)
+        return known
 
-    def _drop(self, kind: EquivalenceClass) -> None:
-        group = self._groups[kind.constraints]
-        group.remove(kind)
-        if not group:
-            del self._groups[kind.constraints]
+    def _of_all(self, kind: Kind, refusals: Refusals) -> NodeTally:
+        unfit = refusals.counts.copy()
+        del unfit[None]
+        idle = refusals.idle
+        scarcest: Column | None = None
+        for dimension, wanted in enumerate(kind.request):
+            if wanted >= EPSILON:
+                enough = refusals.with_enough(dimension, wanted)
+                unfit[self._evaluator.lacking_in(dimension)] += len(idle) - len(enough)
+                if scarcest is None or len(enough) < len(scarcest):
+                    scarcest = enough
+        refusals.is_first = False
+        available = len(idle)
+        if scarcest is not None:
+            available = sum(kind.fits_idle(idle[slot]) for _, slot in scarcest)
+        available += sum(self._fits(kind, slot, unfit) for slot in refusals.diverging)
+        return self._tally(available, unfit)
 
-    def _count_few(self, kind: EquivalenceClass) -> NodeTally | None:
-        """Return the tally of a class with a check that names the nodes that it may accept.
+    def _of_few(self, kind: Kind, refusals: Refusals, few: int) -> NodeTally:
+        """Tally a kind with a check that says which nodes it may accept. O(these nodes)."""
+        described = kind.all_checks[few][2]
+        assert described is not None
+        unfit = refusals.counts.copy()
+        available = 0
+        for slot in {*described.accepted, *described.judged_apart}:
+            unfit[refusals.of[slot]] -= 1
+            refusal = kind.infeasible(self._table.nodes[slot])
+            if refusal is not None:
+                unfit[refusal] += 1
+            else:
+                available += self._fits(kind, slot, unfit)
+        unfit[described.usual] += unfit.pop(None, 0)
+        return self._tally(available, unfit)
 
-        None: no check does, or a check before it reads more than the node. O(those nodes +
-        changes), and O(nodes) if no earlier class had the same checks before it.
-        """
-        for position, (_, _, described) in enumerate(kind.all_checks):
-            if described is not None and described.usual is not None:
-                break
-            if kind.check_keys[position] is None:
-                return None
-        else:
+    def _fits(self, kind: Kind, slot: int, unfit: Counter[Unfit | None]) -> bool:
+        """Return whether a task fits on a node now; if not, count what is lacking."""
+        node = self._table.nodes[slot]
+        if node.fits_now(kind.request):
+            return True
+        unfit.update(self._evaluator.lacking(kind.request, node))
+        return False
+
+    def _tally(self, available: int, unfit: Counter[Unfit | None]) -> NodeTally:
+        total = len(self._table.nodes) - len(self._table.vacant)
+        counts = {unfit: count for unfit, count in unfit.items() if unfit is not None and count}
+        return NodeTally(total, available, counts)
+
+
+def _check_of_few(kind: Kind) -> int | None:
+    """Return the position of a check that says which few nodes it may accept; None: none does.
+
+    None also if a check before it reads more than the node.
+    """
+    for position, (_, _, described, key) in enumerate(kind.all_checks):
+        if described is not None and described.usual is not None:
+            return position
+        if key is None:
             return None
-        key = kind.is_best_effort, tuple(kind.check_keys[:position])
-        shared = self._shared_refusals.use(key)
-        if shared is None:
-            before = [(name, check) for name, check, _ in kind.all_checks[:position]]
-            shared = SharedRefusals(
-                partial(kind.refusal_by, before), self._nodes, self._changes, self._vacant
-            )
-            self._shared_refusals.keep(key, shared)
-        candidates = {*described.accepted, *described.judged_apart}
-        return shared.tally(kind, self._evaluator, candidates, described.usual)
-
-    def _count(self, kind: EquivalenceClass) -> NodeTally:
-        """Count the nodes, using what classes with equal constraints share."""
-        now = len(self._changes)
-        if self._shared_at != now:
-            self._shared_tallies.clear()
-            self._shared_at = now
-        shared = self._shared_tallies.use(kind.constraints)
-        if shared is None:
-            shared = SharedTallies(kind, self._evaluator, self._in_order)
-            self._shared_tallies.keep(kind.constraints, shared)
-        return shared.tally(kind)
+    return None

@@ -37,7 +37,7 @@ from batchsched.plugin.extension_points import (
     TaskOrder,
     VerdictReasons,
 )
-from batchsched.plugin.hints import EvictionHints, NodeKeys, PredicateHints, ScoreCells, ScoreHints
+from batchsched.plugin.hints import EvictionHints, NodeKeys, PredicateHints, ScoreHints
 from batchsched.plugin.node_functions import NodeScore, Predicate, Reads
 from batchsched.plugin.points import ExtensionPoints
 from batchsched.plugin.session_view import SessionView
@@ -85,7 +85,6 @@ __all__ = [
     "Reads",
     "Reclaimable",
     "Resumes",
-    "ScoreCells",
     "ScoreHints",
     "SessionClose",
     "SessionView",

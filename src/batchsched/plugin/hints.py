@@ -16,7 +16,7 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.state.change_log import Watch
 from batchsched.state.records import NodeState, QueueState, TaskState
 
-__all__ = ["EvictionHints", "NodeKeys", "PredicateHints", "ScoreCells", "ScoreHints"]
+__all__ = ["EvictionHints", "NodeKeys", "PredicateHints", "ScoreHints"]
 
 _Verdicts = Callable[[TaskState, Sequence[TaskState]], Sequence[Verdict]]
 _OfEach = Callable[[TaskState, Sequence[TaskState]], Sequence[bool]]
@@ -64,28 +64,8 @@ class PredicateHints:
     vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
     """Return a check of many nodes at once for one task, true for accepted nodes.
 
-    It must give the answers of `check`. Only with `Reads.ACCOUNTS`; used by the engine of the
-    extra ``fast``.
-    """
-
-
-@frozen(kw_only=True, eq=False)
-class ScoreCells:
-    """Cells of nodes in similar states, with upper bounds of the scores in each cell.
-
-    The best node for a task is then found without scoring all nodes: only those of the cells
-    with the highest bounds are scored. For instance, nodes of one size are a group, and a cell of
-    it has those of which 40 to 50 % is idle.
-    """
-
-    of_node: Callable[[NodeState], tuple[Hashable, int]]
-    """Return the cell of a node: its group, and its number there; they follow from its `state`."""
-    highest: Callable[[TaskState], Callable[[Hashable, Sequence[int]], Sequence[float]]]
-    """Return a function that bounds the scores for one task in cells of one group.
-
-    It takes the group and the numbers of cells, and returns a finite number for each: no node that
-    is ever in the cell may have a higher score. Of the task it may read only what is in the
-    signature. It is called for all cells of a group at once, for every task.
+    It must give the answers of `check`. Only with `Reads.ACCOUNTS`; used where NumPy is
+    installed.
     """
 
 
@@ -103,23 +83,11 @@ class ScoreHints:
     """
     watch: Callable[[TaskState], Sequence[Watch]] | None = None
     """With `Reads.CLUSTER`: return watches that report changes of the scores of nodes."""
-    state: Callable[[NodeState], Hashable] | None = None
-    """Return what `score` reads of a node: a task scores nodes with equal states equally.
-
-    It may read what `reads` declares. Where all nodes are scored, one is then scored for each
-    state. Not with `Reads.CLUSTER`; has no effect with `normalise`.
-    """
-    cells: ScoreCells | None = None
-    """Bounds of the scores of nodes in similar states, for tasks of which few are alike.
-
-    It has an effect only with `state`, and if all other scores without `normalise` have it too,
-    none of them with a negative weight.
-    """
     vectorise: Callable[[TaskState], Callable[[NodeArrays], Numbers]] | None = None
     """Return a function that scores many nodes at once for one task, from arrays.
 
     It must give the answers of `score`. Only with `Reads.ACCOUNTS` and without `normalise`;
-    used by the engine of the extra ``fast``.
+    used where NumPy is installed.
     """
 
 

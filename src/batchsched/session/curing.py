@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from batchsched.errors import plugin_error
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import Unfit
-from batchsched.placement.evaluator import checked_unfit
+from batchsched.placement.plain_loop import checked_unfit
 from batchsched.plugin.node_functions import Predicate
 from batchsched.session.session import Session
 from batchsched.state.ledger import Origin

@@ -15,7 +15,7 @@ from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
 from batchsched.model.reasons import GangNeed, JobCondition
 from batchsched.model.validation.values import shown
 from batchsched.placement import CountsRoom, FollowsNodes, Placement
-from batchsched.placement.evaluator import Evaluator
+from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.failed_turns import FailedTurns

@@ -10,7 +10,7 @@ from tests.support.clusters import action, bound, cluster, job, node, places, sc
 
 from batchsched import CycleResult, Scheduler, Snapshot
 from batchsched.actions.backfill import displace as displace_module
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 
 DISPLACE = action("backfill", strategy="displace")
 

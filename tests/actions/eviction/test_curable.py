@@ -32,7 +32,7 @@ from batchsched import (
     default_registry,
 )
 from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import ExtensionPoints, Predicate, Reads
 from batchsched.testing import check_cycle
 

@@ -13,7 +13,7 @@ from tests.support.clusters import action, cluster, evicted, job, node
 from tests.support.elastic import configuration, elastic, room
 
 from batchsched import ConfigError, JobInfo, Scheduler, SchedulerConfig, Snapshot, TaskGroup
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.testing import check_cycle, snapshots
 
 NOW = 100.0

@@ -18,7 +18,7 @@ from batchsched import JobInfo, Snapshot
 from batchsched.actions.eviction.search import EvictionScope
 from batchsched.actions.preempt import PreemptAction
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import Verdict
 from batchsched.session.session import PlacementFactory
 from batchsched.state.records import QueueState, TaskState

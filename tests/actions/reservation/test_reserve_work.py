@@ -11,7 +11,7 @@ from tests.support.clusters import action, cluster, job, node, scheduler
 
 from batchsched import Scheduler, SchedulerConfig, Snapshot
 from batchsched.actions.reservation import node_index as reservable_module
-from batchsched.placement.linear_scan import LinearScanPlacement
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.plugin_set import PluginSet
 from batchsched.testing import snapshots
 

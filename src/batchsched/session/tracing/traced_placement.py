@@ -8,7 +8,7 @@ from attrs import evolve
 
 from batchsched.model.reasons import NodeTally, Unfit
 from batchsched.placement import FITS, Fit, Placement
-from batchsched.placement.evaluator import Evaluator
+from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.node_functions import NodeScore
 from batchsched.session.trace_events import NodeSought, Teller
 from batchsched.state.records import NodeState, TaskState

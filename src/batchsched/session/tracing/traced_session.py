@@ -9,7 +9,7 @@ from attrs import evolve
 
 from batchsched.model.snapshot import Snapshot
 from batchsched.placement import Placement
-from batchsched.placement.evaluator import Evaluator
+from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.extension_points import Plugin
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.session import PlacementFactory, Session

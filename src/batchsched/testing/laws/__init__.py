@@ -31,13 +31,11 @@ from batchsched.testing.laws.cycles import (
 )
 from batchsched.testing.laws.hints import (
     check_arrays,
-    check_cells,
     check_claimant_keys,
     check_may_give,
     check_minimum,
     check_room,
     check_shields,
-    check_states,
 )
 from batchsched.testing.laws.rules import (
     check_discard,
@@ -189,8 +187,6 @@ def _check_answers(trial: Trial, moves: list[Move]) -> Answers:
     check_may_give(trial)
     check_shields(trial)
     check_arrays(trial)
-    check_states(trial, moves)
-    check_cells(trial, moves)
     check_normalise(trial, moves)
     check_room(trial)
     check_minimum(trial, moves)

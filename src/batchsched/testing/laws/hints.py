@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Sized
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.placement.node_cells import checked_bounds, checked_cell
 from batchsched.plugin.extension_points import Preemptable, Reclaimable
 from batchsched.plugin.hints import EvictionHints
-from batchsched.plugin.node_functions import NodeScore, Predicate
+from batchsched.plugin.node_functions import Predicate
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.testing.laws.asking import (
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_arrays",
-    "check_cells",
     "check_claimant_keys",
     "check_may_give",
     "check_minimum",
     "check_room",
     "check_scope_of_verdicts",
     "check_shields",
-    "check_states",
 ]
 
 _POINTS: tuple[Point, ...] = ("preemptable", "reclaimable")
@@ -129,10 +126,6 @@ def _expect_nothing_given(trial: Trial, queue: QueueState, claimant: TaskState) 
                     trial.fail("may_give", law, seen)
 
 
-_Given = ParamSpec("_Given")
-_SoundT = TypeVar("_SoundT")
-
-
 def check_shields(trial: Trial) -> None:
     """Shielded tasks are protected, alone and with others, also when accounts become smaller.
 
@@ -220,114 +213,16 @@ def _expect_protected(
             trial.fail("shielded", law, seen)
 
 
-def check_states(trial: Trial, moves: Sequence[Move]) -> None:
-    """Nodes with equal `state` get equal scores from a task, whatever is where."""
-    known: dict[tuple[int, str, Hashable], tuple[float, str]] = {}
-
-    def compare() -> None:
-        for number, score in enumerate(trial.scores):
-            if score.hints.state is None:
-                continue
-            for node in trial.session.nodes:
-                state = score.hints.state(node)
-                try:
-                    hash(state)
-                except TypeError as error:
-                    seen = f"that of node {node.name!r}, {state!r}, raises {error}"
-                    trial.fail("node_scores", "state answers with something to be hashed", seen)
-                for task in trial.pending:
-                    value = score.score(task, node)
-                    first = known.setdefault((number, task.uid, state), (value, node.name))
-                    if first[0] != value:
-                        seen = (
-                            f"in state {state!r} task {task.uid!r} scores node {first[1]!r} "
-                            f"{first[0]!r} and node {node.name!r} {value!r}"
-                        )
-                        trial.fail("node_scores", "nodes in equal states get equal scores", seen)
-
-    compare()
-    with trial.session.statement() as statement:
-        for drawn in moves:
-            if move(trial, statement, drawn) is not None:
-                compare()
-
-
-def check_cells(trial: Trial, moves: Sequence[Move]) -> None:
-    """No score is higher than the bound of the node's cell, which follows from its state."""
-    scores = [
-        (number, score, score.hints.cells, score.hints.state)
-        for number, score in enumerate(trial.scores)
-        if score.normalise is None
-    ]
-    known: dict[tuple[int, Hashable], tuple[Hashable, int]] = {}
-
-    def compare() -> None:
-        for number, score, cells, state in scores:
-            if cells is None:
-                continue
-            groups: dict[Hashable, list[tuple[int, NodeState]]] = {}
-            for node in trial.session.nodes:
-                cell = _sound(trial, checked_cell, cells.of_node(node))
-                groups.setdefault(cell[0], []).append((cell[1], node))
-                if state is not None and known.setdefault((number, state(node)), cell) != cell:
-                    seen = (
-                        f"in state {state(node)!r} node {node.name!r} is in cell {cell!r}, and "
-                        f"before, a node was in {known[number, state(node)]!r}"
-                    )
-                    trial.fail("node_scores", "nodes in equal states are in one cell", seen)
-            for task in trial.pending:
-                bound = cells.highest(task)
-                for group, there in groups.items():
-                    numbers = [place for place, _ in there]
-                    bounds = _sound(trial, checked_bounds, bound(group, numbers), numbers)
-                    for (place, node), highest in zip(there, bounds, strict=True):
-                        _expect_at_most(highest, trial, score, task, node, (group, place))
-
-    compare()
-    with trial.session.statement() as statement:
-        for drawn in moves:
-            if move(trial, statement, drawn) is not None:
-                compare()
-
-
-def _sound(
-    trial: Trial, checked: Callable[_Given, _SoundT], *given: _Given.args, **more: _Given.kwargs
-) -> _SoundT:
-    """Return an answer if it is of the right form."""
-    try:
-        return checked(*given, **more)
-    except (TypeError, ValueError) as error:
-        law = "a cell is a group and an integer, and has a finite number as its bound"
-        trial.fail("node_scores", law, str(error))
-
-
-def _expect_at_most(
-    highest: float,
-    trial: Trial,
-    score: NodeScore,
-    task: TaskState,
-    node: NodeState,
-    cell: tuple[Hashable, int],
-) -> None:
-    value = score.score(task, node)
-    if value > highest:
-        seen = (
-            f"task {task.uid!r} scores node {node.name!r} {value!r}, but no node of cell "
-            f"{cell!r} higher than {highest!r}"
-        )
-        trial.fail("node_scores", "no score is higher than the bound of the cell", seen)
-
-
 def check_arrays(trial: Trial) -> None:
     """The function that `vectorise` returns agrees with the plain function; needs NumPy."""
     try:
-        from batchsched.placement.vectorised.node_matrix import NodeMatrix  # noqa: PLC0415
+        from batchsched.placement.arrays import ArrayTable  # noqa: PLC0415
     except ImportError:
         return
     session = trial.session
     if not session.nodes or not session.ledger.dimensions.are_small:
         return
-    table = NodeMatrix(session.nodes, session.ledger.log.nodes, session.ledger.dimensions)
+    table = ArrayTable(session.ledger)
     if not table.is_exact:
         return
     view = cast("NodeArrays", table.all())

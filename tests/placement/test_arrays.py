@@ -1,4 +1,4 @@
-"""What concerns only the engine on arrays; that it answers as the others is tested beside it."""
+"""What concerns only arrays; that the engine answers as on lists is tested beside it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ from batchsched.fast import VectorisedPlacement
 from batchsched.model.cluster import ScoringRequest
 from batchsched.model.constraints import NodeAffinity, NodeSelectorTerm, PreferredNodeTerm
 from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.placement import Fit
+from batchsched.placement import Fit, arrays
+from batchsched.placement.arrays import ArrayRanking, ArrayTable
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.placement.linear_scan import LinearScanPlacement
-from batchsched.placement.vectorised import score_array as scores_module
-from batchsched.placement.vectorised.node_matrix import NodeMatrix
+from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, ScoreHints
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
@@ -94,7 +93,7 @@ def test_scores_on_arrays_are_exact_up_to_the_largest_amounts(
     session = Session(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], LinearScanPlacement)
     [one] = session.nodes
     one.scoring_milli_cpu, one.scoring_memory = used
-    table = NodeMatrix(session.nodes, session.ledger.log.nodes, session.ledger.dimensions)
+    table = ArrayTable(session.ledger)
     for _, score in session.plugin_set.node_scores:
         task = session.task("j-1")
         assert score.hints.vectorise is not None
@@ -115,7 +114,7 @@ def test_amounts_too_large_for_arrays_are_left_to_the_indexed_engine(memory: int
 def test_sums_that_become_too_large_for_arrays_are_noticed_on_the_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scores_module, "FEW", 0)
+    monkeypatch.setattr(arrays, "FEW", 0)
     waits = job("j", *["1C1G"] * 30, minimum=1)
     huge = ScoringRequest(1, LARGEST_IN_ARRAYS // 4)
     tasks = [evolve(task, scoring_request=huge) for task in waits.tasks]
@@ -128,9 +127,7 @@ def test_sums_that_become_too_large_for_arrays_are_noticed_on_the_way(
         best = place.best(task, Fit.NOW)
         if best is not None:
             session.allocate(task, best)
-    table = vars(place)["_table"]
-    assert isinstance(table, NodeMatrix)
-    assert not table.is_exact
+    assert not isinstance(vars(place)["_table"], ArrayTable)
 
 
 def test_tasks_that_count_for_too_much_are_left_to_the_indexed_engine() -> None:
@@ -141,7 +138,7 @@ def test_tasks_that_count_for_too_much_are_left_to_the_indexed_engine() -> None:
 
 
 class _Largest:
-    """ScoreArray that floats cannot tell apart."""
+    """Scores that floats cannot tell apart."""
 
     def node_scores(self) -> Iterable[NodeScore]:
         yield NodeScore(
@@ -215,13 +212,13 @@ def test_one_task_with_a_preference_leaves_the_others_on_arrays(
     snapshot = evolve(plain, jobs=[*plain.jobs, evolve(one, tasks=[picky])])
     agree(snapshot)
     on_arrays: list[str] = []
-    best_now = scores_module.ScoreArray.best
+    best_now = ArrayRanking.best
 
-    def counted(self: scores_module.ScoreArray) -> tuple[float, int] | None:
+    def counted(self: ArrayRanking) -> int | None:
         on_arrays.append("asked")
         return best_now(self)
 
-    monkeypatch.setattr(scores_module.ScoreArray, "best", counted)
+    monkeypatch.setattr(ArrayRanking, "best", counted)
     Scheduler(placement=VectorisedPlacement).schedule(snapshot)
     assert len(on_arrays) == 40
 
@@ -288,7 +285,7 @@ def test_a_predicate_that_fails_to_be_made_for_arrays_names_its_plugin() -> None
 
 
 def test_the_table_is_written_anew_where_nodes_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scores_module, "FEW", 0)
+    monkeypatch.setattr(arrays, "FEW", 0)
     snapshot = some_cluster(nodes=40, tasks=60)
     expected = Scheduler(placement=IndexedPlacement).schedule(snapshot)
     assert Scheduler(placement=VectorisedPlacement).schedule(snapshot) == expected

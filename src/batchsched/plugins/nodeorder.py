@@ -16,7 +16,6 @@ from batchsched.plugin.hints import ScoreHints
 from batchsched.plugin.node_arrays import LARGEST_WEIGHT_IN_ARRAYS, NodeArrays, Numbers
 from batchsched.plugin.node_functions import NodeScore, Reads
 from batchsched.plugin.session_view import SessionView
-from batchsched.plugins.nodeorder.requested_cells import requested_cells
 from batchsched.state.pod_affinity import PodAffinityIndex
 from batchsched.state.records import NodeState, TaskState
 
@@ -80,8 +79,6 @@ class _NodeOrder:
                 signature=_scoring_request,
                 hints=ScoreHints(
                     specialise=partial(_requested_scores, weights),
-                    state=_amounts_scored,
-                    cells=requested_cells(*of_requests),
                     vectorise=(
                         partial(_requested_arrays, weights)
                         if max(map(abs, of_requests)) < LARGEST_WEIGHT_IN_ARRAYS
@@ -136,11 +133,6 @@ def _resource_score(required: float, idle: float) -> float:
 
 def _scoring_request(task: TaskState) -> Hashable:
     return task.scoring_milli_cpu, task.scoring_memory
-
-
-def _amounts_scored(node: NodeState) -> Hashable:
-    there = node.allocatable
-    return there[0], there[1], node.scoring_milli_cpu, node.scoring_memory
 
 
 def _requested_score(weights: NodeOrderPlugin, task: TaskState, node: NodeState) -> int:

@@ -1,0 +1,353 @@
+"""What the engine keeps for one kind of tasks: the nodes that suit them, with their scores.
+
+A ranking or an order evaluates a node again only when it has changed. Normalised scores depend on
+which nodes are compared; so nodes with the same raw scores are kept in one group: their normalised
+scores are always equal, and the best node of a group does not depend on the other groups.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from heapq import heappop, heappush, merge
+from typing import cast
+
+from sortedcontainers import SortedList
+
+from batchsched.placement.kinds import Kind, Raw
+from batchsched.placement.table import Changes
+from batchsched.state.records import NodeState
+
+__all__ = ["Order", "Ranking", "Scored", "SharedScores"]
+
+FEW = 12
+"""Up to this many changed nodes are evaluated one by one; more, all at once."""
+
+Select = Callable[[Collection[int] | None], list[int]]
+"""Returns which of some slots (None: all) have a node that suits a kind."""
+
+Scored = tuple[int, Raw, float]
+"""A node's slot, its raw scores, and the sum of its other scores."""
+
+Entry = tuple[float, int]
+"""The negated sum of the scores that are not normalised, and the slot: the smallest comes first."""
+
+
+class SharedScores:
+    """The scores of all nodes for kinds that score alike, where they were computed once."""
+
+    def __init__(self, nodes: Sequence[NodeState], changes: Changes) -> None:
+        self._nodes = nodes
+        self._changes = changes
+        self._known: list[float | None] = [None] * len(nodes)
+
+    def of(self, kind: Kind, slots: Sequence[int]) -> list[float]:
+        """Return the scores of nodes for a kind. O(slots + changes since the last time)."""
+        known, nodes = self._known, self._nodes
+        changed = self._changes.unread()
+        assert changed is not None
+        for slot in changed:
+            known[slot] = None
+        found = list(map(known.__getitem__, slots))
+        if None in found:
+            missing = [slot for slot in slots if known[slot] is None]
+            scores = kind.score([nodes[slot] for slot in missing])
+            for slot, score in zip(missing, scores, strict=True):
+                known[slot] = score
+            found = list(map(known.__getitem__, slots))
+        return cast("list[float]", found)
+
+
+class _Kept:
+    """Nodes that suit a kind in some way, with their scores; subclasses keep them in some order."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        nodes: Sequence[NodeState],
+        changes: Changes,
+        select: Select,
+        suits: Callable[[NodeState], bool] | None,
+        scores: Callable[[list[int]], list[float]],
+    ) -> None:
+        """Evaluate all nodes.
+
+        Args:
+            kind: the kind.
+            nodes: the nodes by slot.
+            changes: which of them changed since.
+            select: finds the nodes that suit the kind, in order.
+            suits: whether one node does; None: `select` must be asked.
+            scores: returns the sums of scores that are not normalised.
+
+        """
+        self.kind = kind
+        self.nodes = nodes
+        self._changes = changes
+        self._select = select
+        self._suits = None if kind.normalised or kind.watches else suits
+        self._scores = scores
+        slots = select(None)
+        self.load(slots, self._raw(slots), self._exact(scores(slots)))
+
+    def refresh(self) -> None:
+        """Evaluate what changed. O(changes since the last time), at most O(nodes)."""
+        changed = self._changes.unread()
+        if changed is None:
+            slots = self._select(None)
+            self.load(slots, self._raw(slots), self._exact(self._scores(slots)))
+        elif not changed:
+            return
+        elif self._suits is not None and len(changed) <= FEW:
+            for slot in changed:
+                node = self.nodes[slot]
+                if self._suits(node):
+                    self.put((slot,), (), (self.kind.score_one(node),))
+                else:
+                    self.discard((slot,))
+        else:
+            slots = self._select(changed)
+            if len(slots) < len(changed):
+                self.discard(set(changed).difference(slots))
+            if slots:
+                nodes = [self.nodes[slot] for slot in slots]
+                # What a watch reports has mostly the same scores as before.
+                scores = self._scores(slots) if self.kind.watches else self.kind.score(nodes)
+                self.put(slots, self._raw(slots), self._exact(scores))
+
+    def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        """Replace all nodes. `raws` is empty where no scores are normalised."""
+        raise NotImplementedError
+
+    def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        """Add nodes, or set their scores."""
+        raise NotImplementedError
+
+    def discard(self, slots: Iterable[int]) -> None:
+        """Remove nodes, if they are there."""
+        raise NotImplementedError
+
+    def _raw(self, slots: Sequence[int]) -> Sequence[Raw]:
+        nodes = self.nodes
+        return self.kind.raw([nodes[slot] for slot in slots]) if self.kind.normalised else ()
+
+    def _exact(self, scores: list[float]) -> list[float]:
+        kind = self.kind
+        if kind.normalised and kind.is_exact:
+            kind.is_exact = set(map(type, scores)) <= {int}
+        return scores
+
+
+class _Buckets(dict[float, list[int]]):
+    """Lists of nodes by score, made when needed; the scores that have one are kept in a heap."""
+
+    __slots__ = ("negated",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.negated: list[float] = []
+        """A heap of the negated scores."""
+
+    def __missing__(self, score: float) -> list[int]:
+        heappush(self.negated, -score)
+        bucket: list[int] = []
+        self[score] = bucket
+        return bucket
+
+
+class Group:
+    """Nodes with scores that change, the best first; among equals the first in node order.
+
+    Most scores change several times before the best node is requested, and most nodes are never
+    near the top. So nodes are only appended to the bucket of their score; a bucket is sorted when
+    it becomes the best one, and outdated entries are dropped then.
+    """
+
+    __slots__ = ("_buckets", "_in_order", "score_of")
+
+    def __init__(self) -> None:
+        self.score_of: dict[int, float] = {}
+        """The score of each node, by slot."""
+        self._buckets = _Buckets()
+        """Nodes that have got a score, some of which they may not have any more."""
+        self._in_order: dict[float, list[int]] = {}
+        """The negated slots of nodes by score, sorted, for scores that have been the best."""
+
+    def put(self, slots: Iterable[int], scores: Iterable[float]) -> None:
+        """Set the scores of nodes. O(1) each; sorting is deferred."""
+        score_of, buckets = self.score_of, self._buckets
+        get = score_of.get
+        for slot, score in zip(slots, scores, strict=True):
+            if get(slot) != score:
+                score_of[slot] = score
+                buckets[score].append(slot)
+
+    def best(self) -> tuple[float, int] | None:
+        """Return the highest score, and the first node in node order with it."""
+        score_of, buckets = self.score_of, self._buckets
+        while buckets:
+            score = -buckets.negated[0]
+            came = buckets[score]
+            in_order = self._in_order.get(score)
+            if in_order is None:
+                in_order = sorted({-slot for slot in came if score_of.get(slot) == score})
+                self._in_order[score] = in_order
+                came.clear()
+            while came:
+                insort(in_order, -came.pop())
+            while in_order:
+                slot = -in_order[-1]
+                if score_of.get(slot) == score:
+                    return score, slot
+                in_order.pop()
+            del buckets[score], self._in_order[score]
+            heappop(buckets.negated)
+        return None
+
+
+class Ranking(_Kept):
+    """Finds the best node for tasks of one kind."""
+
+    is_exact = True
+
+    def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        """Replace all nodes. Without raw scores they are not sorted before the second request."""
+        self._groups: dict[Raw, Group] = {}
+        self._group_of: dict[int, Group] = {}
+        self._only = Group()
+        self._scan: tuple[Sequence[int], Sequence[float]] | None = None
+        self._was_asked = False
+        if self.kind.normalised:
+            self.put(slots, raws, scores)
+        else:
+            # Most kinds of unlike tasks are placed only once.
+            self._scan = slots, scores
+
+    def best(self) -> int | None:
+        """Return the slot of the best node, or None. O(changes since the last time), amortised."""
+        self.refresh()
+        if self._scan is not None:
+            slots, scores = self._scan
+            if not self._was_asked:
+                self._was_asked = True
+                return slots[scores.index(max(scores))] if slots else None
+            self._sort()
+        if self.kind.normalised:
+            return self._best_of_groups()
+        best = self._only.best()
+        return None if best is None else best[1]
+
+    def slots(self) -> Iterable[int]:
+        """Return the slots of all nodes, in no meaningful order."""
+        self.refresh()
+        if self.kind.normalised:
+            return self._group_of
+        return self._only.score_of if self._scan is None else self._scan[0]
+
+    def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        """Add nodes, or set their scores."""
+        if not self.kind.normalised:
+            self._sort()
+            self._only.put(slots, scores)
+            return
+        for slot, raw, score in zip(slots, raws, scores, strict=True):
+            group = self._groups.get(raw)
+            if group is None:
+                group = self._groups[raw] = Group()
+            known = self._group_of.get(slot)
+            if known is not group:
+                if known is not None:
+                    del known.score_of[slot]
+                self._group_of[slot] = group
+            group.put((slot,), (score,))
+
+    def discard(self, slots: Iterable[int]) -> None:
+        """Remove nodes, if they are there."""
+        if not self.kind.normalised:
+            self._sort()
+            score_of = self._only.score_of
+            for slot in slots:
+                score_of.pop(slot, None)
+            return
+        for slot in slots:
+            group = self._group_of.pop(slot, None)
+            if group is not None:
+                del group.score_of[slot]
+
+    def _sort(self) -> None:
+        if self._scan is not None:
+            self._only.put(*self._scan)
+            self._scan = None
+
+    def _best_of_groups(self) -> int | None:
+        tops: list[tuple[Raw, float, int]] = []
+        for raw, group in list(self._groups.items()):
+            best = group.best()
+            if best is None:
+                del self._groups[raw]
+            else:
+                tops.append((raw, *best))
+        if not tops:
+            return None
+        lowest, highest = _extremes([raw for raw, _, _ in tops])
+        total = self.kind.total
+        return min((-total(score, raw, lowest, highest), slot) for raw, score, slot in tops)[1]
+
+
+class Order(_Kept):
+    """All nodes that suit a kind: in node order, and the best first."""
+
+    def load(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        """Replace all nodes."""
+        self._entries: dict[int, tuple[Raw, Entry]] = {}
+        groups: dict[Raw, list[Entry]] = {}
+        for slot, raw, score in zip(slots, raws or [()] * len(slots), scores, strict=True):
+            entry = (-score, slot)
+            self._entries[slot] = (raw, entry)
+            groups.setdefault(raw, []).append(entry)
+        self._groups = {raw: SortedList(entries) for raw, entries in groups.items()}
+
+    def put(self, slots: Sequence[int], raws: Sequence[Raw], scores: Sequence[float]) -> None:
+        """Add nodes, or set their scores. O(log nodes) each."""
+        for slot, raw, score in zip(slots, raws or [()] * len(slots), scores, strict=True):
+            placed = (raw, (-score, slot))
+            if self._entries.get(slot) != placed:
+                self.discard((slot,))
+                self._entries[slot] = placed
+                self._groups.setdefault(raw, SortedList()).add(placed[1])
+
+    def discard(self, slots: Iterable[int]) -> None:
+        """Remove nodes, if they are there. O(log nodes) each."""
+        for slot in slots:
+            known = self._entries.pop(slot, None)
+            if known is not None:
+                raw, entry = known
+                self._groups[raw].remove(entry)
+                if not self._groups[raw]:
+                    del self._groups[raw]
+
+    def in_order(self) -> Iterator[NodeState]:
+        """Return the nodes in node order. O(nodes)."""
+        self.refresh()
+        return (self.nodes[slot] for slot in sorted(self._entries))
+
+    def best_first(self) -> Iterator[NodeState]:
+        """Return the nodes, the best first. O(changes), then O(groups) for each."""
+        self.refresh()
+        if not self.kind.normalised:
+            return (self.nodes[slot] for entries in self._groups.values() for _, slot in entries)
+        if not self._groups:
+            return iter(())
+        lowest, highest = _extremes(list(self._groups))
+        total = self.kind.total
+
+        def with_total(raw: Raw, entries: Iterable[Entry]) -> Iterator[Entry]:
+            for negative, slot in entries:
+                yield -total(-negative, raw, lowest, highest), slot
+
+        streams = [with_total(raw, entries) for raw, entries in self._groups.items()]
+        return (self.nodes[slot] for _, slot in merge(*streams))
+
+
+def _extremes(raws: list[Raw]) -> tuple[Raw, Raw]:
+    return tuple(map(min, zip(*raws, strict=True))), tuple(map(max, zip(*raws, strict=True)))

@@ -1,0 +1,204 @@
+"""The table of nodes: their idle amounts in columns, brought up to date from the log of changes.
+
+Columns are plain lists here, and NumPy's arrays in `batchsched.placement.arrays`. Going through a
+list of numbers costs a tenth of going through nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
+
+from batchsched.model.resources import EPSILON
+from batchsched.placement.kinds import Kind
+from batchsched.state.change_log import NodeCursor, Watch
+from batchsched.state.ledger import Ledger
+from batchsched.state.records import NodeState, TaskState
+from batchsched.state.vectors import Vector
+
+__all__ = ["Changes", "RanksNodes", "Table"]
+
+
+class Changes:
+    """Which nodes changed for tasks of one kind, since the last time it was asked."""
+
+    __slots__ = ("_cursor", "_seen", "_watches")
+
+    def __init__(self, log: Sequence[int], watches: Sequence[Watch]) -> None:
+        """Begin at the end of the log of changed nodes, and of what is watched."""
+        self._cursor = NodeCursor(log)
+        self._watches = watches
+        self._seen = [watch.changed_since(0)[0] for watch in watches]
+
+    def unread(self) -> Collection[int] | None:
+        """Return the slots of changed nodes, each once; None: any node may have changed.
+
+        O(changes since the last time).
+        """
+        new = self._cursor.unread()
+        if not new:
+            return ()
+        changed: set[int] | None = set(new)
+        for number, watch in enumerate(self._watches):
+            self._seen[number], elsewhere = watch.changed_since(self._seen[number])
+            if elsewhere is None:
+                changed = None
+            elif changed is not None:
+                changed.update(elsewhere)
+        return changed
+
+
+class RanksNodes(Protocol):
+    """Keeps the nodes that suit one kind, and finds the best."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the answers so far are certain."""
+        ...
+
+    def best(self) -> int | None:
+        """Return the slot of the best node, or None."""
+        ...
+
+    def slots(self) -> Iterable[int]:
+        """Return the slots of all nodes, in no meaningful order."""
+        ...
+
+
+class Table:
+    """The nodes by slot, with their idle amounts by dimension; call `refresh` before reading."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.nodes: Sequence[NodeState] = ledger.slots
+        self.log: Sequence[int] = ledger.log.nodes
+        """The log of changed nodes."""
+        self.vacant = ledger.vacant
+        """The slots without a node."""
+        self.dimensions = ledger.dimensions
+        self.cursor = NodeCursor(self.log)
+        self.diverging: set[int] = set()
+        """The slots of the nodes whose derived amounts differ from the idle amount."""
+        self.reserved: set[int] = set()
+        """The slots of the nodes with reservations."""
+        self._columns: list[list[int]] = []
+        self._note(range(len(self.nodes)))
+        self.load()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the table represents all amounts exactly."""
+        return True
+
+    def ranking(self, _kind: Kind, _task: TaskState, /) -> RanksNodes | None:
+        """Return a ranking of the nodes where tasks of a kind fit now, of which this is one.
+
+        None: an ordinary one is to be made.
+        """
+        return None
+
+    def load(self) -> None:
+        """Read the amounts of all nodes. O(nodes)."""
+        self._columns = [
+            [node.idle[dimension] for node in self.nodes]
+            for dimension in range(len(self.dimensions.names))
+        ]
+
+    def refresh(self) -> None:
+        """Bring the table up to date. O(changes since the last time)."""
+        changed = self.cursor.unread()
+        if changed:
+            slots = set(changed)
+            self._note(slots)
+            self.write(slots)
+
+    def write(self, slots: Collection[int]) -> None:
+        """Read the amounts of changed nodes."""
+        nodes, columns = self.nodes, self._columns
+        for slot in slots:
+            for column, amount in zip(columns, nodes[slot].idle, strict=True):
+                column[slot] = amount
+
+    def _note(self, slots: Iterable[int]) -> None:
+        nodes, diverging, reserved = self.nodes, self.diverging, self.reserved
+        for slot in slots:
+            node = nodes[slot]
+            if node.divergence_count:
+                diverging.add(slot)
+            elif diverging:
+                diverging.discard(slot)
+            if node.reserved_tasks:
+                reserved.add(slot)
+            elif reserved:
+                reserved.discard(slot)
+
+    # Which nodes
+
+    def fitting_now(self, kind: Kind, among: Iterable[int] | None = None) -> list[int]:
+        """Return the slots of the nodes that are feasible and where a task of a kind fits now.
+
+        They are in order, or in the order of `among` if only these are to be considered.
+        """
+        self.refresh()
+        request, nodes, diverging = kind.request, self.nodes, self.diverging
+        found = self.with_idle(kind, _candidates(kind, among))
+        if diverging:
+            found = [
+                slot for slot in found if slot not in diverging or nodes[slot].fits_now(request)
+            ]
+        return self.feasible(kind, found)
+
+    def fitting_not_now(
+        self,
+        kind: Kind,
+        fits: Callable[[NodeState, Vector], bool],
+        among: Iterable[int] | None = None,
+    ) -> list[int]:
+        """Return the slots of feasible nodes with promises or releases where a task fits.
+
+        Elsewhere it fits now or not at all. O(these nodes).
+        """
+        self.refresh()
+        diverging = self.diverging
+        slots = sorted(diverging) if among is None else [s for s in among if s in diverging]
+        return self.feasible(kind, [s for s in slots if fits(self.nodes[s], kind.request)])
+
+    def all_feasible(self, kind: Kind, among: Iterable[int] | None = None) -> list[int]:
+        """Return the slots of the feasible nodes, in order, or in the order of `among`."""
+        self.refresh()
+        slots = _candidates(kind, among)
+        return self.feasible(kind, range(len(self.nodes)) if slots is None else slots)
+
+    def feasible(self, kind: Kind, slots: Iterable[int]) -> list[int]:
+        """Return those of some slots whose nodes are feasible for a kind."""
+        if kind.live_checks or self.reserved:
+            nodes = self.nodes
+            return [slot for slot in slots if kind.is_feasible(nodes[slot])]
+        accepts = kind.accepts
+        return list(slots) if accepts is None else [slot for slot in slots if accepts[slot]]
+
+    def with_idle(self, kind: Kind, slots: Iterable[int] | None) -> list[int]:
+        """Return those of some slots (None: all) whose nodes have enough idle for a kind."""
+        if slots is None:
+            slots = range(len(self.nodes))
+        amounts = zip(self._columns, kind.request, strict=True)
+        wanted = [(column, amount) for column, amount in amounts if amount >= EPSILON]
+        if not self.dimensions.are_small:
+            for column, amount in wanted:
+                slots = [slot for slot in slots if amount - column[slot] < EPSILON]
+            return list(slots)
+        # Of whole numbers as much as is wanted must be there, and comparing those is quick. This
+        # is the innermost loop of all, so it does two dimensions at once.
+        while len(wanted) > 1:
+            (a, x), (b, y) = wanted.pop(), wanted.pop()
+            slots = [slot for slot in slots if a[slot] >= x and b[slot] >= y]
+        for a, x in wanted:
+            slots = [slot for slot in slots if a[slot] >= x]
+        return list(slots)
+
+
+def _candidates(kind: Kind, among: Iterable[int] | None) -> Iterable[int] | None:
+    """Return which of some slots (None: all) are to be looked at; None: all."""
+    if kind.only_slots is None or kind.accepts is None:
+        return among
+    accepts = kind.accepts
+    return kind.only_slots if among is None else [slot for slot in among if accepts[slot]]
