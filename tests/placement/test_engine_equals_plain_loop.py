@@ -7,7 +7,6 @@ from functools import partial
 from unittest.mock import patch
 
 import pytest
-from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -17,7 +16,6 @@ from tests.support.own_plugins import PARTS, WATCHED_PARTS, Own
 
 from batchsched import (
     PluginOption,
-    Resource,
     Scheduler,
     SchedulerConfig,
     Snapshot,
@@ -360,29 +358,6 @@ def test_a_predicate_may_read_how_far_the_tasks_on_a_node_are() -> None:
     ]
     assert results[0].binds[-1].node_name == "n0"
     assert results[0] == results[1] == results[2]
-
-
-def test_amounts_that_are_fractions_are_compared_exactly() -> None:
-    sizes = [0.1, 0.2, 0.30000000000000004, 0.3, 0.4, 0.35]
-    nodes = [
-        evolve(node(f"n{i}", "0C8G"), allocatable=Resource(milli_cpu=size, memory=9))
-        for i, size in enumerate(sizes)
-    ]
-    requests = [0.3, 0.05, 0.39999, 0.4, 0.45, 0.5]
-    waits = job("j", *[""] * len(requests), minimum=1)
-    tasks = [
-        evolve(task, resreq=Resource(milli_cpu=amount, memory=1))
-        for task, amount in zip(waits.tasks, requests, strict=True)
-    ]
-    snapshot = cluster(nodes, evolve(waits, tasks=tasks))
-    engines, session = choices(snapshot, "idle")
-    for uid in sorted(session.ledger.tasks):
-        task = session.task(uid)
-        engines.expect_equal_answers(task, session.nodes)
-        best = engines.best(task, Fit.NOW)
-        if best is not None:
-            session.allocate(task, best)
-        engines.expect_equal_answers(task, session.nodes)
 
 
 def test_every_weight_of_nothing_leaves_the_first_node() -> None:

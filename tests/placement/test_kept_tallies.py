@@ -16,7 +16,7 @@ from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
 from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 
-AMOUNTS = (0, 0.25, 1, 1.5, 2, 3, 3.25)
+AMOUNTS = (0, 1, 2, 3, 4, 5)
 PLACED = (
     TaskStatus.ALLOCATED,
     TaskStatus.PIPELINED,

@@ -259,7 +259,7 @@ class IndexedPlacement:
         """
         kind = self._kinds.of(task)
         ranking = self._now.use(kind.number)
-        if ranking is None or not (self._ledger.dimensions.are_small and self._table.is_exact):
+        if ranking is None or not self._table.is_exact:
             return None
         if any(predicate.hints.room is None for _, predicate in kind.live_predicates):
             return None

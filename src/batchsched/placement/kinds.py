@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from batchsched.errors import plugin_error
 from batchsched.model.reasons import Unfit
-from batchsched.model.resources import EPSILON
 from batchsched.placement.plain_loop import (
     CLOSED,
     Evaluator,
@@ -513,20 +512,15 @@ def fit_check(request: Vector) -> Callable[[Vector], bool]:
 
     Dimensions that are not requested are ignored.
     """
-    wanted = [(dimension, amount) for dimension, amount in enumerate(request) if amount >= EPSILON]
-    if not wanted:
-        return lambda _there: True
-    if len(wanted) == 1:
-        ((first, a),) = wanted
-        return lambda there: a - there[first] < EPSILON
-    if len(wanted) == 2:  # noqa: PLR2004
-        (first, a), (second, b) = wanted
-        return lambda there: a - there[first] < EPSILON and b - there[second] < EPSILON
-    (first, a), (second, b), *others = wanted
-
-    def check(there: Vector) -> bool:
-        if a - there[first] >= EPSILON or b - there[second] >= EPSILON:
-            return False
-        return all(amount - there[dimension] < EPSILON for dimension, amount in others)
-
-    return check
+    wanted = [(dimension, amount) for dimension, amount in enumerate(request) if amount]
+    match wanted:
+        case []:
+            return lambda _there: True
+        case [(first, a)]:
+            return lambda there: a <= there[first]
+        case [(first, a), (second, b)]:
+            return lambda there: a <= there[first] and b <= there[second]
+        case [(first, a), (second, b), (third, c)]:
+            return lambda there: a <= there[first] and b <= there[second] and c <= there[third]
+        case _:
+            return lambda there: all(amount <= there[dimension] for dimension, amount in wanted)

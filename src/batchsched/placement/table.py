@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
-from batchsched.model.resources import EPSILON
 from batchsched.placement.kinds import Kind
 from batchsched.state.change_log import NodeCursor, Watch
 from batchsched.state.ledger import Ledger
@@ -181,13 +180,8 @@ class Table:
         if slots is None:
             slots = range(len(self.nodes))
         amounts = zip(self._columns, kind.request, strict=True)
-        wanted = [(column, amount) for column, amount in amounts if amount >= EPSILON]
-        if not self.dimensions.are_small:
-            for column, amount in wanted:
-                slots = [slot for slot in slots if amount - column[slot] < EPSILON]
-            return list(slots)
-        # Of whole numbers as much as is wanted must be there, and comparing those is quick. This
-        # is the innermost loop of all, so it does two dimensions at once.
+        wanted = [(column, amount) for column, amount in amounts if amount]
+        # The innermost loop of all, so two dimensions at once.
         while len(wanted) > 1:
             (a, x), (b, y) = wanted.pop(), wanted.pop()
             slots = [slot for slot in slots if a[slot] >= x and b[slot] >= y]

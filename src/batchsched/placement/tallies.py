@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 
 from batchsched.model.reasons import NodeTally, Unfit
-from batchsched.model.resources import EPSILON
 from batchsched.placement.kinds import Kind
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.placement.table import Changes, Table
@@ -109,13 +108,13 @@ class Refusals:
             return [
                 (idle[dimension], slot)
                 for slot, idle in self.idle.items()
-                if wanted - idle[dimension] < EPSILON
+                if wanted <= idle[dimension]
             ]
         column = self._columns.get(dimension)
         if column is None:
             column = sorted((idle[dimension], slot) for slot, idle in self.idle.items())
             self._columns[dimension] = column
-        return column[bisect_left(column, True, key=lambda there: wanted - there[0] < EPSILON) :]
+        return column[bisect_left(column, (wanted, 0)) :]
 
 
 class Tallies:
@@ -170,7 +169,7 @@ class Tallies:
         idle = refusals.idle
         scarcest: Column | None = None
         for dimension, wanted in enumerate(kind.request):
-            if wanted >= EPSILON:
+            if wanted:
                 enough = refusals.with_enough(dimension, wanted)
                 unfit[self._evaluator.lacking_in(dimension)] += len(idle) - len(enough)
                 if scarcest is None or len(enough) < len(scarcest):
