@@ -44,7 +44,7 @@ from batchsched.live import (
 )
 from batchsched.placement import Fit
 from batchsched.placement.indexed import IndexedPlacement
-from batchsched.session.failed_turns import FailedTurns
+from batchsched.session.known_failures import FailedTurns
 from batchsched.state.records import JobState, NodeState, TaskState
 
 ALL_ACTIONS = "reclaim, allocate, backfill, preempt, reserve"

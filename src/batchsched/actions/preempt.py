@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from attrs import frozen
 
-from batchsched.actions.action import has_task_to_place
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
 from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.group_turns import take_group_turn, tasks_needed
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.attempts import Attempts, tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.session.turns import Turn, Turns
-from batchsched.state.needs import TasksByGroup, TasksInOrder
-from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.session.turns import Turn, Turns, has_task_to_place
+from batchsched.state.records import JobState, TaskState
 
 __all__ = ["PreemptAction"]
 
@@ -41,92 +37,67 @@ class PreemptAction:
 
     def execute(self, session: Session, /) -> None:
         """Go through the queues that have tasks to place, in queue order."""
-        collected = sorted(
-            filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING)),
-            key=session.job_order_key,
-        )
-        turns = Turns(session, collected)
+        waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
+        turns = Turns(session, sorted(waiting, key=session.job_order_key))
+        attempts = Attempts(session=session, is_enough=session.job_pipelined, tries_all=True)
         for queue, of_queue in turns.by_queue():
             for turn in of_queue:
-                if _between_jobs(session, turn, self.rules):
+                if self._serve(session, attempts, turn):
                     turns.put_back(turn)
             for job in turns.jobs[queue]:
-                _within_job(session, job, self.rules)
+                self._serve_within(session, job)
 
+    def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
+        """Place what a job needs next, evicting other jobs; return whether anything was placed."""
+        is_served = False
+        for goal in attempts.goals(turn):
+            with session.statement() as statement:
+                for task in goal:
+                    may_use_idle = not session.passes_over(turn.queue)
+                    if (
+                        may_use_idle and place_now_or_later(session, statement, task)
+                    ) or self._evict_for(
+                        session, statement, task, EvictionScope.OTHER_JOBS, may_use_idle
+                    ):
+                        goal.found_place(task)
+                    elif not goal.found_none(task):
+                        break
+                if (
+                    goal.is_complete
+                    and session.job_pipelined(turn.job)
+                    and self.rules.allow(session, statement)
+                ):
+                    goal.keep(statement)
+            is_served = goal.is_kept and bool(goal.placed)
+        return is_served
 
-def _between_jobs(session: Session, turn: Turn, rules: EvictionRules) -> bool:
-    queue, job, tasks = turn.queue, turn.job, turn.left
-    if isinstance(tasks, TasksByGroup):
-        return take_group_turn(
+    def _serve_within(self, session: Session, job: JobState) -> None:
+        """Let tasks of a job take the places of its own tasks that come after them."""
+        tasks = tasks_needed(session, job)
+        if job.groups is not None and len(tasks) > 1:
+            return  # placing only part of the tasks that start together is useless
+        for task in tasks:
+            with session.statement() as statement:
+                found = self._evict_for(session, statement, task, EvictionScope.SAME_JOB, False)
+                if not found or not self.rules.allow(session, statement):
+                    session.record_failure(task)
+                    return
+                statement.commit()
+
+    def _evict_for(
+        self,
+        session: Session,
+        statement: Statement,
+        task: TaskState,
+        scope: EvictionScope,
+        may_use_idle: bool,
+    ) -> bool:
+        return make_room(
             session,
-            job,
-            tasks,
-            lambda statement, task: _place(session, statement, queue, task, rules),
-            partial(session.job_pipelined, job),
-            rules=rules,
+            statement,
+            task,
+            scope=scope,
+            may_use_idle=may_use_idle,
+            recent=self.rules.recent(session),
+            curable=self.rules.curable,
         )
-    with session.statement() as statement:
-        placed = _take_turn(session, statement, queue, job, tasks, rules)
-        if not session.job_pipelined(job) or not rules.allow(session, statement):
-            return False
-        statement.commit()
-    return placed
-
-
-def _take_turn(
-    session: Session,
-    statement: Statement,
-    queue: QueueState,
-    job: JobState,
-    tasks: TasksInOrder,
-    rules: EvictionRules,
-) -> bool:
-    placed = False
-    while tasks:
-        task = tasks.popleft()
-        if _place(session, statement, queue, task, rules):
-            placed = True
-        else:
-            session.record_failure(task)
-        if session.job_pipelined(job):
-            break
-    return placed
-
-
-def _place(
-    session: Session,
-    statement: Statement,
-    queue: QueueState,
-    task: TaskState,
-    rules: EvictionRules,
-) -> bool:
-    may_use_idle = not session.passes_over(queue)
-    return (may_use_idle and place_now_or_later(session, statement, task)) or make_room(
-        session,
-        statement,
-        task,
-        scope=EvictionScope.OTHER_JOBS,
-        may_use_idle=may_use_idle,
-        recent=rules.recent(session),
-        curable=rules.curable,
-    )
-
-
-def _within_job(session: Session, job: JobState, rules: EvictionRules) -> None:
-    tasks = tasks_needed(session, job)
-    if job.groups is not None and len(tasks) > 1:
-        return  # placing only part of the tasks that start together is useless
-    for task in tasks:
-        with session.statement() as statement:
-            if not make_room(
-                session,
-                statement,
-                task,
-                scope=EvictionScope.SAME_JOB,
-                may_use_idle=False,
-                recent=rules.recent(session),
-                curable=rules.curable,
-            ) or not rules.allow(session, statement):
-                session.record_failure(task)
-                return
-            statement.commit()

@@ -6,19 +6,20 @@ from functools import partial
 
 from attrs import frozen
 
-from batchsched.actions.action import has_task_to_place
-from batchsched.actions.claim_turns import reclaim_by_claims
+from batchsched.actions.eviction.claiming import make_room_by_claim
 from batchsched.actions.eviction.rules import DEFAULT_RULES, EvictionRules
+from batchsched.actions.eviction.scope import candidates_on
 from batchsched.actions.eviction.search import EvictionScope, make_room
-from batchsched.actions.group_turns import take_group_turn
 from batchsched.actions.placing import place_now_or_later
 from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import Unfit
 from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.claims import Claim
+from batchsched.session.attempts import Attempts
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
-from batchsched.session.turns import Turn, Turns
-from batchsched.state.needs import TasksByGroup, TasksInOrder
-from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.session.turns import Turn, Turns, has_task_to_place
+from batchsched.state.records import TaskState
 
 __all__ = ["ReclaimAction"]
 
@@ -49,65 +50,82 @@ class ReclaimAction:
         return self.rules.curable
 
     def execute(self, session: Session, /) -> None:
-        """Reclaim queue by queue, in queue order, each turn for the queue's next job."""
-        collected = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
+        """Reclaim job by job, each turn the next job of the next queue.
+
+        Where a plugin computes what a queue may claim for what a job needs, that is asked in each
+        turn. If not, a queue gets turns until it has what it deserves.
+        """
+        waiting = filter(has_task_to_place, session.jobs_having(TaskStatus.PENDING))
         if session.plugin_set.has_claims:
-            reclaim_by_claims(session, collected, self.rules)
-            return
-        turns = Turns(session, collected, by_need=False, closed=session.passes_over)
+            turns = Turns(session, waiting)
+        else:
+            turns = Turns(session, waiting, by_need=False, closed=session.passes_over)
+        attempts = Attempts(session=session, is_enough=session.job_pipelined, substitutes=False)
         for turn in turns:
-            if self._serve(session, turn):
+            if self._serve(session, attempts, turn):
                 turns.put_back(turn)
 
-    def _serve(self, session: Session, turn: Turn) -> bool:
-        job, tasks = turn.job, turn.left
-        if isinstance(tasks, TasksByGroup):
-            return take_group_turn(
-                session,
-                job,
-                tasks,
-                lambda statement, task: _place(session, statement, task, self.rules),
-                partial(session.job_pipelined, job),
-                substitutes=False,
-                rules=self.rules,
-            )
-        with session.statement() as statement:
-            placed = _take_turn(session, statement, turn.queue, job, tasks, self.rules)
-            if not session.job_pipelined(job) or not self.rules.allow(session, statement):
+    def _serve(self, session: Session, attempts: Attempts, turn: Turn) -> bool:
+        """Place all that a job needs next, or nothing; return whether it gets another turn."""
+        job, is_served = turn.job, False
+        claim: Claim | None = None
+        if session.plugin_set.has_claims:
+            if turn.need is None:
                 return False
-            statement.commit()
-            return placed
+            answer = session.plugin_set.claim(turn.need, self.rules.recent(session))
+            if isinstance(answer, Unfit):
+                session.reports.record_claim_refusal(turn.need.tasks, answer)
+                return False
+            claim = answer
+        # A job with groups places all that it needs together, or nothing.
+        may_stop = claim is None and job.groups is None
+        for goal in attempts.goals(turn):
+            with session.statement() as statement:
+                for task in goal:
+                    if not self._place(session, statement, task, claim):
+                        goal.found_none(task)
+                        break
+                    goal.found_place(task)
+                    if may_stop and session.overused(turn.queue):
+                        break
+                if may_stop and turn.left:
+                    session.passes_over(turn.queue)
+                if (
+                    goal.is_complete
+                    and session.job_pipelined(job)
+                    and self.rules.allow(session, statement)
+                ):
+                    goal.keep(statement)
+            is_served = goal.is_kept and bool(goal.placed)
+        return is_served
 
-
-def _take_turn(
-    session: Session,
-    statement: Statement,
-    queue: QueueState,
-    job: JobState,
-    tasks: TasksInOrder,
-    rules: EvictionRules,
-) -> bool:
-    placed = False
-    while tasks and not session.overused(queue):
-        task = tasks.popleft()
-        if not _place(session, statement, task, rules):
-            session.record_failure(task)
-            break
-        placed = True
-        if session.job_pipelined(job):
-            break
-    if tasks:
-        session.passes_over(queue)
-    return placed
-
-
-def _place(session: Session, statement: Statement, task: TaskState, rules: EvictionRules) -> bool:
-    return place_now_or_later(session, statement, task) or make_room(
-        session,
-        statement,
-        task,
-        scope=EvictionScope.OTHER_QUEUES,
-        may_use_idle=True,
-        recent=rules.recent(session),
-        curable=rules.curable,
-    )
+    def _place(
+        self, session: Session, statement: Statement, task: TaskState, claim: Claim | None
+    ) -> bool:
+        if place_now_or_later(session, statement, task):
+            return True
+        recent, curable = self.rules.recent(session), self.rules.curable
+        scope = EvictionScope.OTHER_QUEUES
+        if claim is None:
+            return make_room(
+                session,
+                statement,
+                task,
+                scope=scope,
+                may_use_idle=True,
+                recent=recent,
+                curable=curable,
+            )
+        if make_room_by_claim(session, statement, task, claim, curable=curable):
+            return True
+        session.record_eviction_search(
+            task,
+            point=scope.point,
+            among=scope.value,
+            may_use_idle=True,
+            candidates_on=partial(candidates_on, session, task, scope),
+            recent=recent,
+            curable=curable,
+            claim=claim,
+        )
+        return False

@@ -18,7 +18,7 @@ from batchsched.placement import CountsRoom, FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.changes import Changes
 from batchsched.plugin.session_view import SessionView
-from batchsched.session.failed_turns import FailedTurns
+from batchsched.session.known_failures import FailedTurns
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
@@ -136,7 +136,8 @@ class PolicyState:
     def _forget_turns(self) -> None:
         """Drop all failed turns, and record new ones only if the plugins allow it."""
         ledger = self.ledger
-        if isinstance(ledger, LiveLedger) and self.plugin_set.opened.vote_on_jobs_alone:
+        remembers = Door.ATTEMPTS not in self.plain and self.plugin_set.opened.vote_on_jobs_alone
+        if remembers and isinstance(ledger, LiveLedger):
             self.failed_turns = FailedTurns(ledger)
         else:
             self.failed_turns = None

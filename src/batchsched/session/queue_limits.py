@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from batchsched.model.reasons import Unfit, UnfitReason
-from batchsched.session.accepted_tasks import AcceptedTasks
+from batchsched.plugin.session_view import SessionView
 from batchsched.session.cycle_reports import CycleReports
-from batchsched.session.failed_turns import FailedTurn
+from batchsched.session.known_failures import FailedTurn
 from batchsched.session.plugin_questions import PluginQuestions
+from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, need_of_job, need_of_task
 from batchsched.state.records import JobState, QueueState, TaskState
 
-__all__ = ["QueueLimits"]
+__all__ = ["AcceptedTasks", "QueueLimits"]
 
 
 class QueueLimits(PluginQuestions):
     """The limits of queues, as they apply to the jobs and tasks of a session."""
 
     reports: CycleReports
+    view: SessionView
     _accepted_tasks: AcceptedTasks
     _failed: set[str]
+
+    @property
+    def plain(self) -> frozenset[Door]:
+        """The doors behind which only plain definitions decide."""
+        return self.view.plain
 
     def may_take(
         self,
@@ -50,7 +57,8 @@ class QueueLimits(PluginQuestions):
         assert job.queue is not None
         refusal = None if need is None else self.plugin_set.allocatable(job.queue, need)
         if need is None or refusal is None:
-            self._accepted_tasks.replace(() if need is None else need.tasks)
+            if Door.ATTEMPTS not in self.plain:
+                self._accepted_tasks.replace(() if need is None else need.tasks)
             return True
         self._record_refused(job.queue, need, refusal)
         return False
@@ -142,3 +150,57 @@ class QueueLimits(PluginQuestions):
     def failed_to_place(self, task: TaskState) -> bool:
         """Return whether an action of this cycle tried to place the task and found no node."""
         return task.uid in self._failed
+
+
+class AcceptedTasks:
+    """The tasks that need no further check, as their queue can accept everything their job lacks.
+
+    This is valid while nothing else is charged.
+    """
+
+    __slots__ = ("_charged", "_charges", "_last", "_others", "_rest")
+
+    def __init__(self, charged: Sequence[JobState]) -> None:
+        """Create an empty set.
+
+        Args:
+            charged: the log of charges, to which each is appended.
+
+        """
+        self._charged = charged
+        self._rest: Iterator[TaskState] = iter(())
+        """Those not looked at yet: they are mostly taken in order."""
+        self._others: dict[TaskState, None] = {}
+        """Those that were passed by when a later one was taken."""
+        self._last: TaskState | None = None
+        self._charges = 0
+        """The length of the log when a task was last taken."""
+
+    def replace(self, tasks: Sequence[TaskState]) -> None:
+        """Set the tasks. O(1)."""
+        self._rest = iter(tasks)
+        self._others.clear()
+        self._last = None
+        self._charges = len(self._charged)
+
+    def take(self, task: TaskState) -> bool:
+        """Remove a task; return whether it was in the set and the set is still valid.
+
+        O(1) for tasks in the order in which they were given.
+        """
+        if task.is_backfill:
+            return False
+        if task not in self._others:
+            for other in self._rest:
+                if other is task:
+                    break
+                self._others[other] = None
+            else:
+                return False
+        charges = len(self._charged)
+        if charges - self._charges > (self._last is not None and self._last.status.charged):
+            self.replace(())
+            return False
+        self._others.pop(task, None)
+        self._last, self._charges = task, charges
+        return True

@@ -15,7 +15,6 @@ from batchsched.model.result import Bind, Eviction
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import html_table, shown_amount
 from batchsched.plugin.claims import Claim
-from batchsched.session.accepted_tasks import AcceptedTasks
 from batchsched.session.admission import admit_jobs
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.eviction_search import EvictionSearch
@@ -23,6 +22,7 @@ from batchsched.session.memo import Memo
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plans import Plans
 from batchsched.session.policy_state import PlacementFactory, PolicyState
+from batchsched.session.queue_limits import AcceptedTasks
 from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
 from batchsched.session.trace_events import Teller

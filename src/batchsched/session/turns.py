@@ -16,8 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from batchsched.model.cluster import TaskStatus
-from batchsched.plugin.session_view import SessionView
-from batchsched.session.failed_turns import FailedTurns
+from batchsched.session.known_failures import FailedTurns
 from batchsched.session.queue_limits import QueueLimits
 from batchsched.session.trace_events import JobTaken, QueuePassedOver, QueueTaken, Teller
 from batchsched.state.doors import Door
@@ -171,14 +170,8 @@ class TurnTaker(QueueLimits):
     """The part of a session that puts jobs and queues in order, and tells whose turn it is."""
 
     action_name: str
-    view: SessionView
     failed_turns: FailedTurns | None
     teller: Teller | None
-
-    @property
-    def plain(self) -> frozenset[Door]:
-        """The doors behind which only plain definitions decide."""
-        return self.view.plain
 
     def live_jobs(self, jobs: Iterable[JobState], /) -> LiveQueue[JobState] | PlainOrder[JobState]:
         """Return `jobs` waiting for their turn, in live job order."""
@@ -250,15 +243,16 @@ class TurnTaker(QueueLimits):
 class Turn:
     """The turn of a job."""
 
-    __slots__ = ("_need", "_turns", "job", "queue")
+    __slots__ = ("_turns", "job", "offered", "queue")
 
     def __init__(
-        self, turns: Turns, queue: QueueState, job: JobState, need: Need | None = None
+        self, turns: Turns, queue: QueueState, job: JobState, offered: Need | None = None
     ) -> None:
         self._turns = turns
         self.queue = queue
         self.job = job
-        self._need = need
+        self.offered = offered
+        """What the job needs next, if that is known already."""
 
     @property
     def left(self) -> TasksLeft:
@@ -268,9 +262,9 @@ class Turn:
     @property
     def need(self) -> Need | None:
         """What the job needs next, as the turn begins; None: nothing."""
-        if self._need is None:
-            self._need = self._turns.need_of(self.job)
-        return self._need
+        if self.offered is None:
+            self.offered = self._turns.need_of(self.job)
+        return self.offered
 
 
 class Turns:

@@ -12,9 +12,9 @@ from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place
 from batchsched.actions.eviction.victims import FreedResources, take_until
-from batchsched.actions.group_turns import tasks_needed
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit, first_of_best
+from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.session.turns import Turns

@@ -5,9 +5,9 @@ Follows the design document "Backfill and Starvation Prevention".
 
 from __future__ import annotations
 
-from batchsched.actions.group_turns import tasks_needed
 from batchsched.model.cluster import TaskStatus
 from batchsched.placement import Fit
+from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.state.records import JobState
 

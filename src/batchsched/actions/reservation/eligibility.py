@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from batchsched.actions.group_turns import tasks_needed
 from batchsched.actions.placing import place_now
 from batchsched.model.cluster import TaskStatus
+from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.records import JobState, NodeState, TaskState

@@ -11,7 +11,6 @@ from math import ceil
 from attrs import Factory, define, frozen
 
 from batchsched.actions.action import has_task_to_place, tasks_to_place
-from batchsched.actions.group_turns import tasks_needed
 from batchsched.actions.placing import can_still_start, place_now
 from batchsched.actions.reservation.eligibility import (
     can_hold_reservation,
@@ -21,6 +20,7 @@ from batchsched.actions.reservation.eligibility import (
 from batchsched.actions.reservation.node_index import ReservableNodes
 from batchsched.model.cluster import TaskStatus
 from batchsched.plugin.arguments import Arguments
+from batchsched.session.attempts import tasks_needed
 from batchsched.session.session import Session
 from batchsched.session.statement import Statement
 from batchsched.state.groups import Counting

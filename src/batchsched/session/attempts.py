@@ -1,0 +1,353 @@
+"""Attempts: what a job needs next is tried as a whole, in a statement, and kept or rolled back.
+
+`Attempts.goals` hands out the goals of a turn, one after the other; the action tries the tasks of
+each in a statement of its own. What is tried differs with what the job is:
+
+=============== =================================== ======================================
+..              a job without groups                a job with groups
+=============== =================================== ======================================
+goal            all tasks left, until it is enough  the tasks that it needs next, all of them
+no place        the next task in order              another task of the same group
+out of tasks    is kept if it is enough             a new goal, without those that had no place
+nothing kept    --                                  part of what it needs may be held or reserved
+=============== =================================== ======================================
+
+That is the definition. Attempts that are known to fail (`batchsched.session.known_failures`) are
+not made: the turn then has no goals, and everything is recorded as if they had been made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from attrs import frozen
+
+from batchsched.session.known_failures import foreseen_failure
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.session.turns import Turn, tasks_to_place
+from batchsched.state.doors import Door
+from batchsched.state.groups import Counting, GroupState
+from batchsched.state.needs import TasksByGroup, TasksInOrder, needed_tasks
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.state.vectors import dominant_share
+
+__all__ = ["Attempts", "Goal", "tasks_needed"]
+
+Reserve = Callable[[TaskState], bool]
+"""Reserves a node for a task; returns whether there was one."""
+
+
+def tasks_needed(
+    session: Session, job: JobState, counting: Counting = Counting.HOPED
+) -> list[TaskState]:
+    """Return the tasks that a job has to place, in task order; with groups, those it needs next.
+
+    Args:
+        session: the session.
+        job: the job.
+        counting: which tasks count towards the minimums of its groups.
+
+    """
+    tasks = tasks_to_place(session, job)
+    return tasks if job.groups is None else list(needed_tasks(job.groups, tasks, counting))
+
+
+class Goal:
+    """Tasks of a job that are tried in one statement.
+
+    Iterate over it to try them, and tell it of each whether it found a place. This is the goal of
+    a job without groups: any of its tasks will do.
+    """
+
+    may_be_partial = True
+    """Whether what was placed may be held although it is not enough, and nodes reserved."""
+
+    def __init__(self, attempts: Attempts, job: JobState, left: TasksInOrder) -> None:
+        self._attempts = attempts
+        self._job = job
+        self._left = left
+        self._order: Iterable[TaskState] | None = None
+        self._is_enough = False
+        self.placed: list[TaskState] = []
+        """The tasks that found a place, in order."""
+        self.nodes: list[NodeState | None] = []
+        """Where they found it."""
+        self.failed: list[TaskState] = []
+        """The tasks that found no place, in order."""
+        self.reserved: list[TaskState] = []
+        """Those of them for which a node was reserved."""
+        self.is_kept = False
+        """Whether the statement was committed."""
+
+    def in_order(self, tasks: Iterable[TaskState]) -> Goal:
+        """Try the tasks, which are all that are left, in another order."""
+        self._order = tasks
+        return self
+
+    def __iter__(self) -> Iterator[TaskState]:
+        """Yield the tasks to try, until they are enough or none is left."""
+        if self._order is None:
+            while self._left and not self._is_enough:
+                yield self._left.popleft()
+            return
+        for task in self._order:
+            self._left.remove(task)
+            yield task
+            if self._is_enough:
+                return
+
+    def found_place(self, task: TaskState) -> None:
+        """Record that a task was placed."""
+        self.placed.append(task)
+        self.nodes.append(task.node)
+        self._is_enough = self._attempts.is_enough(self._job)
+
+    def found_none(self, task: TaskState, reserve: Reserve | None = None) -> bool:
+        """Record that a task found no place; return whether to go on without it.
+
+        Args:
+            task: the task.
+            reserve: reserves a node for a task in place of those that found none.
+
+        """
+        attempts, job = self._attempts, self._job
+        attempts.session.record_failure(task)
+        self.failed.append(task)
+        if reserve is not None and reserve(task):
+            self.reserved.append(task)
+            return True
+        if attempts.tries_all:
+            return not attempts.is_enough(job)
+        return job.lacks(Counting.HOPED) <= len(self._left) or attempts.session.job_ready(job)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many tasks were placed or reserved as the goal asks for."""
+        return True
+
+    def keeps_reservations(self) -> bool:
+        """Return whether reservations that it made are of use."""
+        session = self._attempts.session
+        return session.job_ready(self._job) or session.job_condition_ready(self._job)
+
+    def keep(self, statement: Statement) -> None:
+        """Commit what was tried."""
+        statement.commit()
+        self.is_kept = True
+
+
+class GroupGoal(Goal):
+    """The tasks that a job with groups needs next: all of them, or others of the same groups."""
+
+    may_be_partial = False
+
+    def __init__(
+        self, attempts: Attempts, job: JobState, left: TasksByGroup, tasks: Sequence[TaskState]
+    ) -> None:
+        super().__init__(attempts, job, TasksInOrder())
+        self._by_group = left
+        self._tasks = tasks
+        self._waiting = deque(tasks)
+        self._others: dict[GroupState, Iterator[TaskState]] = {}
+
+    def __iter__(self) -> Iterator[TaskState]:
+        """Yield the tasks to try."""
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def found_place(self, task: TaskState) -> None:
+        """Record that a task was placed."""
+        self.placed.append(task)
+
+    def found_none(self, task: TaskState, reserve: Reserve | None = None) -> bool:
+        """Record that a task found no place; return whether another one, or a node, replaces it."""
+        self._attempts.session.record_failure(task)
+        self.failed.append(task)
+        leaf = self._by_group.groups.leaf_of(task)
+        if leaf not in self._others:
+            wanted = {task.uid for task in self._tasks}
+            of_group = self._by_group.of(leaf) if self._attempts.substitutes else iter(())
+            self._others[leaf] = (other for other in of_group if other.uid not in wanted)
+        another = next(self._others[leaf], None)
+        if another is not None:
+            self._waiting.appendleft(another)
+            return True
+        return reserve is not None and self._reserves_in(leaf, reserve)
+
+    def _reserves_in(self, leaf: GroupState, reserve: Reserve) -> bool:
+        for task in self.failed:
+            is_here = self._by_group.groups.leaf_of(task) is leaf and task not in self.reserved
+            if is_here and reserve(task):
+                self.reserved.append(task)
+                return True
+        return False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many tasks were placed or reserved as the goal asks for."""
+        return len(self.placed) + len(self.reserved) == len(self._tasks)
+
+
+class PartGoal(GroupGoal):
+    """What a job with groups that cannot start yet may hold, or have reserved, meanwhile."""
+
+    may_be_partial = True
+
+    def keeps_reservations(self) -> bool:
+        """Return whether reservations that it made are of use: only if no task is missing.
+
+        What is not held is rolled back anyway, reservations and all.
+        """
+        return self.is_complete or not self._attempts.holds_part
+
+
+@frozen(kw_only=True)
+class Attempts:
+    """How an action tries what jobs need next."""
+
+    session: Session
+    is_enough: Callable[[JobState], bool]
+    """Whether what was placed for a job is enough to keep it."""
+    asks_queue: bool = False
+    """Whether to require, for a job that is not ready, that its queue may take all that it lacks
+    within its limits."""
+    tries_all: bool = False
+    """Whether tasks of jobs without groups are tried although too few are left to be enough."""
+    substitutes: bool = True
+    """Whether other tasks of a group are tried in place of those that find no place."""
+    retries_largest_first: bool = False
+    """Whether what was rolled back is tried once more, with the largest tasks first."""
+    keeps_part: Callable[[JobState], bool] | None = None
+    """Whether part of what a job with groups needs may be kept if it cannot start; None: never."""
+    holds_part: bool = False
+    """Whether what was placed is held although it is not enough."""
+    depends_on_nodes_alone: bool = False
+    """Whether an attempt of a job comes out the same as long as the job and the nodes are."""
+
+    def goals(self, turn: Turn) -> Iterator[Goal]:
+        """Yield what a turn is to try, until something was kept or nothing is left to try."""
+        may_know = self.depends_on_nodes_alone and Door.ATTEMPTS not in self.session.plain
+        if may_know and self._is_known_to_fail_again(turn.job):
+            return
+        left = turn.left
+        if not left:
+            return
+        if isinstance(left, TasksByGroup):
+            yield from self._goals_by_group(turn.job, left)
+            return
+        if self.asks_queue and not self.session.may_take(turn.job, left, need=turn.offered):
+            return
+        if may_know and self._is_known_to_lack_room(turn.job, left):
+            return
+        yield from self._goals_in_order(turn.job, left, remembers=may_know)
+
+    def _goals_in_order(
+        self, job: JobState, left: TasksInOrder, *, remembers: bool
+    ) -> Iterator[Goal]:
+        """Yield all tasks in task order; then, if they were rolled back, the largest first."""
+        remembers = remembers and self.session.failed_turns is not None
+        again = self._largest_first(left) if self.retries_largest_first else []
+        to_place = list(left) if remembers or again else []
+        goal = Goal(self, job, left)
+        yield goal
+        if remembers and not (goal.is_kept and goal.placed):
+            slots = {node.slot for node in goal.nodes if node is not None}
+            self._remember(job, to_place, goal.placed, goal.failed, slots)
+        if again and not goal.is_kept:
+            left.clear()
+            left.extend(to_place)
+            yield Goal(self, job, left).in_order(again)
+
+    def _goals_by_group(self, job: JobState, left: TasksByGroup) -> Iterator[Goal]:
+        """Yield what the job needs next, each time without the tasks that found no place before."""
+        session = self.session
+        while True:
+            tasks = needed_tasks(left.groups, left)
+            if not tasks or (self.asks_queue and not session.may_take(job, left)):
+                if left:
+                    session.reports.record_unasked(job)
+                break
+            first = goal = GroupGoal(self, job, left, tasks)
+            yield goal
+            if not goal.is_complete and self.retries_largest_first:
+                again = self._largest_first(tasks)
+                if again:
+                    goal = GroupGoal(self, job, left, again)
+                    yield goal
+            if goal.is_complete:
+                left.take_out(goal.failed)
+                if goal.is_kept:
+                    left.take_out(goal.placed)
+                    return
+                break
+            left.take_out(first.failed)
+            if not self.substitutes:
+                break
+        if self.keeps_part is not None and self.keeps_part(job) and not session.job_ready(job):
+            yield from self._part_to_keep(job)
+            left.take_out(list(left))  # the rest waits for the next cycle
+
+    def _part_to_keep(self, job: JobState) -> Iterator[Goal]:
+        """Yield what a job with groups lacks, counting what is reserved for it."""
+        assert job.groups is not None
+        left = TasksByGroup(job.groups, tasks_to_place(self.session, job))
+        tasks = needed_tasks(job.groups, left, Counting.RESERVED)
+        if tasks and self.session.may_take(job, left, counting=Counting.RESERVED):
+            yield PartGoal(self, job, left, tasks)
+
+    def _largest_first(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Sort by decreasing dominant share; return [] if the tasks are in that order already."""
+        in_order = list(tasks)
+        cluster = self.session.cluster[: self.session.dimensions.in_cluster]
+        by_size = sorted(in_order, key=lambda task: -dominant_share(task.init_resreq, cluster))
+        return by_size if by_size != in_order else []
+
+    # Attempts that are known to fail
+
+    def _is_known_to_fail_again(self, job: JobState) -> bool:
+        """Return whether a job's turn would fail as it did before; record what it would then."""
+        failed_turns = self.session.failed_turns
+        turn = None if failed_turns is None else failed_turns.find(job, self.session.placement)
+        if turn is None:
+            return False
+        self.session.record_failed_again(job, turn)
+        return True
+
+    def _is_known_to_lack_room(self, job: JobState, left: TasksInOrder) -> bool:
+        """Return whether too few of a job's tasks would fit; record what the attempt would then."""
+        session = self.session
+        if not session.foresees:
+            return False
+        limits_queues = session.plugin_set.limits_queues
+        failure = foreseen_failure(job, left, session.placement, limits_queues=limits_queues)
+        if failure is None:
+            return False
+        for task in failure.failed:
+            session.record_failure(task)
+        session.reports.record_rollback(failure.undone)
+        if session.failed_turns is not None:
+            self._remember(job, list(left), failure.undone, failure.failed, failure.slots)
+        return True
+
+    def _remember(
+        self,
+        job: JobState,
+        to_place: Sequence[TaskState],
+        placed: Sequence[TaskState],
+        failed: Sequence[TaskState],
+        slots: Collection[int],
+    ) -> None:
+        """Remember that an attempt failed, if the nodes alone decided that."""
+        session = self.session
+        assert session.failed_turns is not None
+        if len(to_place) < len(tasks_to_place(session, job)):
+            return  # some of its tasks were tried in an earlier turn of this cycle
+        if session.plugin_set.limits_queues and (
+            placed or any(task.uid in session.reports.refusals for task in failed)
+        ):
+            return
+        session.failed_turns.remember(
+            job, session.placement, tasks=to_place, failed=failed, undone=placed, slots=slots
+        )
