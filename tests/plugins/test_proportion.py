@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -27,6 +29,7 @@ from batchsched import (
 from batchsched.plugin import Verdict
 from batchsched.plugins.proportion import water_fill
 from batchsched.session.session import Session
+from batchsched.state.records import TaskState
 from batchsched.testing import check_cycle, snapshots
 
 V, X = Verdict.VICTIM, Verdict.PROTECTED
@@ -361,6 +364,11 @@ def test_a_gang_claims_only_if_all_that_it_needs_stays_within_its_share(
     assert list(plugin.reclaimable(of.task("b-2"), [of.task("a-5")])) == [gives]
 
 
+def alone(plugin: Any, claimant: TaskState, candidates: Sequence[TaskState]) -> list[Verdict]:
+    """The verdict on each candidate as the only one."""
+    return [verdict for each in candidates for verdict in plugin.reclaimable(claimant, [each])]
+
+
 def test_a_job_is_covered_from_its_minimum_and_jobs_by_priority() -> None:
     of = opened(
         cluster(
@@ -376,10 +384,10 @@ def test_a_job_is_covered_from_its_minimum_and_jobs_by_priority() -> None:
     # 6 cpu: the gang's minimum (4) and one more (2); what is left reaches for nothing.
     low = [of.task(f"low-{i}") for i in (4, 3, 2, 1)]
     high = [of.task(f"high-{i}") for i in (4, 3, 2, 1)]
-    assert list(plugin.reclaimable_alone(claimant, [*low, *high])) == [V] * 5 + [X] * 3
+    assert alone(plugin, claimant, [*low, *high]) == [V] * 5 + [X] * 3
     of.evict(of.task("high-1"), claimant=claimant)  # for a job of its own queue, say
     # Three are left, all of them covered now.
-    assert list(plugin.reclaimable_alone(claimant, [*low, *high[:3]])) == [V] * 4 + [X] * 3
+    assert alone(plugin, claimant, [*low, *high[:3]]) == [V] * 4 + [X] * 3
 
 
 def test_a_minimum_that_the_share_does_not_reach_leaves_it_to_others() -> None:
@@ -396,15 +404,15 @@ def test_a_minimum_that_the_share_does_not_reach_leaves_it_to_others() -> None:
     plugin, claimant = plugin_object(of, "proportion"), of.task("b-1")
     gang = [of.task(f"gang-{i}") for i in (5, 4, 3, 2, 1)]
     low = [of.task(f"low-{i}") for i in (2, 1)]
-    assert list(plugin.reclaimable_alone(claimant, [*gang, *low])) == [V] * 5 + [X] * 2
+    assert alone(plugin, claimant, [*gang, *low]) == [V] * 5 + [X] * 2
     with of.statement() as statement:
         for task in gang:
             statement.evict(task, claimant=claimant)
-        assert list(plugin.reclaimable_alone(claimant, low)) == [X] * 2
-    assert list(plugin.reclaimable_alone(claimant, [*gang, *low])) == [V] * 5 + [X] * 2
+        assert alone(plugin, claimant, low) == [X] * 2
+    assert alone(plugin, claimant, [*gang, *low]) == [V] * 5 + [X] * 2
     of.evict(gang[4], claimant=claimant)
     of.evict(gang[3], claimant=claimant)  # three are left, which are 6 cpu
-    assert list(plugin.reclaimable_alone(claimant, [*gang[:3], *low])) == [X] * 3 + [V] * 2
+    assert alone(plugin, claimant, [*gang[:3], *low]) == [X] * 3 + [V] * 2
 
 
 @given(snapshots(constraints=False, always=["running"]), st.lists(st.integers(0, 99), max_size=8))
@@ -489,32 +497,6 @@ def test_jobs_that_are_left_out_count_all_the_same() -> None:
     )
     assert of.jobs == {}
     assert account(of, "q")[:2] == ((3000, 0), (1000, 0))
-
-
-def test_a_queue_may_give_if_it_has_more_than_it_deserves_or_a_backfill_task() -> None:
-    def giving(*requests: str) -> Session:
-        return opened(
-            cluster(
-                [node("n1", "12C0G")],
-                job("a", *requests, minimum=1),
-                job("b", *["2C0G"] * 9, minimum=1, queue="r"),
-                queues=("q", "r", "s"),
-            ),
-            ["proportion"],
-        )
-
-    for requests, expected in (
-        (["7C0G@n1", "1C0G"], True),  # it deserves 6
-        (["6C0G@n1", "1C0G"], False),
-        (["5C0G@n1", "9C0G"], False),
-        (["5C0G@n1", "1C0G@n1*", "9C0G"], True),
-        (["5C0G@n1", "1C0G@n1*", "1C0G@n1*", "9C0G"], True),
-    ):
-        of = giving(*requests)
-        plugin = plugin_object(of, "proportion")
-        assert plugin.may_give(of.queues["q"]) is expected, requests
-        assert plugin.may_give(of.queues["s"])  # nothing is known of it
-        assert not plugin.may_give(of.queues["r"])
 
 
 def test_a_backfill_task_is_a_victim_whoever_comes_after_it() -> None:

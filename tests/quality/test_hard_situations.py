@@ -31,7 +31,7 @@ from batchsched import (
 )
 from batchsched.actions.eviction import victims as make_room
 from batchsched.model.reasons import UnfitReason
-from batchsched.plugins.proportion import water_filling
+from batchsched.plugins import proportion
 from batchsched.testing import Cycle, configs, snapshots
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")  # nothing is shrunk
@@ -149,7 +149,7 @@ def noting_spared() -> Iterator[Tape]:
 def noting_rounds() -> Iterator[Tape]:
     """Note the rounds of water-filling: each asks first whether anything remains."""
     tape = Tape()
-    plain = water_filling.is_empty
+    plain = proportion.is_empty
 
     def is_empty(remaining: Sequence[float]) -> bool:
         answer = plain(remaining)
@@ -157,7 +157,7 @@ def noting_rounds() -> Iterator[Tape]:
             tape.noted.append(remaining)
         return answer
 
-    with patch.object(water_filling, "is_empty", is_empty):
+    with patch.object(proportion, "is_empty", is_empty):
         yield tape
 
 

@@ -25,7 +25,7 @@ def test_they_are_everywhere() -> None:
     plugins = ("gang", "drf", "priority", "predicates", "conformance")
     actions = ("allocate", "preempt", "reclaim", "reservation/reserve")
     assert {f"plugins/{name}.py" for name in plugins} <= paths
-    assert {"plugins/nodeorder.py", "plugins/proportion/plugin.py"} <= paths
+    assert {"plugins/nodeorder.py", "plugins/proportion.py"} <= paths
     assert {f"actions/{name}.py" for name in actions} <= paths
     assert {"state/ledger.py", "session/statement.py", "session/opened_plugins.py"} <= paths
     assert {"transition/event_rules.py", "transition/decisions.py"} <= paths

@@ -1,0 +1,584 @@
+"""proportion: a queue deserves a share of the cluster by weight, limited by its requests.
+
+Deserved shares are computed by water-filling: shares are assigned by weight in rounds, and what a
+queue does not request is divided again among the others.
+
+A queue's tasks are covered by its deserved share in order of value, as long as it is sufficient.
+They are covered in units: the first `min_available` tasks of a job together, and each further task
+by itself; for a job with groups, the minima of its groups together, its replicas, and each further
+task. Covered tasks are not reclaimed, so that resources claimed within a share cannot be
+reclaimed again at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import compress
+from operator import add, sub
+
+from attrs import define, frozen
+
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.resources import EPSILON
+from batchsched.plugin.arguments import Arguments
+from batchsched.plugin.changes import Changes
+from batchsched.plugin.hints import EvictionHints
+from batchsched.plugin.queue_uses import QueueUses, Use, sum_of_requests
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugin.verdicts import Verdict
+from batchsched.state.groups import Counting
+from batchsched.state.needs import needed_tasks
+from batchsched.state.records import JobState, QueueState, TaskState
+from batchsched.state.units import EvictionUnit
+from batchsched.state.vectors import Vector, dominant_share, fits, is_empty, minus, plus
+
+__all__ = ["ProportionPlugin", "water_fill"]
+
+
+@frozen
+class ProportionPlugin:
+    """Orders queues by share, limits them to what they deserve, and lets them reclaim it."""
+
+    @classmethod
+    def from_arguments(cls, _arguments: Arguments) -> ProportionPlugin:
+        """Take no arguments."""
+        return cls()
+
+    def open(self, view: SessionView, /) -> object:
+        """Open for one cycle."""
+        return _Proportion(view)
+
+
+Amounts = tuple[float, ...]
+"""Amounts by dimension, which may be fractional."""
+
+
+def water_fill(
+    total: Sequence[float],
+    weights: Mapping[str, int],
+    requests: Mapping[str, Sequence[float]],
+) -> dict[str, Amounts]:
+    """Return what each queue deserves of `total`, by name.
+
+    In each round the remainder is divided by weight, in order of name. A queue whose
+    request is met keeps the smaller of share and request in each dimension. A queue may
+    deserve more than it requests in one dimension while it is short in another.
+    Weights are 0 or more; O(queues) rounds of O(queues x dimensions).
+
+    >>> water_fill((100,), {"a": 1, "b": 1}, {"a": (10,), "b": (500,)})
+    {'a': (10,), 'b': (90.0,)}
+    """
+    remaining: Amounts = tuple(total)
+    names = sorted(weights)
+    deserved: dict[str, Amounts] = dict.fromkeys(names, (0,) * len(remaining))
+    # The critical loop with thousands of queues: a list for each dimension, with an amount for
+    # each queue that is still unmet.
+    unmet: list[str] = names
+    shares = [weights[name] for name in unmet]
+    had: list[list[float]] = [[0] * len(unmet) for _ in remaining]
+    wanted = [list(column) for column in zip(*[requests[name] for name in unmet], strict=True)]
+    while unmet and not is_empty(remaining):
+        all_weights = sum(shares)
+        if not all_weights:
+            break  # the remaining queues have no weight
+        ratios = [weight / all_weights for weight in shares]
+        short = [False] * len(unmet)
+        dealt: list[list[float]] = []
+        for left, before, asked in zip(remaining, had, wanted, strict=True):
+            there = [old + left * ratio for old, ratio in zip(before, ratios, strict=True)]
+            dealt.append(there)
+            lacks = [want - now >= EPSILON for want, now in zip(asked, there, strict=True)]
+            short = [one or other for one, other in zip(short, lacks, strict=True)]
+        now_left: list[float] = []
+        for position, left in enumerate(remaining):
+            kept = [
+                there if lacks or there <= want else want
+                for there, lacks, want in zip(dealt[position], short, wanted[position], strict=True)
+            ]
+            changes = list(map(sub, kept, had[position]))
+            more = reduce(add, [change for change in changes if change > 0], 0)
+            less = reduce(add, [-change for change in changes if change < 0], 0)
+            now_left.append(left - more + less)
+            had[position] = kept
+        deserved.update(zip(unmet, zip(*had, strict=True), strict=True))
+        if all(short):
+            # Everything has been divided. With large amounts, a rounding error too small to
+            # change any share could otherwise remain for ever.
+            break
+        remaining = tuple(now_left)
+        unmet = list(compress(unmet, short))
+        shares = list(compress(shares, short))
+        had = [list(compress(column, short)) for column in had]
+        wanted = [list(compress(column, short)) for column in wanted]
+    return deserved
+
+
+@define
+class _Account:
+    deserved: Amounts
+    allocated: Vector
+
+    def exceeds_any(self) -> bool:
+        """Return whether more is allocated than deserved in any dimension."""
+        for allocated, deserved in zip(self.allocated, self.deserved, strict=True):
+            if allocated - deserved > EPSILON:
+                return True
+        return False
+
+    def exceeds(self, dimensions: Sequence[int], candidate: TaskState, allocated: Vector) -> bool:
+        """Return whether more is allocated than deserved in a dimension that a candidate uses.
+
+        Only the given dimensions count.
+        """
+        for dimension in dimensions:
+            if (
+                candidate.resreq[dimension] > EPSILON
+                and allocated[dimension] - self.deserved[dimension] > EPSILON
+            ):
+                return True
+        return False
+
+
+_WANTED = (TaskStatus.PENDING, TaskStatus.RESERVED)
+
+_Claim = tuple[bool, tuple[int, ...]]
+"""Whether a claimant's need is within its queue's share, and the dimensions of the need."""
+
+_BEYOND: _Claim = (False, ())
+"""The claim of a claimant beyond its queue's share: it may evict only backfill tasks."""
+
+
+class _Proportion:
+    votes_on_jobs_alone = True
+
+    def __init__(self, view: SessionView) -> None:
+        self._view = view
+        self._in_cluster = view.dimensions.in_cluster
+        self._pending: dict[str, list[TaskState]] = {}
+        self._coverages: dict[str, _Coverage] = {}
+        """The coverage of queues, as far as it has been computed."""
+        self._recovered: dict[str, _Coverage] = {}
+        """By queue, the coverage that must be checked again before it is used."""
+        self._losses = 0
+        """How often tasks have lost their coverage."""
+        self._uses: QueueUses | None = None
+        """What each job uses; None until the state is kept from cycle to cycle."""
+        self._total: Vector = ()
+        self._requests: dict[str, Vector] = {}
+        self._accounts: dict[str, _Account] = {}
+        """The accounts of the queues that have jobs, by name."""
+        of_queue = {name: queue.jobs for name, queue in view.queues.items() if queue.jobs}
+        self._open(of_queue, {name: self._use_of(jobs) for name, jobs in of_queue.items()})
+
+    def resume(self, changes: Changes, /) -> bool:
+        self._pending.clear()
+        self._coverages.clear()
+        self._recovered.clear()
+        if self._uses is None:
+            self._uses = QueueUses(self._use_of, self._view.jobs.values())
+            # The last job of a queue may have left since this was opened.
+            self._open({*self._uses.of_queue, *self._accounts}, self._uses.of_queue)
+        else:
+            self._open(self._uses.catch_up(changes), self._uses.of_queue)
+        return True
+
+    def _use_of(self, jobs: Iterable[JobState]) -> Use:
+        """Return what jobs hold, and what they request; backfill tasks count for nothing."""
+        tasks = [task for job in jobs for task in job.tasks if not task.is_backfill]
+        held = sum_of_requests((t for t in tasks if t.status.occupies), self._view.dimensions.zero)
+        wanted = [t for t in tasks if t.status in _WANTED]
+        return Use(held, plus(held, sum_of_requests(wanted, self._view.dimensions.zero)))
+
+    def _open(self, names: Iterable[str], uses: Mapping[str, Use]) -> None:
+        """Open accounts for some queues; compute what all deserve, if any request has changed."""
+        is_changed = self._total != self._view.cluster
+        self._total = self._view.cluster
+        for name in names:
+            use = uses.get(name)
+            if use is None:
+                is_changed |= self._accounts.pop(name, None) is not None
+                self._requests.pop(name, None)
+                continue
+            if self._requests.get(name) != use.request:
+                is_changed = True
+                self._requests[name] = use.request
+            self._accounts.setdefault(name, _Account((), use.held)).allocated = use.held
+        if is_changed:
+            weights = {name: self._view.queues[name].info.weight for name in self._requests}
+            deserved = water_fill(self._total, weights, self._requests)
+            for name, amounts in deserved.items():
+                self._accounts[name].deserved = amounts
+
+    def _coverage(self, name: str) -> _Coverage:
+        known = self._coverages.get(name)
+        if known is None:
+            view = self._view
+            deserved = self._accounts[name].deserved
+            known = _Coverage(
+                view.queues[name], deserved, view.dimensions.zero, view.in_task_order, view.unit_of
+            )
+            self._coverages[name] = known
+        return known
+
+    def queue_order_key(self, queue: QueueState, /) -> float:
+        account = self._accounts.get(queue.name)
+        if account is None:
+            return 0.0
+        return dominant_share(
+            account.allocated[: self._in_cluster], account.deserved[: self._in_cluster]
+        )
+
+    def overused(self, queue: QueueState, /) -> bool:
+        account = self._accounts.get(queue.name)
+        return account is not None and fits(account.deserved, account.allocated)
+
+    def queue_share(self, queue: QueueState, /) -> tuple[Amounts, Amounts] | None:
+        account = self._accounts.get(queue.name)
+        return None if account is None else (account.deserved, account.allocated)
+
+    def on_allocate(self, task: TaskState, /) -> None:
+        self._charge(task, plus, _Coverage.came)
+
+    def on_deallocate(self, task: TaskState, /) -> None:
+        self._charge(task, minus, _Coverage.went)
+
+    def _charge(
+        self,
+        task: TaskState,
+        change: Callable[[Vector, Vector], Vector],
+        tell: Callable[[_Coverage, TaskState], None],
+    ) -> None:
+        account = self._account_of(task)
+        if account is None or task.is_backfill:
+            return
+        account.allocated = change(account.allocated, task.resreq)
+        name = _queue_of(task).name
+        coverage = self._coverages.get(name)
+        if coverage is not None:
+            tell(coverage, task)
+            if coverage.may_have_changed:
+                self._recovered[name] = coverage
+
+    def _account_of(self, task: TaskState) -> _Account | None:
+        if task.job is None or task.job.queue is None:
+            return None
+        return self._accounts[task.job.queue.name]
+
+    # Reclaiming: within the claimant's share, from queues beyond theirs.
+
+    def hints(self) -> EvictionHints:
+        return EvictionHints(
+            claimant_key=self.claimant_key,
+            shielded=self.shielded,
+        )
+
+    def claimant_key(self, claimant: TaskState, /) -> tuple[_Claim, int]:
+        # Covered tasks are shielded until any task loses its coverage.
+        claim = self._claim(claimant)
+        if claim is _BEYOND:
+            return claim, 0
+        self._find_losses(claimant)
+        return claim, self._losses
+
+    def _claim(self, claimant: TaskState) -> _Claim:
+        need = self._need(claimant)
+        account = self._account_of(claimant)
+        assert account is not None
+        allocated, deserved = account.allocated, account.deserved
+        asked: list[int] = []
+        for dimension, there in enumerate(self._view.cluster):
+            needed = need[dimension]
+            if there > 0 and needed > EPSILON:
+                if allocated[dimension] + needed - deserved[dimension] > EPSILON:
+                    return _BEYOND
+                asked.append(dimension)
+        return True, tuple(asked)
+
+    def _find_losses(self, claimant: TaskState) -> None:
+        """Check coverage that may have changed, of queues from which a claimant may reclaim."""
+        if not self._recovered:
+            return
+        own = _queue_of(claimant).name
+        for name in [name for name in self._recovered if name != own]:
+            # Nothing is reclaimed from a queue within its share; check it once it exceeds it.
+            if self._accounts[name].exceeds_any():
+                self._losses += self._recovered.pop(name).take_losses()
+
+    def _need(self, claimant: TaskState) -> Vector:
+        """Return the request of a task and of the other tasks that its job's minimum lacks."""
+        job = claimant.job
+        assert job is not None
+        lacks = job.lacks(Counting.PROMISED)
+        if lacks <= 1 and job.groups is None:
+            return claimant.resreq
+        tasks = self._pending.get(job.uid)
+        if tasks is None:
+            # Most of them are Pending, or will be after a rollback.
+            wanted = [task for task in job.tasks if not task.is_best_effort]
+            tasks = self._pending[job.uid] = self._view.in_task_order(wanted)
+        pending = [task for task in tasks if task.status is TaskStatus.PENDING]
+        if job.groups is not None:
+            needed = [task for task in needed_tasks(job.groups, pending) if task is not claimant]
+        else:
+            needed = [task for task in pending if task is not claimant][: lacks - 1]
+        return plus(claimant.resreq, sum_of_requests(needed, self._view.dimensions.zero))
+
+    def shielded(self, claimant: TaskState, candidates: Sequence[TaskState], /) -> Sequence[bool]:
+        is_within, asked = self._claim(claimant)
+        if is_within:
+            self._find_losses(claimant)
+        beyond_share: dict[QueueState, tuple[Sequence[int], Collection[str]]] = {}
+        answers: list[bool] = []
+        for candidate in candidates:
+            queue = None if candidate.job is None else candidate.job.queue
+            if queue is None or candidate.is_backfill:
+                answers.append(False)
+                continue
+            if not is_within:
+                answers.append(True)
+                continue
+            known = beyond_share.get(queue)
+            if known is None:
+                known = beyond_share[queue] = self._beyond_share(queue, asked)
+            above, covered = known
+            size = candidate.resreq
+            answers.append(
+                candidate.uid in covered
+                or not any(size[dimension] > EPSILON for dimension in above)
+            )
+        return answers
+
+    def _beyond_share(
+        self, queue: QueueState, asked: Sequence[int]
+    ) -> tuple[Sequence[int], Collection[str]]:
+        """Return the asked dimensions of which a queue has more than its share, and who is covered.
+
+        Covered tasks are given by UID; none if nothing of the queue may be reclaimed anyway.
+        """
+        account = self._accounts[queue.name]
+        above = [d for d in asked if account.allocated[d] - account.deserved[d] > EPSILON]
+        return above, self._coverage(queue.name).covered() if above else ()
+
+    def reclaimable(
+        self, claimant: TaskState, candidates: Sequence[TaskState], /
+    ) -> Sequence[Verdict]:
+        is_within, asked = self._claim(claimant)
+        left: dict[str, Vector] = {}
+        return [self._verdict(candidate, asked, is_within, left) for candidate in candidates]
+
+    def verdict_reasons(
+        self, claimant: TaskState, candidates: Sequence[TaskState], _verdict: Verdict, /
+    ) -> Sequence[str]:
+        is_within, asked = self._claim(claimant)
+        if not is_within:
+            beyond = "out of reach, as the claimant's queue would exceed its share"
+            return [beyond] * len(candidates)
+        reasons: list[str] = []
+        for candidate in candidates:
+            account = self._account_of(candidate)
+            assert account is not None
+            is_beyond = account.exceeds(asked, candidate, account.allocated)
+            within = "within its queue's share of the requested resources"
+            reasons.append("covered by its queue's share" if is_beyond else within)
+        return reasons
+
+    def _verdict(
+        self,
+        candidate: TaskState,
+        asked: Sequence[int],
+        is_within: bool,
+        left: dict[str, Vector],
+    ) -> Verdict:
+        """Return the verdict on a candidate, and subtract a victim from its queue's use."""
+        if candidate.is_backfill:
+            return Verdict.VICTIM
+        if not is_within:
+            return Verdict.PROTECTED
+        queue = _queue_of(candidate)
+        account = self._accounts[queue.name]
+        allocated = left.get(queue.name, account.allocated)
+        is_beyond = account.exceeds(asked, candidate, allocated)
+        if not is_beyond or self._coverage(queue.name).covers(candidate):
+            return Verdict.PROTECTED
+        left[queue.name] = minus(allocated, candidate.resreq)
+        return Verdict.VICTIM
+
+
+def _queue_of(task: TaskState) -> QueueState:
+    assert task.job is not None
+    assert task.job.queue is not None
+    return task.job.queue
+
+
+class _Coverage:
+    """The covered tasks of one queue, recomputed when they may have changed."""
+
+    __slots__ = (
+        *("_changed", "_covered", "_deserved", "_in_task_order", "_is_stale", "_jobs"),
+        *("_losses", "_queue", "_single", "_tasks_of", "_uncovered", "_unit_of", "_zero"),
+    )
+
+    def __init__(
+        self,
+        queue: QueueState,
+        deserved: Sequence[float],
+        zero: Vector,
+        in_task_order: Callable[[Iterable[TaskState]], list[TaskState]],
+        unit_of: Callable[[TaskState], EvictionUnit],
+    ) -> None:
+        self._queue = queue
+        self._deserved = deserved
+        self._zero = zero
+        self._in_task_order = in_task_order
+        self._unit_of = unit_of
+        self._jobs: list[JobState] | None = None
+        self._tasks_of: dict[str, list[TaskState]] = {}
+        self._covered: dict[str, TaskState] | None = None
+        """The covered tasks by UID; None: not computed yet."""
+        self._is_stale = False
+        self._losses = 0
+        self._single: set[str] = set()
+        """UIDs of tasks beyond a covered minimum that are not covered themselves."""
+        self._uncovered: dict[str, Vector] = {}
+        """For each job whose minimum is not covered, by UID, the used part of the share then."""
+        self._changed: dict[str, JobState] = {}
+        """Those of these jobs whose tasks were placed or evicted since."""
+
+    def covers(self, task: TaskState) -> bool:
+        """Return whether a task is covered. O(1), or O(tasks of the queue) after changes."""
+        return task.uid in self.covered()
+
+    def covered(self) -> Collection[str]:
+        """Return the UIDs of the covered tasks. O(1), or O(tasks of the queue) after changes."""
+        if self._covered is None or self._is_stale or (self._changed and not self._is_still_true()):
+            self._find()
+            assert self._covered is not None
+        return self._covered.keys()
+
+    @property
+    def may_have_changed(self) -> bool:
+        """Whether tasks were placed or evicted since the covered tasks were computed."""
+        return self._is_stale or bool(self._changed)
+
+    def take_losses(self) -> int:
+        """Return how often tasks have lost their coverage since the last call.
+
+        Tasks that no longer hold resources do not count.
+        """
+        if self._covered is not None and (self._is_stale or not self._is_still_true()):
+            self._find()
+        losses, self._losses = self._losses, 0
+        return losses
+
+    def came(self, task: TaskState) -> None:
+        """Record that a task is charged to the queue."""
+        if self._covered is None or task.is_backfill or not task.status.occupies:
+            return
+        job = task.job
+        assert job is not None
+        if job.uid in self._uncovered:
+            self._changed[job.uid] = job
+        elif task.uid not in self._single:
+            self._is_stale = True
+
+    def went(self, task: TaskState) -> None:
+        """Record that a task is no longer charged to the queue."""
+        if self._covered is None:
+            return
+        job = task.job
+        assert job is not None
+        if job.uid in self._uncovered:
+            self._changed[job.uid] = job
+        elif task.uid in self._covered or (job.groups is not None and task.uid not in self._single):
+            self._is_stale = True
+
+    def _is_still_true(self) -> bool:
+        """Return whether the changes since the last computation make no difference.
+
+        Uncovered tasks use nothing of the share, so that the eviction of one does not affect
+        others. But a job's new minimum may be covered where the old one was not.
+        """
+        for job in self._changed.values():
+            held = self._held_by(job)
+            if held and self._reaches(
+                self._uncovered[job.uid], sum_of_requests(held[: job.min_available], self._zero)
+            ):
+                return False
+        self._changed.clear()
+        return True
+
+    def _find(self) -> None:
+        if self._jobs is None:
+            self._jobs = sorted(self._queue.jobs, key=_value)
+        covered: dict[str, TaskState] = {}
+        used = self._zero
+        self._single.clear()
+        self._uncovered.clear()
+        self._changed.clear()
+        for job in self._jobs:
+            held = self._held_by(job)
+            if job.groups is not None:
+                used = self._cover_groups(held, used, covered)
+                continue
+            minimum = held[: job.min_available]
+            together = sum_of_requests(minimum, self._zero)
+            if not self._reaches(used, together):
+                self._uncovered[job.uid] = used
+                continue
+            used = plus(used, together)
+            covered.update((task.uid, task) for task in minimum)
+            for task in held[job.min_available :]:
+                if self._reaches(used, task.resreq):
+                    used = plus(used, task.resreq)
+                    covered[task.uid] = task
+                else:
+                    self._single.add(task.uid)
+        if self._covered is not None and any(
+            uid not in covered and task.status.occupies for uid, task in self._covered.items()
+        ):
+            self._losses += 1
+        self._covered = covered
+        self._is_stale = False
+
+    def _cover_groups(
+        self, held: list[TaskState], used: Vector, covered: dict[str, TaskState]
+    ) -> Vector:
+        """Cover the units of a job with groups; return the used part of the share."""
+        units: dict[EvictionUnit, list[TaskState]] = {}
+        for task in held:
+            units.setdefault(self._unit_of(task), []).append(task)
+        is_exposed = False
+        for unit, tasks in sorted(units.items(), key=_value_of_unit):
+            together = sum_of_requests(tasks, self._zero)
+            if not is_exposed and self._reaches(used, together):
+                used = plus(used, together)
+                covered.update((task.uid, task) for task in tasks)
+                continue
+            is_exposed = is_exposed or unit.is_core
+            if unit.is_surplus:
+                self._single.add(tasks[0].uid)
+        return used
+
+    def _held_by(self, job: JobState) -> list[TaskState]:
+        """Return the tasks of a job that hold resources, in task order."""
+        if not job.ready_count:
+            return []
+        tasks = self._tasks_of.get(job.uid)
+        if tasks is None:
+            tasks = self._tasks_of[job.uid] = self._in_task_order(job.tasks)
+        return [task for task in tasks if task.status.occupies and not task.is_backfill]
+
+    def _reaches(self, used: Vector, more: Vector) -> bool:
+        for there, amount, share in zip(used, more, self._deserved, strict=True):
+            if amount > EPSILON and there + amount - share >= EPSILON:
+                return False
+        return True
+
+
+def _value_of_unit(item: tuple[EvictionUnit, list[TaskState]]) -> tuple[object, ...]:
+    return item[0].value
+
+
+def _value(job: JobState) -> tuple[int, float, str]:
+    return -job.info.priority, job.info.creation_time, job.uid
