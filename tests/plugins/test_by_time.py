@@ -10,10 +10,7 @@ from tests.support.books import opened
 from tests.support.clusters import cluster, job, node
 
 from batchsched import ConfigError, Scheduler, SchedulerConfig, schedule
-from batchsched.plugins.fcfs import FcfsPlugin
-from batchsched.plugins.las import LasPlugin
-from batchsched.plugins.sjf import SjfPlugin
-from batchsched.plugins.sla import SlaPlugin
+from batchsched.plugins.by_time import FcfsPlugin, LasPlugin, SjfPlugin, SlaPlugin
 from batchsched.testing import check_plugin
 
 

@@ -514,32 +514,6 @@ def test_a_backfill_task_is_a_victim_whoever_comes_after_it() -> None:
     assert list(plugin.reclaimable(of.task("b-1"), candidates)) == [V, X, V]
 
 
-def test_a_queue_that_gives_a_backfill_task_has_one_less_to_give() -> None:
-    of = opened(
-        cluster(
-            [node("n1", "12C0G")],
-            job("a", "1C0G@n1*", "1C0G@n1*", "1C0G", "1C0G", "1C0G", "9C0G", minimum=6),
-            job("b", "12C0G", minimum=1, queue="r"),
-            queues=("q", "r"),
-        ),
-        ["gang", "proportion"],
-    )
-    plugin, queue, claimant = plugin_object(of, "proportion"), of.queues["q"], of.task("b-1")
-    given = []
-    for uid in ("a-1", "a-2"):
-        given.append(plugin.may_give(queue))
-        of.evict(of.task(uid), claimant=claimant)
-    assert [*given, plugin.may_give(queue)] == [True, True, False]
-    waiting = [of.task(uid) for uid in ("a-3", "a-4", "a-5")]
-    for task in waiting:
-        of.allocate(task, of.nodes[0], is_backfill=True)
-        assert plugin.may_give(queue)
-    for task in waiting:
-        assert plugin.may_give(queue)
-        of.unallocate(task)
-    assert not plugin.may_give(queue)
-
-
 def test_who_is_shielded_is_covered_or_of_a_queue_with_no_more_than_its_share() -> None:
     of = opened(
         cluster(

@@ -18,18 +18,15 @@ from batchsched.model.texts import did_you_mean
 from batchsched.model.validation.values import shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.plugin.extension_points import Plugin
+from batchsched.plugins.by_time import FcfsPlugin, LasPlugin, SjfPlugin, SlaPlugin
 from batchsched.plugins.capacity import CapacityPlugin
 from batchsched.plugins.conformance import ConformancePlugin
 from batchsched.plugins.drf import DrfPlugin
-from batchsched.plugins.fcfs import FcfsPlugin
 from batchsched.plugins.gang import GangPlugin
-from batchsched.plugins.las import LasPlugin
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.plugins.predicates import PredicatesPlugin
 from batchsched.plugins.priority import PriorityPlugin
 from batchsched.plugins.proportion import ProportionPlugin
-from batchsched.plugins.sjf import SjfPlugin
-from batchsched.plugins.sla import SlaPlugin
 from batchsched.plugins.usage import UsagePlugin
 
 __all__ = [
