@@ -1,7 +1,7 @@
 """Performance hints: optional information with which a plugin is called less often.
 
 Hints do not change answers, and all are optional: without them the plugin is called instead.
-`batchsched.testing.check_plugin` finds wrong hints.
+`check_plugin` and `check_plain` of `batchsched.testing` find wrong hints.
 """
 
 from __future__ import annotations

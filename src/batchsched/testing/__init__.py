@@ -3,7 +3,8 @@
 - Strategies for Hypothesis: `snapshots`, `configs`, `jobs`, `tasks`, `nodes`, `queues`,
   `queue_trees`, `resources`, and `invalid_snapshots`. Examples are printed as code; see `as_code`.
 - Invariants of every cycle: `check_cycle`.
-- Laws for plugins: `check_plugin`; and `check_hash_seeds`, which compares two processes.
+- Laws for plugins: `check_plugin`; `check_plain`, which proves declarations and hints; and
+  `check_hash_seeds`, which compares two processes.
 - A state machine of many cycles: `ClusterMachine`, which also finds `PingPong`.
 """
 
@@ -31,6 +32,7 @@ from batchsched.testing.invariants import (
 )
 from batchsched.testing.laws import LawViolation, VacuityWarning, check_plugin
 from batchsched.testing.machine import ClusterMachine
+from batchsched.testing.plain import check_plain
 
 __all__ = [
     "INVARIANTS",
@@ -49,6 +51,7 @@ __all__ = [
     "check_cycle",
     "check_hash_seeds",
     "check_next_snapshot",
+    "check_plain",
     "check_plugin",
     "configs",
     "invalid_snapshots",

@@ -15,7 +15,7 @@ from importlib import import_module
 from inspect import isclass, signature
 from typing import Protocol, TypedDict, cast
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis.strategies import SearchStrategy
 
 from batchsched.config.registry import PluginFactory
@@ -24,7 +24,7 @@ from batchsched.model.validation.values import shown
 from batchsched.plugin.arguments import Arguments
 from batchsched.scheduler import Scheduler
 from batchsched.testing.code import as_code
-from batchsched.testing.drawing.snapshots import snapshots
+from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
 from batchsched.testing.laws.asking import Answers, Kind, ask_all
 from batchsched.testing.laws.trial import Subject
 
@@ -228,12 +228,8 @@ def check_hash_seeds(
         RuntimeError: a process failed, with its message; try `check_plugin` to find the cause.
 
     """
-    if examples is not None and labels is not None:
-        raise ValueError(
-            "expected labels or examples, got both; give examples=snapshots(labels=...)"
-        )
     names = [name_of_target(target) for target in targets]
-    drawn = _drawn(_default_examples(labels) if examples is None else examples, max_examples)
+    drawn = _drawn(given_or_default(examples, labels, _default_examples), max_examples)
     violation = next(differences(names, drawn), None)
     if violation is not None:
         raise violation
@@ -246,19 +242,7 @@ def _default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrat
 def _drawn(examples: SearchStrategy[Snapshot], count: int) -> list[Snapshot]:
     found: list[Snapshot] = []
 
-    @settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=[
-            HealthCheck.data_too_large,
-            HealthCheck.filter_too_much,
-            HealthCheck.large_base_example,
-            HealthCheck.too_slow,
-        ],
-    )
+    @same_each_time(count, shrink=False)
     @given(examples)
     def collect(snapshot: Snapshot) -> None:
         if snapshot not in found:

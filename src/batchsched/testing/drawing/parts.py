@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count
 from math import ceil
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from attrs import evolve
 from hypothesis import strategies as st
@@ -33,6 +33,8 @@ from batchsched.testing.drawing.pools import (
     NODE_SIZES,
     TROUBLES,
     Features,
+    JobSwitches,
+    TaskSwitches,
     with_devices,
 )
 from batchsched.testing.drawing.queues import QueueDraft, build_queue
@@ -260,17 +262,8 @@ def tasks(
     *,
     uid: str = "t1",
     namespace: str = "default",
-    priorities: bool = True,
-    ages: bool = True,
-    best_effort: bool = True,
-    scalars: bool = True,
-    init_requests: bool = True,
-    constraints: bool = True,
-    affinity: bool = True,
-    backfill: bool = True,
-    critical: bool = True,
-    durations: bool = True,
     labels: Mapping[str, Sequence[str]] | None = None,
+    **switches: Unpack[TaskSwitches],
 ) -> SearchStrategy[TaskInfo]:
     """Draw Pending tasks with a given UID; for the switches and labels see `snapshots`.
 
@@ -278,18 +271,7 @@ def tasks(
         FaultsError: invalid arguments; all faults at once.
 
     """
-    features = Features(
-        priorities=priorities,
-        ages=ages,
-        best_effort=best_effort,
-        scalars=scalars,
-        init_requests=init_requests,
-        constraints=constraints,
-        affinity=affinity,
-        backfill=backfill,
-        critical=critical,
-        durations=durations,
-    )
+    features = Features(**switches)
 
     def task(drafts: tuple[TaskDraft, ShapeDraft]) -> TaskInfo:
         draft, shape = drafts
@@ -305,25 +287,13 @@ def jobs(
     queues: Sequence[str] = ("q1",),
     min_tasks: int = 1,
     max_tasks: int | None = None,
-    gangs: bool = True,
-    invalid_jobs: bool = False,
-    unknown_queues: bool = False,
-    priorities: bool = True,
-    ages: bool = True,
-    best_effort: bool = True,
-    scalars: bool = True,
-    init_requests: bool = True,
-    constraints: bool = True,
-    affinity: bool = True,
-    backfill: bool = True,
-    critical: bool = True,
-    durations: bool = True,
-    groups: bool = True,
     labels: Mapping[str, Sequence[str]] | None = None,
+    **switches: Unpack[JobSwitches],
 ) -> SearchStrategy[JobInfo]:
     """Draw jobs with a given name whose tasks are all Pending.
 
-    For the switches, the labels and the number of tasks, see `snapshots`.
+    For the switches, the labels and the number of tasks, see `snapshots`; `invalid_jobs` and
+    `unknown_queues` are off by default.
 
     Raises:
         FaultsError: invalid arguments; all faults at once. It is a
@@ -336,23 +306,10 @@ def jobs(
     ...     assert job.uid.endswith("/train") and job.queue == "gpu"
     >>> it_is_that_job_of_that_queue()
     """
-    features = Features(
-        gangs=gangs,
-        invalid_jobs=invalid_jobs,
-        unknown_queues=unknown_queues,
-        priorities=priorities,
-        ages=ages,
-        best_effort=best_effort,
-        scalars=scalars,
-        init_requests=init_requests,
-        constraints=constraints,
-        affinity=affinity,
-        backfill=backfill,
-        critical=critical,
-        durations=durations,
-        dependencies=False,
-        groups=groups and gangs,
-    )
+    switches.setdefault("invalid_jobs", False)
+    switches.setdefault("unknown_queues", False)
+    features = Features(**switches, dependencies=False)
+    features = evolve(features, groups=features.groups and features.gangs)
     asked = Asked()
     names = asked.names("queues", queues, may_be_none=False)
     fewest = asked.number("min_tasks", min_tasks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import count
+from typing import TypedDict
 
 from attrs import frozen
 
@@ -46,6 +47,9 @@ __all__ = [
     "Affinities",
     "Constraints",
     "Features",
+    "JobSwitches",
+    "Switches",
+    "TaskSwitches",
     "Trouble",
     "now_of",
     "numbered",
@@ -308,6 +312,44 @@ AGES = (0.0, 90.0, 40.0, 99.0)
 
 USERS = ("", "ann", "bob")
 """The users of jobs."""
+
+
+class TaskSwitches(TypedDict, total=False):
+    """Features of tasks, switched on or off; see `batchsched.testing.snapshots`."""
+
+    priorities: bool
+    ages: bool
+    best_effort: bool
+    scalars: bool
+    init_requests: bool
+    constraints: bool
+    affinity: bool
+    backfill: bool
+    critical: bool
+    durations: bool
+
+
+class JobSwitches(TaskSwitches, total=False):
+    """Those of jobs."""
+
+    gangs: bool
+    invalid_jobs: bool
+    unknown_queues: bool
+    groups: bool
+
+
+class Switches(JobSwitches, total=False):
+    """Those of snapshots."""
+
+    queues: bool
+    running: bool
+    endings: bool
+    reservations: bool
+    promises: bool
+    other_tasks: bool
+    dependencies: bool
+    overcommitted: bool
+    trees: bool
 
 
 @frozen(kw_only=True)

@@ -7,10 +7,12 @@ conflicts are frequent. An example is printed as the code that makes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from typing import Unpack
 
 from attrs import asdict, evolve
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -41,14 +43,10 @@ from batchsched.testing.drawing.parts import (
     shrunk,
     with_labels,
 )
-from batchsched.testing.drawing.pools import Features, now_of, numbered
+from batchsched.testing.drawing.pools import Features, Switches, now_of, numbered
 from batchsched.testing.drawing.queues import QueueDraft, build_queues, leaves
 
-__all__ = [
-    "SnapshotDraft",
-    "build_snapshot",
-    "snapshots",
-]
+__all__ = ["given_or_default", "same_each_time", "snapshots"]
 
 SnapshotDraft = tuple[
     list[NodeDraft], list[QueueDraft], list[ShapeDraft], list[JobDraft], list[TaskDraft]
@@ -119,31 +117,9 @@ def snapshots(
     max_jobs: int | None = None,
     min_tasks: int = 1,
     max_tasks: int | None = None,
-    gangs: bool = True,
-    invalid_jobs: bool = True,
-    priorities: bool = True,
-    ages: bool = True,
-    queues: bool = True,
-    unknown_queues: bool = True,
-    best_effort: bool = True,
-    scalars: bool = True,
-    init_requests: bool = True,
-    constraints: bool = True,
-    affinity: bool = True,
-    running: bool = True,
-    endings: bool = True,
-    backfill: bool = True,
-    reservations: bool = True,
-    promises: bool = True,
-    critical: bool = True,
-    other_tasks: bool = True,
-    durations: bool = True,
-    dependencies: bool = True,
-    overcommitted: bool = True,
-    trees: bool = True,
-    groups: bool = True,
     always: Sequence[str] = (),
     labels: Mapping[str, Sequence[str]] | None = None,
+    **switches: Unpack[Switches],
 ) -> SearchStrategy[Snapshot]:
     """Draw snapshots: small clusters that have about as much work as they can do.
 
@@ -159,34 +135,38 @@ def snapshots(
         max_jobs: the most jobs; None: 6, or `min_jobs` if that is more.
         min_tasks: the fewest tasks of a job.
         max_tasks: the most tasks of a job; None: 4, or `min_tasks` if that is more.
-        gangs: `min_available` may be anything from 0 to the number of tasks, not only 1.
-        invalid_jobs: `min_available` may exceed the number of tasks.
-        priorities: jobs and tasks may differ in priority.
-        ages: creation times may differ, and some jobs have waited long.
-        queues: there may be several queues, of different weights.
-        unknown_queues: jobs may name a queue that does not exist.
-        best_effort: tasks may request nothing.
-        scalars: nodes may have devices, and tasks may request them.
-        init_requests: tasks may need more to start than to run, and count otherwise in scores.
-        constraints: labels, selectors, node affinity, ports, taints, conditions, task limits.
-        affinity: inter-pod affinity and anti-affinity.
-        running: tasks may run already, on nodes that have room for them.
-        endings: tasks may be ending, ended or unknown.
-        backfill: tasks may be marked as backfill.
-        reservations: nodes may be reserved for tasks.
-        promises: tasks may have been promised nodes (Pipelined).
-        critical: tasks may be critical tasks of the system.
-        other_tasks: there may be tasks that belong to no job.
-        durations: jobs and tasks may have users, estimates, deadlines and times of start.
-        dependencies: jobs may depend on others, some of which do not exist.
-        overcommitted: nodes may have less than their tasks hold.
-        trees: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
-            leaves. A quarter of the examples use it.
-        groups: jobs may have groups of tasks, and maxima. A quarter of the examples use it, and
-            none without `gangs`.
         always: switches, by name, whose features every example may use.
         labels: keys of labels, and the values to draw from for each: any node, job and task may
             have one of them, or lack the label; for example ``{"team": ["red", "blue"]}``.
+        **switches: the features that examples may have; all are on by default.
+
+    The switches:
+
+    - `gangs`: `min_available` may be anything from 0 to the number of tasks, not only 1.
+    - `invalid_jobs`: `min_available` may exceed the number of tasks.
+    - `priorities`: jobs and tasks may differ in priority.
+    - `ages`: creation times may differ, and some jobs have waited long.
+    - `queues`: there may be several queues, of different weights.
+    - `unknown_queues`: jobs may name a queue that does not exist.
+    - `best_effort`: tasks may request nothing.
+    - `scalars`: nodes may have devices, and tasks may request them.
+    - `init_requests`: tasks may need more to start than to run, and count otherwise in scores.
+    - `constraints`: labels, selectors, node affinity, ports, taints, conditions, task limits.
+    - `affinity`: inter-pod affinity and anti-affinity.
+    - `running`: tasks may run already, on nodes that have room for them.
+    - `endings`: tasks may be ending, ended or unknown.
+    - `backfill`: tasks may be marked as backfill.
+    - `reservations`: nodes may be reserved for tasks.
+    - `promises`: tasks may have been promised nodes (Pipelined).
+    - `critical`: tasks may be critical tasks of the system.
+    - `other_tasks`: there may be tasks that belong to no job.
+    - `durations`: jobs and tasks may have users, estimates, deadlines and times of start.
+    - `dependencies`: jobs may depend on others, some of which do not exist.
+    - `overcommitted`: nodes may have less than their tasks hold.
+    - `trees`: queues may be a tree, with what the plugin capacity reads of them; jobs are in its
+      leaves. A quarter of the examples use it.
+    - `groups`: jobs may have groups of tasks, and maxima. A quarter of the examples use it, and
+      none without `gangs`.
 
     Raises:
         FaultsError: arguments are invalid, for example a switch in `always` that
@@ -202,30 +182,11 @@ def snapshots(
     >>> nothing_is_bound_to_other_nodes()
 
     """
-    features = Features(
-        gangs=gangs,
-        invalid_jobs=invalid_jobs,
-        priorities=priorities,
-        ages=ages,
-        queues=queues,
-        unknown_queues=unknown_queues,
-        best_effort=best_effort,
-        scalars=scalars,
-        init_requests=init_requests,
-        constraints=constraints,
-        affinity=affinity,
-        running=running,
-        endings=endings,
-        backfill=backfill,
-        reservations=reservations,
-        promises=promises,
-        critical=critical,
-        other_tasks=other_tasks,
-        durations=durations,
-        dependencies=dependencies,
-        overcommitted=overcommitted,
-        trees=trees and queues,
-        groups=groups and gangs,
+    features = Features(**switches)
+    features = evolve(
+        features,
+        trees=features.trees and features.queues,
+        groups=features.groups and features.gangs,
     )
     asked = Asked()
     fewest_nodes = asked.number("min_nodes", min_nodes)
@@ -238,19 +199,19 @@ def snapshots(
     used = _uses(features, asked.names("always", always), asked)
     label_choices = asked.labels("labels", labels)
     asked.check()
-    switches = st.binary(min_size=len(used), max_size=len(used))
+    bytes_of_features = st.binary(min_size=len(used), max_size=len(used))
     counts = [
         st.integers(fewest_nodes, most_nodes),
-        st.integers(1, most_queues if queues else 1),
+        st.integers(1, most_queues if features.queues else 1),
         st.integers(1, 3),
         st.integers(fewest_jobs, most_jobs),
-        st.integers(0, 2 if other_tasks else 0),
+        st.integers(0, 2 if features.other_tasks else 0),
     ]
     job_drafts = job_drafts_of(st.integers(fewest_tasks, most_tasks))
 
     @st.composite
     def snapshot(draw: DrawFn) -> Snapshot:
-        drawn = zip(used.items(), draw(switches), strict=True)
+        drawn = zip(used.items(), draw(bytes_of_features), strict=True)
         off = {name: False for (name, least), height in drawn if height < least}
         content: SnapshotDraft = (
             several(draw, NODE_DRAFTS, counts[0]),
@@ -278,3 +239,40 @@ def _uses(features: Features, always: Sequence[str], asked: Asked) -> dict[str, 
         for name, is_on in flags.items()
         if is_on and name not in always
     }
+
+
+def given_or_default(
+    examples: SearchStrategy[Snapshot] | None,
+    labels: Mapping[str, Sequence[str]] | None,
+    default: Callable[[Mapping[str, Sequence[str]] | None], SearchStrategy[Snapshot]],
+) -> SearchStrategy[Snapshot]:
+    """Return the examples that were given, or those by default, with labels.
+
+    Raises:
+        ValueError: both labels and examples are given.
+    """
+    if examples is None:
+        return default(labels)
+    if labels is not None:
+        raise ValueError(
+            "expected labels or examples, got both; use examples=snapshots(labels=...)"
+        )
+    return examples
+
+
+def same_each_time(max_examples: int, *, shrink: bool) -> settings:
+    """Return settings with which the examples are the same in every run, however they look."""
+    return settings(
+        max_examples=max_examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
+        suppress_health_check=[
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+            HealthCheck.large_base_example,
+            HealthCheck.too_slow,
+        ],
+    )

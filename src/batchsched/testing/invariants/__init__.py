@@ -9,6 +9,7 @@ assume nothing of plugins and actions that are not built in.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import cast
 
 from batchsched.config.registry import Registry
 from batchsched.config.scheduler_config import SchedulerConfig
@@ -101,7 +102,7 @@ def check_cycle(
     left_out = [_named(name) for name in without]
     laws = [_named(law) if isinstance(law, str) else law for law in invariants]
     for law in laws:
-        if not isinstance(law, Invariant):
+        if not isinstance(cast("object", law), Invariant):
             name = getattr(law, "__name__", repr(law))
             message = f"expected an invariant, got {name}; write @invariant above its definition"
             raise TypeError(message)

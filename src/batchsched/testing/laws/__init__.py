@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from warnings import warn
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -20,7 +20,7 @@ from batchsched.errors import PluginError
 from batchsched.model.snapshot import Snapshot
 from batchsched.plugin.arguments import ArgumentValue
 from batchsched.plugin.extension_points import Plugin
-from batchsched.testing.drawing.snapshots import snapshots
+from batchsched.testing.drawing.snapshots import given_or_default, same_each_time, snapshots
 from batchsched.testing.laws.asking import ANSWERS, Answers
 from batchsched.testing.laws.cycles import (
     AnswersSeen,
@@ -48,7 +48,7 @@ from batchsched.testing.laws.rules import (
 )
 from batchsched.testing.laws.trial import KINDS, LawViolation, Move, Subject, Trial
 
-__all__ = ["LawViolation", "VacuityWarning", "check_plugin"]
+__all__ = ["LawViolation", "VacuityWarning", "check_plugin", "default_examples"]
 
 _REPEATING, _KEEPING = 2, 3
 """The choices, of four, with which an example also runs cycles: repeating, or keeping state."""
@@ -112,32 +112,14 @@ def check_plugin(
     >>> check_plugin(DrfPlugin(), max_examples=5)
     """
     subject = Subject(plugin, name, arguments, config)
-    if examples is None:
-        drawn = _default_examples(subject.declared_labels() if labels is None else labels)
-    elif labels is None:
-        drawn = examples
-    else:
-        raise ValueError(
-            "expected labels or examples, got both; use examples=snapshots(labels=...)"
-        )
+    if examples is None and labels is None:
+        labels = subject.declared_labels()
+    drawn = given_or_default(examples, labels, default_examples)
     seen = AnswersSeen()
     one_move = st.builds(Move, st.integers(0, KINDS - 1), st.integers(0, 15))
     moves = st.lists(one_move, min_size=1, max_size=5)
 
-    @settings(
-        max_examples=max_examples,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        report_multiple_bugs=False,
-        phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
-        suppress_health_check=[
-            HealthCheck.data_too_large,
-            HealthCheck.filter_too_much,
-            HealthCheck.large_base_example,
-            HealthCheck.too_slow,
-        ],
-    )
+    @same_each_time(max_examples, shrink=shrink)
     @given(snapshot=drawn, other=drawn, moves=moves, cycles=st.integers(0, 3))
     def keeps_the_laws(snapshot: Snapshot, other: Snapshot, moves: list[Move], cycles: int) -> None:
         try:
@@ -158,7 +140,8 @@ def check_plugin(
         warn(text, VacuityWarning, stacklevel=2)
 
 
-def _default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snapshot]:
+def default_examples(labels: Mapping[str, Sequence[str]] | None) -> SearchStrategy[Snapshot]:
+    """Draw small snapshots with all features, half of them without constraints."""
     simple = snapshots(
         max_nodes=3,
         max_jobs=4,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import NoReturn, cast
 
@@ -50,6 +50,7 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
         seen: str,
         snapshot: Snapshot,
         other: Snapshot | None = None,
+        check: str = "check_plugin",
     ) -> None:
         self.plugin = plugin
         self.extension_point = extension_point
@@ -61,7 +62,9 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
         """The snapshot that shows it."""
         self.other = other
         """The snapshot of a cycle in between, if one was needed."""
-        super().__init__(plugin, extension_point, law, seen, snapshot, other)
+        self.check = check
+        """The function that found it."""
+        super().__init__(plugin, extension_point, law, seen, snapshot, other, check)
 
     def __str__(self) -> str:
         return f"plugin {self.plugin!r}, {self.extension_point}: {self.law}\n  but {self.seen}"
@@ -83,9 +86,9 @@ class LawViolation(AssertionError):  # noqa: N818 - it is what was found, not wh
             examples = "st.sampled_from([snapshot, other])"
             lines += ["# A cycle on this one came between.", f"other = {as_code(self.other)}"]
         lines += [
-            "plugin = ...  # fill in the argument of check_plugin, newly created",
-            "# Add the arguments and config that check_plugin was given, if any.",
-            f"check_plugin(plugin, name={self.plugin!r}, examples={examples})",
+            f"plugin = ...  # fill in the argument of {self.check}, newly created",
+            f"# Add the arguments and config that {self.check} was given, if any.",
+            f"{self.check}(plugin, name={self.plugin!r}, examples={examples})",
         ]
         return "\n".join([*lines, ""])
 
@@ -110,12 +113,14 @@ class _Looks:
 class _Spy:
     """Wraps the plugin under test, and keeps what it opened last."""
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: Plugin, change: Callable[[object], object] | None = None) -> None:
         self.plugin = plugin
         self.opened: object = None
+        self._change = change
 
     def open(self, view: SessionView, /) -> object:
-        self.opened = self.plugin.open(view)
+        opened = self.plugin.open(view)
+        self.opened = opened if self._change is None else self._change(opened)
         return self.opened
 
 
@@ -176,6 +181,12 @@ class Subject:
         """Return a scheduler with a fresh plugin that keeps its state from cycle to cycle."""
         return self._scheduler(self._make_fresh, warm=True)[0]
 
+    def scheduler(
+        self, *, plain: bool | Collection[str], change: Callable[[object], object]
+    ) -> Scheduler:
+        """Return a scheduler with a fresh plugin, whose opened objects are changed."""
+        return self._scheduler(self._make_fresh, plain=plain, change=change)[0]
+
     def do_without_copies(self) -> bool:
         """Stop copying the given plugin; return whether it was copied."""
         had = self._make_fresh is not self._make
@@ -188,11 +199,13 @@ class Subject:
         look: Callable[[Session], None] | None = None,
         *,
         warm: bool = False,
+        plain: bool | Collection[str] = False,
+        change: Callable[[object], object] | None = None,
     ) -> tuple[Scheduler, list[_Spy]]:
         spies: list[_Spy] = []
 
         def spied(given: Arguments) -> Plugin:
-            spies.append(_Spy(make(given)))
+            spies.append(_Spy(make(given), change))
             return spies[-1]
 
         registry = default_registry()
@@ -202,7 +215,7 @@ class Subject:
             action = _Looks(look)
             registry.register_action(_LOOK, lambda _: action)
             config = evolve(config, actions=[ActionOption(name=_LOOK), *config.actions])
-        return Scheduler(config, registry, warm=warm), spies
+        return Scheduler(config, registry, warm=warm, plain=plain), spies
 
 
 def _expect_named(config: SchedulerConfig, name: str) -> None:

@@ -1,0 +1,141 @@
+"""check_plain finds wrong declarations and hints by their decisions, and names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+import pytest
+from tests.support.opening import OpensA
+
+from batchsched import ActionOption, PluginOption, SchedulerConfig, Tier, Unfit, UnfitReason
+from batchsched.plugin import Changes, NodeScore, Predicate, PredicateHints, Reads, ScoreHints
+from batchsched.plugin.session_view import SessionView
+from batchsched.plugins.capacity import CapacityPlugin
+from batchsched.plugins.gang import GangPlugin
+from batchsched.plugins.nodeorder import NodeOrderPlugin
+from batchsched.plugins.predicates import PredicatesPlugin
+from batchsched.plugins.priority import PriorityPlugin
+from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.testing import LawViolation, check_plain, snapshots
+
+NO = Unfit(UnfitReason.REFUSED_BY_PLUGIN, plugin="lying")
+
+
+def alike(_task: TaskState) -> Hashable:
+    return None
+
+
+def found(kind: Callable[[SessionView], object]) -> LawViolation:
+    with pytest.raises(LawViolation) as caught:
+        check_plain(OpensA(kind), name="lying", shrink=False)
+    assert str(caught.value).startswith(f"plugin 'lying', {caught.value.extension_point}: ")
+    return caught.value
+
+
+class Lying:
+    def __init__(self, view: SessionView) -> None:
+        self.view = view
+
+
+class PairsNames(Lying):
+    """Which node a task may have depends on its name, which its signature lacks."""
+
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(check=self.check, reads=Reads.DESCRIPTION, signature=alike)
+
+    def check(self, task: TaskState, node: NodeState) -> Unfit | None:
+        return None if (task.uid[-1] == "1") == (node.name == "n1") else NO
+
+
+class ScoresNames(Lying):
+    def node_scores(self) -> Iterable[NodeScore]:
+        yield NodeScore(score=self.score, reads=Reads.DESCRIPTION, signature=alike)
+
+    def score(self, task: TaskState, node: NodeState) -> float:
+        return 100.0 * ((task.uid[-1] == "1") == (node.name == "n1"))
+
+
+class CountsEverywhere(Lying):
+    """It reads all nodes, and says that it reads descriptions."""
+
+    def predicates(self) -> Iterable[Predicate]:
+        yield Predicate(check=self.check, reads=Reads.DESCRIPTION)
+
+    def check(self, _task: TaskState, _node: NodeState) -> Unfit | None:
+        return None if sum(len(node.tasks) for node in self.view.nodes) < 3 else NO
+
+
+class WatchesNothing(CountsEverywhere):
+    def predicates(self) -> Iterable[Predicate]:
+        hints = PredicateHints(watch=lambda _task: [])
+        yield Predicate(check=self.check, signature=alike, hints=hints)
+
+
+class SpecialisesWrongly(Lying):
+    def node_scores(self) -> Iterable[NodeScore]:
+        hints = ScoreHints(specialise=lambda _task: lambda nodes: [0.0] * len(nodes))
+        yield NodeScore(score=self.score, reads=Reads.DESCRIPTION, hints=hints)
+
+    def score(self, _task: TaskState, node: NodeState) -> float:
+        return 100.0 * (node.name == "n2")
+
+
+class KeepsOldCounts(Lying):
+    def __init__(self, view: SessionView) -> None:
+        self.ready = {uid: job.ready_count for uid, job in view.jobs.items()}
+
+    def resume(self, _changes: Changes) -> bool:
+        return True
+
+    def job_order_key(self, job: JobState) -> int:
+        return self.ready.get(job.uid, 0)
+
+
+class RanksByOthers(Lying):
+    """The key of a job depends on other jobs: nothing that could be removed, but a door tells."""
+
+    def job_order_key(self, job: JobState) -> int:
+        others = sum(other.ready_count for other in self.view.jobs.values() if other is not job)
+        return others if job.uid[-1] < "3" else -others
+
+
+@pytest.mark.parametrize(
+    ("kind", "door", "cause"),
+    [
+        (PairsNames, "engine", "predicates()[0].signature"),
+        (ScoresNames, "engine", "node_scores()[0].signature"),
+        (CountsEverywhere, "engine", "predicates()[0].reads"),
+        (WatchesNothing, "engine", "predicates()[0].hints.watch"),
+        (SpecialisesWrongly, "engine", "node_scores()[0].hints.specialise"),
+        (KeepsOldCounts, "cycles", "resume"),
+        (RanksByOthers, "turns", "perhaps a key of a job or queue depends on more"),
+    ],
+)
+def test_a_lie_is_found_and_named(
+    kind: Callable[[SessionView], object], door: str, cause: str
+) -> None:
+    violation = found(kind)
+    assert f"with these doors plain: {door!r}" in violation.seen
+    assert cause in violation.seen
+
+
+@pytest.mark.parametrize(
+    "plugin", [PriorityPlugin, GangPlugin, CapacityPlugin, PredicatesPlugin, NodeOrderPlugin]
+)
+def test_the_librarys_own_plugins_tell_the_truth(plugin: Callable[..., object]) -> None:
+    check_plain(plugin.from_arguments, max_examples=25)  # type: ignore[attr-defined]
+
+
+def test_examples_and_configuration_may_be_given() -> None:
+    options = [ActionOption(name="allocate")]
+    config = SchedulerConfig(actions=options, tiers=[Tier(plugins=[PluginOption(name="own")])])
+    check_plain(GangPlugin(), name="own", config=config, max_examples=5)
+    with pytest.raises(ValueError, match="expected the plugin 'mine' in a tier"):
+        check_plain(GangPlugin(), name="mine", config=config)
+    with pytest.raises(ValueError, match="expected labels or examples, got both"):
+        check_plain(GangPlugin(), examples=snapshots(), labels={"a": ["b"]})
+
+
+def test_the_code_of_a_violation_checks_the_plugin_again() -> None:
+    code = found(PairsNames).as_code()
+    assert "check_plain(plugin, name='lying', examples=st.just(snapshot))" in code
