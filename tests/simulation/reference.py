@@ -5,7 +5,9 @@ It knows jobs as they are in a workload, and decides by the texts of the policie
 
 from __future__ import annotations
 
-from batchsched.simulation import Job, Workload
+from math import inf, nextafter
+
+from batchsched.simulation import Corrector, Job, Workload
 
 Starts = dict[int | str, float]
 
@@ -13,12 +15,20 @@ Starts = dict[int | str, float]
 class Plain:
     """One simulation of a workload of requested times that are bounds or not."""
 
-    def __init__(self, workload: Workload, policy: str, factor: float = 1) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        policy: str,
+        factor: float = 1,
+        corrector: Corrector | None = None,
+    ) -> None:
         self.jobs = {job.id: job for job in workload}
         assert workload.machine is not None
         self.size = workload.machine.processors
         self.policy = policy
         self.factor = factor
+        self.corrector = corrector
+        self.corrected: dict[int | str, list[float]] = {}
         self.starts: Starts = {}
         self.order: list[int | str] = []
         self.queue: list[int | str] = []
@@ -26,13 +36,15 @@ class Plain:
         self.released: set[int | str] = set()
         self.gone: set[int | str] = set()
         self.left_early = False
+        # Whether promises rest on an end that was expected too early.
+        self.misled = False
 
     def run_time(self, job: Job) -> float:
         return job.run if job.requested is None else min(job.run, job.requested)
 
     def estimate(self, job: Job) -> float:
         assert job.requested is not None
-        return self.factor * job.requested
+        return self.corrected.get(job.id, [self.factor * job.requested])[-1]
 
     def running(self) -> list[Job]:
         return [self.jobs[each] for each in self.starts if each not in self.released]
@@ -54,10 +66,12 @@ class Plain:
         while True:
             times = [job.submit for job in arrivals]
             times += [self.end(self.jobs[each]) for each in self.starts if each not in self.gone]
-            times += [time for time in self.promises.values() if time > now]
+            # Promises of the next possible moment wait for jobs that are overdue.
+            times += [time for time in self.promises.values() if time > nextafter(now, inf)]
             if not times:
                 return self.starts
             now = min(times)
+            self.correct(now)
             self.release_what_is_due(now)
             if arrivals and arrivals[0].submit == now:
                 job = arrivals.pop(0)
@@ -73,7 +87,20 @@ class Plain:
                 if ended[0] not in self.released:
                     self.released.add(ended[0])
                     self.left_early = True
+                    self.misled |= self.expected_end(self.jobs[ended[0]]) < now
             getattr(self, self.policy)(now)
+
+    def correct(self, now: float) -> None:
+        if self.corrector is None:
+            return
+        for job in self.running():
+            while self.run_time(job) > self.estimate(job) and self.expected_end(job) <= now:
+                known = self.corrected.setdefault(job.id, [self.estimate(job)])
+                more = self.corrector.correct(
+                    known[0], known[-1], len(known) - 1, job.requested or 0
+                )
+                known.append(more)
+                self.misled = True
 
     def release_what_is_due(self, now: float) -> None:
         for job in self.running():
@@ -130,7 +157,14 @@ class Plain:
         return self.size - sum(job.processors for job in still)
 
     def conservative(self, now: float) -> None:
-        if self.left_early:
+        overdue = any(self.expected_end(job) <= now for job in self.running())
+        if overdue or self.misled:
+            self.misled = overdue
+            self.left_early = False
+            self.promises = {}
+            for each in self.queue:
+                self.promises[each] = self.earliest(self.jobs[each], now)
+        elif self.left_early:
             self.left_early = False
             for each in list(self.queue):
                 if self.promises[each] > now:
@@ -140,8 +174,10 @@ class Plain:
             self.start(each, now)
 
     def earliest(self, job: Job, now: float) -> float:
+        # A job that is overdue is expected to end at the next possible moment.
+        at_once = nextafter(now, inf)
         held = [
-            (self.starts[other.id], self.expected_end(other), other.processors)
+            (self.starts[other.id], max(self.expected_end(other), at_once), other.processors)
             for other in self.running()
         ]
         held += [
@@ -161,6 +197,8 @@ class Plain:
         raise AssertionError("the machine is too small")
 
 
-def plain_starts(workload: Workload, policy: str, factor: float = 1) -> Starts:
+def plain_starts(
+    workload: Workload, policy: str, factor: float = 1, corrector: Corrector | None = None
+) -> Starts:
     """Return when each job starts, by the plain loop."""
-    return Plain(workload, policy, factor).run()
+    return Plain(workload, policy, factor, corrector).run()

@@ -128,6 +128,12 @@ def test_no_policy_oversubscribes_and_everybody_runs(
         (Easy(backfill="shortest", predictor=Scaled(0.5)), "easy_sjbf", 0.5),
         (Conservative(), "conservative", 1),
         (Conservative(predictor=Scaled(2)), "conservative", 2),
+        (Conservative(predictor=Scaled(0.25)), "conservative", 0.25),
+        (Conservative(predictor=Scaled(0.5)), "conservative", 0.5),
+        (Conservative(predictor=Scaled(0.75)), "conservative", 0.75),
+        (Conservative(predictor=Scaled(0.25), corrector=Increments()), "conservative", 0.25),
+        (Conservative(predictor=Scaled(0.5), corrector=Doubling()), "conservative", 0.5),
+        (Easy(predictor=Scaled(0.5), corrector=Doubling()), "easy", 0.5),
         (EasyInFull(), "easy", 1),
     ],
     ids=str,
@@ -137,7 +143,9 @@ def test_no_policy_oversubscribes_and_everybody_runs(
 def test_starts_are_those_of_the_plain_loop(
     policy: Policy, plain: str, factor: float, workload: Workload
 ) -> None:
-    assert simulate(workload, policy).starts_by_id() == plain_starts(workload, plain, factor)
+    corrector = getattr(policy, "corrector", None)
+    starts = plain_starts(workload, plain, factor, corrector)
+    assert simulate(workload, policy).starts_by_id() == starts
 
 
 @any_policy
