@@ -111,7 +111,7 @@ REPORTS = {
     "steady": "what a cycle costs where little changes, on a living cluster and from scratch",
     "axes": "how the time of a cycle grows where there is ever more of something dear",
     "waiting": "what each strategy against waiting costs in utilisation and in waiting",
-    "tracing": "what a trace costs when it is off (at most 1.01 times) and when it is on",
+    "tracing": "what a trace costs, and that nothing of it is called when it is off",
     "evictions": "how many evictions queues take to their shares, and how many of them are wasted",
     "simulator": "what simulating costs an event, on a pool and with the scheduler",
     "hot": "where the time of a cycle goes, function by function; writes results/hot.md",

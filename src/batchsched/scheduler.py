@@ -27,10 +27,12 @@ from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import LinearScanPlacement
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.outcomes import Unchanged, close
+from batchsched.session.policy_state import PlacementFactory, PolicyState
 from batchsched.session.promises import keep_promises, start_promised_jobs
-from batchsched.session.session import PlacementFactory, Session
-from batchsched.session.tracing import Trace, TracedSession
+from batchsched.session.session import Session
+from batchsched.session.trace_events import Teller, Trace
 from batchsched.state.doors import ALL_DOORS, Door
+from batchsched.state.ledger import Ledger
 from batchsched.transition.content import Content
 
 __all__ = ["Scheduler", "schedule"]
@@ -188,16 +190,7 @@ predicates, priority, proportion, sjf, sla, usage
                 ``rivals``); listing them takes time that grows with the cluster.
 
         """
-        session = TracedSession(
-            snapshot,
-            self._plugins,
-            self._placement,
-            trace,
-            rivals_at=rivals_at,
-            promises_repel=self._promises_repel,
-            plain=self._plain,
-        )
-        return self.run(_begun(session))
+        return self.run(self._open(snapshot, Teller(trace, rivals_at)))
 
     def run(
         self, session: Session, /, *, reasons: bool = True, unchanged: Unchanged | None = None
@@ -237,8 +230,8 @@ predicates, priority, proportion, sjf, sla, usage
             if blamed is None:
                 raise
             raise blamed from error
-        if isinstance(session, TracedSession):
-            session.flush()
+        if session.teller is not None:
+            session.teller.flush()
         return result
 
     def open(self, snapshot: Snapshot, /) -> Session:
@@ -255,24 +248,18 @@ predicates, priority, proportion, sjf, sla, usage
         if not is_of(snapshot, Snapshot):
             message = f"expected a Snapshot, got {shown(snapshot)}"
             raise SnapshotError([Fault("snapshot", message)])
-        if self._trace is None:
-            session = Session(
-                snapshot,
-                self._plugins,
-                self._placement,
-                promises_repel=self._promises_repel,
-                plain=self._plain,
-            )
-        else:
-            session = TracedSession(
-                snapshot,
-                self._plugins,
-                self._placement,
-                self._trace,
-                promises_repel=self._promises_repel,
-                plain=self._plain,
-            )
-        return _begun(session)
+        return self._open(snapshot, None if self._trace is None else Teller(self._trace))
+
+    def _open(self, snapshot: Snapshot, teller: Teller | None) -> Session:
+        state = PolicyState(
+            Ledger(snapshot),
+            self._plugins,
+            self._placement,
+            promises_repel=self._promises_repel,
+            plain=self._plain,
+            teller=teller,
+        )
+        return _begun(Session(state))
 
     def attach(self, cluster: Cluster, /) -> AttachedScheduler:
         """Attach to a live cluster, so that the cost of a cycle depends on what changed.

@@ -13,11 +13,11 @@ def test_nothing_of_tracing_is_called_when_it_is_off() -> None:
     cost = measure(WORKLOADS["busy"].make(0.002), rounds=2)
     assert cost.calls_when_off == 0
     assert cost.events
-    assert len(cost.without) == len(cost.off) == len(cost.on) == 2
+    assert len(cost.off) == len(cost.on) == 2
 
 
 def test_it_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     status = main(["--scale", "0.002", "--rounds", "1", "--only", "gangs-1000"])
     printed = capsys.readouterr().out
-    assert status == ("missed" in printed)
+    assert status == 0
     assert "| `gangs-1000` |" in printed

@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.support.books import Opens
+from tests.support.books import Opens, session_of
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
@@ -36,7 +36,6 @@ from batchsched.plugin import NodeScore, Predicate, PredicateHints, Reads, Score
 from batchsched.plugin.node_arrays import NodeArrays, Numbers
 from batchsched.plugins.nodeorder import NodeOrderPlugin
 from batchsched.session.opened_plugins import ConfiguredPlugin
-from batchsched.session.session import Session
 from batchsched.state.records import NodeState, TaskState
 from batchsched.state.vectors import LARGEST_IN_ARRAYS
 
@@ -90,7 +89,7 @@ def test_scores_on_arrays_are_exact_up_to_the_largest_amounts(
     asks = evolve(waits.tasks[0], scoring_request=ScoringRequest(*more))
     size = Resource(milli_cpu=capacity[0], memory=capacity[1])
     snapshot = cluster([evolve(node("n1", "1C1G"), allocatable=size)], evolve(waits, tasks=[asks]))
-    session = Session(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], LinearScanPlacement)
+    session = session_of(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], LinearScanPlacement)
     [one] = session.nodes
     one.scoring_milli_cpu, one.scoring_memory = used
     table = ArrayTable(session.ledger)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from tests.support.books import Opens, configured
+from tests.support.books import Opens, configured, session_of
 from tests.support.clusters import cluster, job, node
 from tests.support.own_plugins import PARTS, WATCHED_PARTS, Own
 
@@ -182,7 +182,7 @@ class EnginesOverOneLedger(RuleBasedStateMachine):
             ConfiguredPlugin("nodeorder", 1, weights),
             ConfiguredPlugin("own", 1, Opens(partial(Own, own & set(self.parts)))),
         ]
-        self.session = Session(snapshot, plugins, All)
+        self.session = session_of(snapshot, plugins, All)
         self.statement = None
 
     def some(self, choice: int, *statuses: TaskStatus) -> TaskState | None:
@@ -320,7 +320,7 @@ def choices(
         ConfiguredPlugin("nodeorder", 1, weights or NodeOrderPlugin()),
         ConfiguredPlugin("own", 1, Opens(partial(Own, own))),
     ]
-    session = Session(snapshot, plugins, All)
+    session = session_of(snapshot, plugins, All)
     engines = session.placement
     assert isinstance(engines, All)
     return engines, session
@@ -390,7 +390,7 @@ def test_arguments_of_nodeorder_may_be_zero() -> None:
 def test_who_reads_only_the_first_feasible_node_of_a_new_kind_examines_no_others() -> None:
     nodes = [node(f"n{number}", "4C4G", max_tasks=3) for number in range(9)]
     snapshot = cluster(nodes, job("j", "1C1G"))
-    session = Session(snapshot, configured(["predicates"]), IndexedPlacement)
+    session = session_of(snapshot, configured(["predicates"]), IndexedPlacement)
     (task,) = session.jobs["default/j"].tasks
     with patch.object(Kind, "is_feasible", autospec=True) as is_feasible:
         is_feasible.side_effect = IS_FEASIBLE

@@ -7,13 +7,12 @@ from random import Random
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.books import configured
+from tests.support.books import configured, session_of
 from tests.support.clusters import cluster, job
 
 from batchsched import NodeInfo, Resource, TaskInfo, TaskStatus
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.placement.plain_loop import Evaluator, LinearScanPlacement
-from batchsched.session.session import Session
 from batchsched.state.ledger import Ledger
 
 AMOUNTS = (0, 1, 2, 3, 4, 5)
@@ -50,7 +49,7 @@ def test_law_kept_tallies_are_those_of_a_plain_loop_after_each_change(seed: int)
         plain.append(LinearScanPlacement(ledger, evaluator))
         return IndexedPlacement(ledger, evaluator)
 
-    session = Session(cluster(nodes, *jobs), configured(["predicates"]), both)
+    session = session_of(cluster(nodes, *jobs), configured(["predicates"]), both)
     for _ in range(12):
         for info in random.sample(moving, random.randrange(3)):
             task, there = session.task(info.uid), random.choice(session.nodes)

@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.books import session_of
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
@@ -52,7 +53,7 @@ def only(**weights: int) -> NodeOrderPlugin:
 
 
 def session(snapshot: Snapshot, weights: NodeOrderPlugin) -> Session:
-    return Session(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], IndexedPlacement)
+    return session_of(snapshot, [ConfiguredPlugin("nodeorder", 0, weights)], IndexedPlacement)
 
 
 def totals(of: Session, uid: str, *names: str) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
-from tests.support.books import opened, plugin_object
+from tests.support.books import opened, plugin_object, session_of
 from tests.support.clusters import cluster, job, node
 
 from batchsched import (
@@ -71,7 +71,7 @@ def session(
     snapshot = cluster([described], evolve(job("j", ""), tasks=[task]))
     snapshot = evolve(snapshot, other_tasks=there)
     plugins = [ConfiguredPlugin("predicates", 0, switches)]
-    return Session(snapshot, plugins, IndexedPlacement)
+    return session_of(snapshot, plugins, IndexedPlacement)
 
 
 def refusal(of: Session) -> UnfitReason | None:
@@ -302,7 +302,7 @@ def test_switches_are_named_as_in_kube_batch() -> None:
 @settings(max_examples=60, deadline=None)
 def test_checks_made_for_one_task_give_the_answers_of_the_plain_ones(snapshot: Snapshot) -> None:
     plugins = [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)]
-    of = Session(snapshot, plugins, IndexedPlacement)
+    of = session_of(snapshot, plugins, IndexedPlacement)
     keys: dict[object, object] = {}
     for number, predicate in enumerate(plugin_object(of, "predicates").predicates()):
         for task in of.ledger.tasks.values():
@@ -354,7 +354,7 @@ def test_predicates_read_what_they_declare_in_the_order_of_the_specification() -
     snapshot = cluster(
         [node("n", "9C9G", max_tasks=9, taints=tainted)], evolve(of_job, tasks=tasks)
     )
-    of = Session(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
+    of = session_of(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
     predicates = list(plugin_object(of, "predicates").predicates())
     assert [predicate.reads for predicate in predicates] == [
         Reads.ACCOUNTS,  # the number of tasks
@@ -391,7 +391,7 @@ def test_the_number_of_tasks_is_compared_on_all_nodes_at_once() -> None:
     snapshot = cluster(
         [*nodes, node("n4", "9C9G")], job("a", *(f"1C1G@n{i}" for i in (1, 2, 2, 3)))
     )
-    of = Session(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
+    of = session_of(snapshot, [ConfiguredPlugin("predicates", 0, ALL_SWITCHES)], IndexedPlacement)
     limit = next(iter(plugin_object(of, "predicates").predicates()))
     arrays = ArrayTable(of.ledger).all()
     task = of.task("a-1")

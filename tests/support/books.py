@@ -9,7 +9,9 @@ from batchsched import Snapshot, TaskStatus, default_registry
 from batchsched.placement.indexed import IndexedPlacement
 from batchsched.plugin.arguments import Arguments
 from batchsched.session.opened_plugins import HINTS, ConfiguredPlugin
-from batchsched.session.session import PlacementFactory, Session
+from batchsched.session.policy_state import PlacementFactory, PolicyState
+from batchsched.session.session import Session
+from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
 from tests.support.hints import hints_of
 
@@ -69,7 +71,14 @@ def opened(
     placement: PlacementFactory = IndexedPlacement,
 ) -> Session:
     """A session with these plugins, in these tiers, in which no action has run yet."""
-    return Session(snapshot, configured(*tiers), placement)
+    return session_of(snapshot, configured(*tiers), placement)
+
+
+def session_of(
+    snapshot: Snapshot, plugins: Sequence[ConfiguredPlugin], placement: PlacementFactory
+) -> Session:
+    """A session with these plugins in which no action has run yet."""
+    return Session(PolicyState(Ledger(snapshot), plugins, placement))
 
 
 def plugin_object(session: Session, name: str) -> Any:

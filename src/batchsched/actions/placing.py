@@ -92,7 +92,7 @@ def can_still_start(session: Session, job: JobState, left: int) -> bool:
 
 def _best(session: Session, task: TaskState, fit: Fit) -> NodeState | None:
     """Return the best node where a task fits and that no plan closes to it."""
-    node = session.placement.best(task, fit)
+    node = session.best_node(task, fit)
     guard = session.plans.guard
     if node is None or guard is None:
         return node

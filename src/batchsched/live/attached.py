@@ -193,7 +193,7 @@ class KeptState:
         failed_turns = self._policy_state.failed_turns
         if failed_turns is not None:
             failed_turns.begin_cycle()
-        session = Session.on(self._policy_state)
+        session = Session(self._policy_state)
         keep_promises(session)
         start_promised_jobs(session)
         return session

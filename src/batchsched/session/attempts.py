@@ -318,7 +318,7 @@ class Attempts:
     def _is_known_to_lack_room(self, job: JobState, left: TasksInOrder) -> bool:
         """Return whether too few of a job's tasks would fit; record what the attempt would then."""
         session = self.session
-        if not session.foresees:
+        if not session.state.foresees:
             return False
         limits_queues = session.plugin_set.limits_queues
         failure = foreseen_failure(job, left, session.placement, limits_queues=limits_queues)

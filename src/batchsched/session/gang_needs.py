@@ -36,9 +36,9 @@ class GangNeeds:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._room = session.gang_room
+        self._room = session.state.gang_room
         self._known: dict[JobState, GangNeed | None] = {}
-        self._lasting = session.gang_needs
+        self._lasting = session.state.gang_needs
         self._changed = set(session.ledger.log.jobs)
         self._largest: Vector | None = None
 

@@ -235,7 +235,7 @@ class PendingReasons:
         return True
 
     def _waiting(self, job: JobState) -> WaitingJob:
-        lasting = self._session.waiting_jobs
+        lasting = self._session.state.waiting_jobs
         known = None if job in self._changed else lasting.get(job)
         if known is None:
             pending = job.having(TaskStatus.PENDING)

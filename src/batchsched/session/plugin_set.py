@@ -11,7 +11,8 @@ from itertools import combinations
 from typing import Protocol, TypeVar
 
 from batchsched.errors import PluginError, plugin_error, problem_of
-from batchsched.model.reasons import JobCondition, Unfit
+from batchsched.model.cluster import TaskStatus
+from batchsched.model.reasons import JobCondition, QueueShare, Unfit
 from batchsched.model.result import QueueOutcome
 from batchsched.model.validation.values import shown
 from batchsched.plugin.changes import Changes
@@ -20,13 +21,14 @@ from batchsched.plugin.node_functions import NodeScore, Predicate
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.eviction_points import EvictionPoints
 from batchsched.session.opened_plugins import ConfiguredPlugin, Named, OpenedPlugins, takes_need
-from batchsched.session.victims import RecentStarts
+from batchsched.session.victims import RecentStarts, Victims
+from batchsched.state.ledger import Ledger
 from batchsched.state.needs import Need
 from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.turn_order import SortKey
 from batchsched.state.units import EvictionUnit
 
-__all__ = ["PluginSet"]
+__all__ = ["AsksPlugins", "PluginSet"]
 
 ItemT = TypeVar("ItemT")
 
@@ -204,6 +206,81 @@ class PluginSet:
             or _first_fault("queue_order_key", without_need, by_queue)
             or _first_fault("task_order_key", on("task_order_key"), by_task)
         )
+
+
+class AsksPlugins:
+    """The part of a session that asks all plugins; most answers are bound directly."""
+
+    ledger: Ledger
+    plugin_set: PluginSet
+    job_ready: Callable[[JobState], bool]
+    """Returns whether the job's allocated tasks may be bound."""
+    job_pipelined: Callable[[JobState], bool]
+    """Returns whether the promises to the job are enough for it to start."""
+    job_condition_ready: Callable[[JobState], bool]
+    """Returns whether the job is ready or conditionally ready."""
+    job_valid: Callable[[JobState], JobCondition | None]
+    """Returns why the job is invalid, or None."""
+    overused: Callable[[QueueState], bool]
+    """Returns whether the queue has its deserved share."""
+    allocatable: Callable[[QueueState, Need], Unfit | None]
+    """Returns why the queue may not allocate the need, or None."""
+    job_order_key: Callable[[JobState], SortKey]
+    """Returns the key of a job in job order; the smallest comes first."""
+    task_order_key: Callable[[TaskState], SortKey]
+    """Returns the key of a task in task order; the smallest comes first."""
+
+    def bind(self, plugins: PluginSet, /) -> None:
+        """Ask these plugins from now on."""
+        self.plugin_set = plugins
+        self.job_ready = plugins.job_ready
+        self.job_pipelined = plugins.job_pipelined
+        self.job_condition_ready = plugins.job_condition_ready
+        self.job_valid = plugins.job_valid
+        self.overused = plugins.overused
+        self.allocatable = plugins.allocatable
+        self.job_order_key = plugins.job_key
+        self.task_order_key = plugins.task_key
+
+    def queue_order_key(self, queue: QueueState) -> SortKey:
+        """Return the key of a queue in queue order; the smallest comes first."""
+        return self.plugin_set.queue_key(queue)
+
+    def queue_share(self, queue: QueueState) -> QueueShare | None:
+        """Return what a queue deserves and has, if a plugin knows."""
+        share = self.plugin_set.queue_share(queue)
+        if share is None:
+            return None
+        deserved, allocated = map(self.ledger.dimensions.resource, share)
+        return QueueShare(deserved=deserved, allocated=allocated)
+
+    def preemptable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return the candidates that may be evicted for a task of their own queue."""
+        return self.plugin_set.eviction.preemptable(claimant, candidates)
+
+    def reclaimable(self, claimant: TaskState, candidates: Sequence[TaskState]) -> Victims:
+        """Return the candidates that may be evicted for a task of another queue."""
+        return self.plugin_set.eviction.reclaimable(claimant, candidates)
+
+    def is_starving(self, job: JobState, threshold: float) -> bool:
+        """Return whether a job has waited more than `threshold` seconds and is still not ready."""
+        return (
+            self.ledger.now - job.info.creation_time > threshold
+            and not self.job_ready(job)
+            and not self.job_condition_ready(job)
+        )
+
+    def in_task_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return `tasks` in task order."""
+        return sorted(tasks, key=self.task_order_key)
+
+    def in_victim_order(self, tasks: Iterable[TaskState]) -> list[TaskState]:
+        """Return `tasks` in victim order, the least valuable first."""
+        return sorted(tasks, key=self.task_order_key, reverse=True)
+
+    def whole_job(self, job: JobState) -> list[TaskState]:
+        """Return the tasks that are evicted with a whole job, in victim order. O(tasks)."""
+        return self.in_victim_order(job.having(TaskStatus.RUNNING))
 
 
 def _with_no_need(key: Callable[[QueueState, Need | None], object], queue: QueueState) -> object:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import cast
 
+from attrs import evolve
 from sortedcontainers import SortedDict
 
 from batchsched.errors import BatchschedError, ConfigError, Fault, problem_of
@@ -17,11 +18,14 @@ from batchsched.model.validation.values import shown
 from batchsched.placement import CountsRoom, FollowsNodes, Placement
 from batchsched.placement.plain_loop import Evaluator
 from batchsched.plugin.changes import Changes
+from batchsched.plugin.extension_points import Plugin
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.known_failures import FailedTurns
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
+from batchsched.session.trace_events import Teller
+from batchsched.session.tracing.traced_plugin import TracedPlugin
 from batchsched.session.waiting_jobs import WaitingJob
 from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger
@@ -54,8 +58,28 @@ class PolicyState:
         *,
         promises_repel: bool = False,
         plain: frozenset[Door] = frozenset(),
+        teller: Teller | None = None,
     ) -> None:
+        """Open plugins and create an engine.
+
+        Args:
+            ledger: the cluster.
+            plugins: the configured plugins.
+            placement: creates the engine that finds nodes.
+            promises_repel: whether required anti-affinity counts tasks that are promised to a
+                node like running ones.
+            plain: the doors behind which only plain definitions decide.
+            teller: is told what happens, if the cycle is traced.
+
+        """
         self.ledger = ledger
+        self.teller = teller
+        """What is told what happens, if the cycle is traced."""
+        if teller is not None:
+            plugins = [
+                evolve(configured, plugin=cast("Plugin", TracedPlugin(configured, teller)))
+                for configured in plugins
+            ]
         self._promises_repel = promises_repel
         self.plain = plain
         """The doors behind which only plain definitions decide."""

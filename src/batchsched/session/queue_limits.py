@@ -8,7 +8,7 @@ from batchsched.model.reasons import Unfit, UnfitReason
 from batchsched.plugin.session_view import SessionView
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.known_failures import FailedTurn
-from batchsched.session.plugin_questions import PluginQuestions
+from batchsched.session.plugin_set import AsksPlugins
 from batchsched.state.doors import Door
 from batchsched.state.groups import Counting
 from batchsched.state.needs import Need, need_of_job, need_of_task
@@ -17,7 +17,7 @@ from batchsched.state.records import JobState, QueueState, TaskState
 __all__ = ["AcceptedTasks", "QueueLimits"]
 
 
-class QueueLimits(PluginQuestions):
+class QueueLimits(AsksPlugins):
     """The limits of queues, as they apply to the jobs and tasks of a session."""
 
     reports: CycleReports

@@ -12,28 +12,25 @@ from batchsched.errors import StatementError, UnknownNameError
 from batchsched.model.cluster import TaskStatus
 from batchsched.model.reasons import NodeTally, QueueShare, Unfit, UnfitReason
 from batchsched.model.result import Bind, Eviction
-from batchsched.model.snapshot import Snapshot
 from batchsched.model.texts import html_table, shown_amount
+from batchsched.placement import Fit
 from batchsched.plugin.claims import Claim
 from batchsched.session.admission import admit_jobs
 from batchsched.session.cycle_reports import CycleReports
 from batchsched.session.eviction_search import EvictionSearch
 from batchsched.session.memo import Memo
-from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plans import Plans
-from batchsched.session.policy_state import PlacementFactory, PolicyState
+from batchsched.session.policy_state import PolicyState
 from batchsched.session.queue_limits import AcceptedTasks
 from batchsched.session.reservations import Reservations
 from batchsched.session.statement import Statement
-from batchsched.session.trace_events import Teller
+from batchsched.session.tracing import telling_best, telling_first
 from batchsched.session.turns import TurnTaker
 from batchsched.session.victims import RecentStarts
-from batchsched.state.doors import Door
 from batchsched.state.ledger import Ledger, audit
 from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
-from batchsched.state.vectors import Vector
 
-__all__ = ["PlacementFactory", "Session"]
+__all__ = ["Session"]
 
 
 class Session(TurnTaker):
@@ -43,85 +40,52 @@ class Session(TurnTaker):
     become decisions when it is committed. Statements do not nest.
     """
 
-    teller: Teller | None = None
-    """What is told of turns and statements, if the cycle is traced."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        plugins: Sequence[ConfiguredPlugin],
-        placement: PlacementFactory,
-        *,
-        promises_repel: bool = False,
-        plain: frozenset[Door] = frozenset(),
-    ) -> None:
-        """Open a session on a snapshot.
-
-        Args:
-            snapshot: the cluster.
-            plugins: the configured plugins.
-            placement: creates the engine that finds nodes.
-            promises_repel: whether required anti-affinity counts tasks that are promised to a
-                node like running ones.
-            plain: the doors behind which only plain definitions decide.
-
-        """
-        policy_state = PolicyState(
-            Ledger(snapshot), plugins, placement, promises_repel=promises_repel, plain=plain
-        )
-        self._begin(policy_state)
-
-    @classmethod
-    def on(cls, policy_state: PolicyState) -> Session:
-        """Open a session on a state that is kept between cycles; see `PolicyState.resume`."""
-        session = cls.__new__(cls)
-        session._begin(policy_state)
-        return session
-
-    def _begin(self, policy_state: PolicyState) -> None:
-        self.ledger = policy_state.ledger
-        self.dimensions = self.ledger.dimensions
-        """The resource dimensions that amounts have one number for, in this order."""
-        self.cluster = self.ledger.cluster
-        """What all nodes have together, in each dimension."""
-        self.slots = self.ledger.slots
-        """The nodes by `NodeState.slot`, which stays the same as other nodes come and go."""
-        self.node_named = self.ledger.node_named
-        """The nodes by name."""
-        self.log = self.ledger.log
-        """Which nodes and jobs have changed, in order; for answers that are kept until then."""
-        self.view = policy_state.view
+    def __init__(self, state: PolicyState) -> None:
+        """Open a session on a state, which may be kept between cycles; see `PolicyState.resume`."""
+        self.state = state
+        """What is kept between cycles."""
+        self.teller = state.teller
+        """What is told what happens, if the cycle is traced."""
+        if self.teller is not None:
+            self.teller.session = self
+        self._show(state.ledger)
+        self.view = state.view
         self.view.forget_units()
-        self.plugin_set = policy_state.plugin_set
-        self.placement = policy_state.placement
+        self.bind(state.plugin_set)
+        self.placement = state.placement
+        """The engine that finds nodes."""
+        traced = self.teller is not None
+        self.best_node: Callable[[TaskState, Fit], NodeState | None] = (
+            telling_best(self) if traced else state.placement.best
+        )
+        """Returns the best of the feasible nodes where a task fits in this way, or None."""
+        self.first_node: Callable[[TaskState], NodeState | None] = (
+            telling_first(self) if traced else state.placement.first_feasible
+        )
+        """Returns the first feasible node in node order where a task fits now, or None."""
         self.action_name = ""
         """The action that runs now."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
-        self.left_out = policy_state.left_out
+        self.left_out = state.left_out
         self._failed: set[str] = set()
         self.reports = CycleReports(self._share_by_name)
         """For pending reasons: what actions tried, and the outcome."""
         self._accepted_tasks = AcceptedTasks(self.ledger.log.charged_jobs)
-        self.jobs = policy_state.jobs
+        self.jobs = state.jobs
         """The jobs of the session by UID, in order of UID."""
         self.plans = Plans()
         """The plans of the action plan."""
-        self.waiting_jobs = policy_state.waiting_jobs
-        """For pending reasons: the waiting tasks of jobs, at the beginning of the cycle."""
-        self.gang_needs = policy_state.gang_needs
-        """For pending reasons: gangs that can never start, at the beginning of the cycle."""
         self.memo = Memo()
         """The cache of actions for this cycle."""
-        self.node_room = policy_state.node_room
+        self.node_room = state.node_room
         """What nodes could hold if other tasks left."""
-        self.failed_turns = policy_state.failed_turns
+        self.failed_turns = state.failed_turns
         """Failed turns that need not be repeated; None: they are not recorded."""
-        self._policy_state = policy_state
         self._statement: Statement | None = None
         self.ledger.on_charge = self.plugin_set.allocate_listeners
         self.ledger.on_refund = self.plugin_set.deallocate_listeners
-        admit_jobs(policy_state.to_admit, self.ledger, self.plugin_set, self.jobs, self.left_out)
+        admit_jobs(state.to_admit, self.ledger, self.plugin_set, self.jobs, self.left_out)
         self.plugin_set.jobs_admitted()
         self.overused_at_open = {
             queue.name for queue in self._waiting_queues() if self.plugin_set.overused(queue)
@@ -130,6 +94,19 @@ class Session(TurnTaker):
         self.reservations = Reservations(self.ledger, self.placement, self.node_room)
         """The tasks that are Reserved on a node."""
         self.reservations.drop_stale(self.job_ready)
+
+    def _show(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.dimensions = ledger.dimensions
+        """The resource dimensions that amounts have one number for, in this order."""
+        self.cluster = ledger.cluster
+        """What all nodes have together, in each dimension."""
+        self.slots = ledger.slots
+        """The nodes by `NodeState.slot`, which stays the same as other nodes come and go."""
+        self.node_named = ledger.node_named
+        """The nodes by name."""
+        self.log = ledger.log
+        """Which nodes and jobs have changed, in order; for answers that are kept until then."""
 
     def __repr__(self) -> str:
         tasks = sum(len(job.tasks) for job in self.jobs.values())
@@ -186,20 +163,10 @@ class Session(TurnTaker):
         O(n log n) for n such jobs. For sessions on a live cluster.
         """
         jobs = {job.uid: job for job in self.ledger.log.jobs if job.in_session}
-        for task in self._policy_state.diverging():
+        for task in self.state.diverging():
             if task.job is not None and task.job.in_session:
                 jobs[task.job.uid] = task.job
         return dict(sorted(jobs.items()))
-
-    @property
-    def foresees(self) -> bool:
-        """Whether turns that leave a job below its minimum are known to be rolled back."""
-        return self._policy_state.foresees
-
-    @property
-    def gang_room(self) -> dict[tuple[tuple[Vector, Vector], int], int]:
-        """For pending reasons: how many like tasks fit on empty nodes (`PolicyState`)."""
-        return self._policy_state.gang_room
 
     # The cluster
 
@@ -289,7 +256,7 @@ class Session(TurnTaker):
             StatementError: another statement is still open.
 
         """
-        if self._statement is not None:
+        if self.has_open_statement:
             raise StatementError("a statement is already open; statements do not nest")
         self._statement = Statement(self, is_trial=is_trial)
         return self._statement
@@ -332,11 +299,7 @@ class Session(TurnTaker):
     @property
     def has_open_statement(self) -> bool:
         """Whether a statement was begun and has not ended."""
-        return self._statement is not None
-
-    def statement_ended(self) -> None:
-        """Allow another statement; called by a statement when it is committed or discarded."""
-        self._statement = None
+        return self._statement is not None and self._statement.is_open
 
     def allocate(self, task: TaskState, node: NodeState, *, is_backfill: bool = False) -> None:
         """Place a Pending task on a node where it can start now; bind its job if it is ready."""
@@ -396,7 +359,7 @@ class Session(TurnTaker):
             raise StatementError(f"expected a task of a job in this session, got {task!r}")
 
     def _outside_statement(self) -> None:
-        if self._statement is not None:
+        if self.has_open_statement:
             raise StatementError("a statement is open; use its operations, or end it first")
 
     def bind_if_ready(self, job: JobState) -> None:

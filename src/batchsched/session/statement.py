@@ -59,10 +59,6 @@ class Decides(Protocol):
         """For pending reasons: what actions tried, and the outcome."""
         ...
 
-    def statement_ended(self) -> None:
-        """Allow another statement, because this one was committed or discarded."""
-        ...
-
 
 _Entry = tuple[TaskState, TaskStatus, NodeState | None, bool]
 """A task, with its previous status, node and backfill mark."""
@@ -76,16 +72,17 @@ class Statement:
 
     __slots__ = (
         "_claims",
-        "_is_open",
         "_is_trial",
         "_journal",
         "_positions",
         "_session",
+        "is_open",
     )
 
     def __init__(self, session: Decides, *, is_trial: bool = False) -> None:
         self._session = session
-        self._is_open = True
+        self.is_open = True
+        """Whether it was neither committed nor discarded yet."""
         self._is_trial = is_trial
         self._journal: list[_Entry] = []
         self._claims: list[tuple[TaskState, NodeState, TaskState]] = []
@@ -191,7 +188,7 @@ class Statement:
 
     def rollback(self, length: int) -> None:
         """Undo the operations after the first `length`; the statement stays open."""
-        if not self._is_open:
+        if not self.is_open:
             raise StatementError("the statement was already committed or discarded")
         if length >= len(self._journal):
             return
@@ -207,7 +204,7 @@ class Statement:
     def _move(
         self, task: TaskState, status: TaskStatus, node: NodeState | None, *, is_backfill: bool
     ) -> None:
-        if not self._is_open:
+        if not self.is_open:
             raise StatementError("the statement was already committed or discarded")
         # Recorded before the move: if a listener raises, the move can still be undone.
         ledger = self._session.ledger
@@ -216,10 +213,9 @@ class Statement:
         ledger.move(task, status, node, is_backfill=is_backfill)
 
     def _end(self) -> None:
-        if not self._is_open:
+        if not self.is_open:
             raise StatementError("the statement was already committed or discarded")
-        self._is_open = False
-        self._session.statement_ended()
+        self.is_open = False
 
     def _as_it_ends(self, *, committed: bool) -> StatementEnded | None:
         """Return the event for the end of the statement, before it ends; None: nobody listens."""
@@ -267,7 +263,7 @@ class Statement:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        if not self._is_open:
+        if not self.is_open:
             return
         if error is None:
             self.discard()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from attrs import field, frozen
 
@@ -148,11 +149,24 @@ Trace = Callable[[TraceEvent], object]
 """A caller's function that is called with each trace event."""
 
 
+class _HasAction(Protocol):
+    action_name: str
+
+
 class Teller:
     """Passes events to a function, in order and outside of calls of plugins."""
 
-    def __init__(self, session: object, trace: Trace, rivals_at: int | None) -> None:
-        self._session = session
+    def __init__(self, trace: Trace, rivals_at: int | None = None) -> None:
+        """Pass events to a function.
+
+        Args:
+            trace: is called with each event.
+            rivals_at: the position of the one event that also lists the alternatives, which takes
+                time that grows with the cluster; None: no event does.
+
+        """
+        self.session: _HasAction | None = None
+        """The session, once it is open."""
         self._trace = trace
         self._waiting: list[TraceEvent] = []
         self._rivals_at = rivals_at
@@ -161,7 +175,7 @@ class Teller:
     @property
     def action(self) -> str:
         """The action that runs now; empty while the session opens."""
-        return getattr(self._session, "action_name", "")
+        return "" if self.session is None else self.session.action_name
 
     @property
     def wants_rivals(self) -> bool:

@@ -22,7 +22,6 @@ from batchsched.plugin.verdicts import Verdict
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
 from batchsched.session.trace_events import TraceEvent, VerdictsGiven
-from batchsched.session.tracing import TracedSession
 from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
 from batchsched.state.needs import need_of_job, need_of_task
@@ -494,8 +493,8 @@ def _victims_judged(
                 verdict_on[action, plugin, one.uid] = given.value
             reasons = [reason for reason in why if reason is not None]
             claimed[action, plugin, Verdict.PROTECTED.value] = _counted(reasons)
-    if isinstance(session, TracedSession):
-        session.flush()
+    if session.teller is not None:
+        session.teller.flush()
     for (action, plugin, candidate), verdict in verdict_on.items():
         by_verdict.setdefault((action, plugin, verdict), []).append(candidate)
     return tuple(

@@ -48,7 +48,6 @@ class BackfillAction:
             displace(session)
 
     def _place_best_effort(self, session: Session) -> None:
-        placement = session.placement
         pending: dict[JobState, list[TaskState]] = {}
         for job in session.jobs_having(TaskStatus.PENDING):
             if not job.best_effort_count:
@@ -61,9 +60,9 @@ class BackfillAction:
                 if not session.may_take_task(task):
                     continue
                 if self.best_node:
-                    node = placement.best(task, Fit.NOW)
+                    node = session.best_node(task, Fit.NOW)
                 else:
-                    node = placement.first_feasible(task)
+                    node = session.first_node(task)
                 if node is None:
                     session.record_failure(task)
                 else:

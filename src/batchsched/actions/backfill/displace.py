@@ -121,7 +121,7 @@ class _Turns:
         session = self._session
         if not session.may_take_task(task):
             return None
-        node = session.placement.best(task, Fit.NOW)
+        node = session.best_node(task, Fit.NOW)
         if node is not None:
             statement.allocate(task, node)
             return []

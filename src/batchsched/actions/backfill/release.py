@@ -45,7 +45,7 @@ def _releases(session: Session, job: JobState, threshold: float | None) -> bool:
 def _start_as_backfill(session: Session, job: JobState) -> None:
     with session.statement() as statement:
         for task in tasks_needed(session, job):
-            node = session.placement.best(task, Fit.NOW) if session.may_take_task(task) else None
+            node = session.best_node(task, Fit.NOW) if session.may_take_task(task) else None
             if node is None:
                 session.record_failure(task)
             else:

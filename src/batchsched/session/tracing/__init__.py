@@ -1,10 +1,95 @@
-"""A session that reports trace events.
+"""What a traced cycle tells of the nodes that it finds.
 
-An ordinary session has none of this code. A traced session calls its plugins and its placement
-engine exactly like an ordinary one, and computes the events separately.
+Turns, statements and plugins tell of themselves; see `batchsched.session.trace_events`.
 """
 
-from batchsched.session.trace_events import Trace
-from batchsched.session.tracing.traced_session import TracedSession
+from __future__ import annotations
 
-__all__ = ["Trace", "TracedSession"]
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from batchsched.placement import FITS, Fit
+from batchsched.plugin.node_functions import NodeScore
+from batchsched.session.trace_events import NodeSought
+from batchsched.state.records import NodeState, TaskState
+
+if TYPE_CHECKING:
+    from batchsched.session.session import Session
+
+__all__ = ["telling_best", "telling_first"]
+
+
+def telling_best(session: Session) -> Callable[[TaskState, Fit], NodeState | None]:
+    """Return a function that finds the best node, and tells of it and of its scores."""
+
+    def best(task: TaskState, fit: Fit) -> NodeState | None:
+        assert session.teller is not None
+        wants_rivals = session.teller.wants_rivals
+        node = session.placement.best(task, fit)
+        scores: dict[str, float] = {}
+        rivals: dict[str, dict[str, float]] = {}
+        if node is not None:
+            compared = [node]
+            scored = session.plugin_set.node_scores
+            if wants_rivals or any(_is_compared(score, task) for _, score in scored):
+                compared += [
+                    other
+                    for other in session.placement.feasible(task)
+                    if other is not node and FITS[fit](other, task.init_resreq)
+                ]
+            scores, *of_others = _scores(session, task, compared)
+            if wants_rivals:
+                rivals = {
+                    other.name: each for other, each in zip(compared[1:], of_others, strict=True)
+                }
+        session.teller.tell(
+            NodeSought(
+                action=session.action_name,
+                task=task.uid,
+                fit=fit.value,
+                node=None if node is None else node.name,
+                scores=scores,
+                rivals=rivals,
+            )
+        )
+        return node
+
+    return best
+
+
+def telling_first(session: Session) -> Callable[[TaskState], NodeState | None]:
+    """Return a function that finds the first feasible node, and tells of it."""
+
+    def first(task: TaskState) -> NodeState | None:
+        assert session.teller is not None
+        node = session.placement.first_feasible(task)
+        name = None if node is None else node.name
+        session.teller.tell(
+            NodeSought(action=session.action_name, task=task.uid, fit=Fit.NOW.value, node=name)
+        )
+        return node
+
+    return first
+
+
+def _is_compared(score: NodeScore, task: TaskState) -> bool:
+    """Return whether a score of a node depends on the other nodes."""
+    if score.normalise is None:
+        return False
+    specialise = score.hints.specialise
+    return specialise is None or specialise(task) is not None
+
+
+def _scores(
+    session: Session, task: TaskState, nodes: Sequence[NodeState]
+) -> list[dict[str, float]]:
+    """Return the sum of each plugin's scores on each of the nodes compared."""
+    by_node: list[dict[str, float]] = [{} for _ in nodes]
+    for name, score in session.plugin_set.node_scores:
+        column: list[float] = [score.score(task, node) for node in nodes]
+        if score.normalise is not None:
+            low, high = min(column), max(column)
+            column = [score.normalise(raw, low, high) for raw in column]
+        for scores, value in zip(by_node, column, strict=True):
+            scores[name] = scores.get(name, 0) + score.weight * value
+    return by_node
