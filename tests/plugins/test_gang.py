@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.books import opened, plugin_object
@@ -17,6 +18,7 @@ from batchsched import (
     Queue,
     Resource,
     Snapshot,
+    TaskGroup,
     TaskStatus,
 )
 from batchsched.plugin import Verdict
@@ -101,6 +103,34 @@ def test_jobs_that_are_not_ready_go_first_as_of_now() -> None:
     jobs = of.live_jobs(of.jobs.values())
     of.allocate(of.task("a-1"), of.node("n1"))
     assert jobs.pop().uid == "default/b"
+
+
+@pytest.mark.parametrize(
+    ("least", "needs"),
+    [
+        (1, {"min_available": 1, "max_available": 9}),
+        (1, {"min_groups": 1}),
+        (2, {"min_groups": 1, "min_available": 2}),
+    ],
+    ids=["tasks", "groups", "more tasks than the groups need"],
+)
+def test_of_ready_jobs_those_at_their_minimum_go_before_those_that_have_more(
+    least: int, needs: dict[str, int]
+) -> None:
+    def elastic(name: str, running: int) -> JobInfo:
+        tasks = standing(name, Resource(milli_cpu=1), *[S.RUNNING] * running, S.PENDING)
+        if "min_groups" not in needs:
+            return JobInfo(name=name, queue="q", tasks=tasks, **needs)
+        groups = [TaskGroup(name=f"g{n}", min=1) for n in range(4)]
+        members = [evolve(task, group=f"g{n}") for n, task in enumerate(tasks)]
+        return JobInfo(name=name, queue="q", tasks=members, groups=groups, **needs)
+
+    nodes = [NodeInfo(name="n1", allocatable=Resource(milli_cpu=1000))]
+    jobs = [elastic("a", least + 1), elastic("b", least), elastic("c", least - 1)]
+    of = opened(Snapshot(nodes=nodes, queues=[Queue(name="q")], jobs=jobs), ["gang"])
+    in_order = sorted(of.jobs.values(), key=of.job_order_key)
+    assert [job.info.name for job in in_order] == ["c", "b", "a"]
+    assert [of.job_order_key(job)[0] for job in in_order] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -190,9 +220,6 @@ def test_who_is_known_to_be_safe_or_bound_to_the_job_is_so_in_the_verdicts(at_mi
         verdicts = point(of.task(claimant), candidates)
         shielded = plugin.shielded(of.task(claimant), candidates)
         assert list(shielded) == [verdict is X for verdict in verdicts]
-        assert list(plugin.only_with_job(of.task(claimant), candidates)) == [
-            verdict is not V for verdict in verdicts
-        ]
 
 
 def test_at_close_jobs_that_are_not_ready_are_unschedulable() -> None:
