@@ -119,11 +119,11 @@ class TestTree:
         assert faults_of(
             Queue(name="p", limit=ResourceLimit(milli_cpu=3)),
             Queue(name="a", parent="p", guarantee=cpu(2)),
-            Queue(name="b", parent="p", guarantee=cpu(2.5)),
+            Queue(name="b", parent="p", guarantee=cpu(3)),
         ) == [
             (
                 "queues['p'].limit.milli_cpu: expected at least the guarantees of its children, "
-                "4.5, got 3"
+                "5, got 3"
             )
         ]
 
