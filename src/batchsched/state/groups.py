@@ -77,7 +77,7 @@ def _first_counting(status: TaskStatus) -> int:
             return NEVER
 
 
-FIRST_COUNTING = tuple(_first_counting(status) for status in TaskStatus)
+FIRST_COUNTING = tuple(int(_first_counting(status)) for status in TaskStatus)
 """By `TaskStatus.index`: the first `Counting` that includes tasks with the status."""
 _IS_PLACED = tuple(
     bool(status.conditionally_ready) and status is not TaskStatus.SUCCEEDED for status in TaskStatus
@@ -103,7 +103,7 @@ class GroupState:
         self.maximum = maximum
         self.place = place
         """Its position in the list of groups."""
-        self.counts = [0] * len(Counting)
+        self.counts = [0] * NEVER
         """By `Counting`: the number of its tasks that count, or of its satisfied subgroups."""
         self.placed = 0
         """The number of its tasks that are placed, promised or reserved."""
@@ -225,7 +225,7 @@ class JobGroups:
         """The minimum number of tasks that must be able to start together."""
         self.maximum = info.max_available
         """The most tasks that are placed."""
-        self.total = [0] * len(Counting)
+        self.total = [0] * NEVER
         """By `Counting`: the number of tasks that count."""
         self.asks_for_more = False
         """Whether the job's minimum exceeds that of its groups."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from itertools import compress
-from operator import add, sub
 from typing import NoReturn
 
 from batchsched.errors import InvariantError
@@ -18,7 +17,14 @@ from batchsched.model.resources import Resource
 from batchsched.model.snapshot import Snapshot
 from batchsched.state.change_log import ChangeLog
 from batchsched.state.groups import JobGroups
-from batchsched.state.records import JobState, NodeState, QueueState, RunningTasks, TaskState
+from batchsched.state.records import (
+    JobState,
+    NodeState,
+    QueueState,
+    RunningTasks,
+    TaskState,
+    accounts_of,
+)
 from batchsched.state.vectors import Dimensions, Vector, plus
 
 __all__ = [
@@ -34,13 +40,36 @@ __all__ = [
 Origin = tuple[TaskStatus, NodeState | None, bool]
 """The status, node and backfill mark of a task."""
 
-NOT_NEGATIVE = ("idle", "future_idle", "accessible", "eventual")
+_SUBTRACTED = {
+    "idle": {"held": 1},
+    "future_idle": {"held": 1, "releasing": -1, "pipelined": 1},
+    "accessible": {"held": 1, "backfilled": -1, "leaving": -1, "conditional": 1},
+    "eventual": {"held": 1, "releasing": -1, "backfilled": -1, "pipelined": 1, "conditional": 1},
+}
+"""How often each account of a node is subtracted in these amounts; held: what tasks hold."""
+
+NOT_NEGATIVE = tuple(_SUBTRACTED)
 """The amounts of a node that a session must not make negative, or more negative."""
 
-_Taken = tuple[bool, bool, bool, bool]
-"""From which of these amounts a task's request is subtracted."""
+_Taken = tuple[bool, ...]
+"""From which of `NOT_NEGATIVE` a task's request is subtracted."""
 
-_NOTHING: _Taken = (False, False, False, False)
+
+def _taken(status: TaskStatus, *, is_backfill: bool) -> _Taken:
+    accounts = accounts_of(status, is_backfill=is_backfill)
+    if status.holds:
+        accounts += ("held",)
+    return tuple(
+        sum(signs.get(account, 0) for account in accounts) > 0 for signs in _SUBTRACTED.values()
+    )
+
+
+_TAKEN = [
+    [_taken(status, is_backfill=is_backfill) for status in TaskStatus]
+    for is_backfill in (False, True)
+]
+"""By backfill mark and `TaskStatus.index`."""
+_NOTHING: _Taken = (False,) * len(NOT_NEGATIVE)
 
 
 def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
@@ -50,8 +79,8 @@ def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
     take more of that dimension.
     """
     status, where, is_backfill = origin
-    before = _taken(status, is_backfill=is_backfill) if where is node else _NOTHING
-    after = _taken(task.status, is_backfill=task.is_backfill)
+    before = _TAKEN[is_backfill][status.index] if where is node else _NOTHING
+    after = _TAKEN[task.is_backfill][task.status.index]
     for name, took, takes in zip(NOT_NEGATIVE, before, after, strict=True):
         if not takes or took:
             continue
@@ -62,28 +91,14 @@ def overdrawn(task: TaskState, node: NodeState, origin: Origin) -> str:
     return ""
 
 
-def _taken(status: TaskStatus, *, is_backfill: bool) -> _Taken:
-    if status.occupies:
-        return True, True, not is_backfill, not is_backfill
-    match status:
-        case TaskStatus.UNKNOWN:
-            return True, True, True, True
-        case TaskStatus.RELEASING:
-            return True, False, not is_backfill, False
-        case TaskStatus.PIPELINED:
-            return False, True, False, True
-        case TaskStatus.CONDITIONAL:
-            return False, False, True, True
-        case _:
-            return _NOTHING
-
-
 TaskListener = Callable[[TaskState], None]
 """Called after a task was charged or refunded."""
 
 _ALLOCATED = TaskStatus.ALLOCATED
 _BINDING = TaskStatus.BINDING
 _RESERVED = TaskStatus.RESERVED
+_WITHOUT_HOLDING = (TaskStatus.PIPELINED, TaskStatus.CONDITIONAL, TaskStatus.RESERVED)
+"""The statuses of tasks that are on a node and hold nothing there."""
 
 
 class Ledger:
@@ -335,85 +350,29 @@ class Ledger:
             slots.append(node.slot)
 
     def _put_on(self, task: TaskState, node: NodeState) -> None:
-        status = task.status
         task.node = node
-        node.running = node.ends = None
-        self._node_changed(node.slot)
-        if status is _RESERVED:
-            node.reserved_tasks[task.uid] = task
+        if not (task.status.holds or task.status in _WITHOUT_HOLDING):
+            self._break(f"{task!r} is on {node!r}, where no such task can be")
+        self._book(task, node, 1)
+        if task.status is _RESERVED:
             self.reserved_nodes[node.name] = node
-            node.reserved = tuple(map(add, node.reserved, task.init_resreq))
-            return
-        node.tasks[task.uid] = task
-        node.scoring_milli_cpu += task.scoring_milli_cpu
-        node.scoring_memory += task.scoring_memory
-        if task.info.host_ports:
-            _count_ports(task, node, 1)
-        if status.holds:
-            node.idle = tuple(map(sub, node.idle, task.resreq))
-            if status.occupies:
-                if task.is_backfill:
-                    node.divergence_count += 1
-                    node.backfilled = tuple(map(add, node.backfilled, task.resreq))
-                if self.on_occupy is not None:
-                    self.on_occupy(task, node, 1)
-                return
-        self._book_divergence(task, node, 1)
-
-    @classmethod
-    def accountant(cls) -> Callable[[TaskState, NodeState], None]:
-        """Return a function that adds a task to a node's amounts, independent of any ledger."""
-        fresh = cls.__new__(cls)
-        fresh._node_changed = _no_change
-        fresh.reserved_nodes = {}
-        fresh.on_occupy = None
-        return fresh._put_on
 
     def _take_off(self, task: TaskState, node: NodeState) -> None:
-        status = task.status
         task.node = None
+        self._book(task, node, -1)
+        if task.status is _RESERVED and not node.reserved_tasks:
+            del self.reserved_nodes[node.name]
+
+    def _book(self, task: TaskState, node: NodeState, sign: int) -> None:
         node.running = node.ends = None
         self._node_changed(node.slot)
-        if status is _RESERVED:
-            del node.reserved_tasks[task.uid]
-            if not node.reserved_tasks:
-                del self.reserved_nodes[node.name]
-            node.reserved = tuple(map(sub, node.reserved, task.init_resreq))
-            return
-        del node.tasks[task.uid]
-        node.scoring_milli_cpu -= task.scoring_milli_cpu
-        node.scoring_memory -= task.scoring_memory
-        if task.info.host_ports:
-            _count_ports(task, node, -1)
-        if status.holds:
-            node.idle = tuple(map(add, node.idle, task.resreq))
-            if status.occupies:
-                if task.is_backfill:
-                    node.divergence_count -= 1
-                    node.backfilled = tuple(map(sub, node.backfilled, task.resreq))
-                if self.on_occupy is not None:
-                    self.on_occupy(task, node, -1)
-                return
-        self._book_divergence(task, node, -1)
-
-    def _book_divergence(self, task: TaskState, node: NodeState, sign: int) -> None:
-        operator = add if sign > 0 else sub
-        match task.status:
-            case TaskStatus.RELEASING:
-                node.releasing = tuple(map(operator, node.releasing, task.resreq))
-                if task.is_backfill:
-                    node.leaving = tuple(map(operator, node.leaving, task.resreq))
-            case TaskStatus.PIPELINED:
-                node.pipelined = tuple(map(operator, node.pipelined, task.resreq))
-                if self.on_promise is not None:
-                    self.on_promise(task, node, sign)
-            case TaskStatus.CONDITIONAL:
-                node.conditional = tuple(map(operator, node.conditional, task.resreq))
-            case TaskStatus.UNKNOWN:
-                return
-            case _:
-                self._break(f"{task!r} is on {node!r}, where no such task can be")
-        node.divergence_count += sign
+        node.book(task, sign)
+        status = task.status
+        if status.occupies:
+            if self.on_occupy is not None:
+                self.on_occupy(task, node, sign)
+        elif status is TaskStatus.PIPELINED and self.on_promise is not None:
+            self.on_promise(task, node, sign)
 
     def _expect_room(self, task: TaskState, node: NodeState, origin: Origin) -> None:
         problem = overdrawn(task, node, origin)
@@ -446,24 +405,6 @@ def _requests(snapshot: Snapshot) -> Iterator[Resource]:
             yield task.init_resreq
 
 
-def _count_ports(task: TaskState, node: NodeState, sign: int) -> None:
-    node.ports += sign
-    for port in task.info.host_ports:
-        key = (port.protocol, port.port)
-        of_number = node.host_ports.setdefault(key, {})
-        count = of_number.get(port, 0) + sign
-        if count:
-            of_number[port] = count
-        else:
-            del of_number[port]
-            if not of_number:
-                del node.host_ports[key]
-
-
-def _no_change(_slot: int, /) -> None:
-    """Record nothing."""
-
-
 def counted_job(info: JobInfo) -> JobState:
     """Return a job with its tasks counted, independent of any ledger."""
     job = JobState(info, None)
@@ -487,7 +428,6 @@ def audit(ledger: Ledger) -> None:
 
 
 def _node_faults(ledger: Ledger) -> Iterator[str]:
-    put_on = Ledger.accountant()
     zero = ledger.dimensions.zero
     accounts = (
         *("idle", "releasing", "pipelined", "backfilled", "leaving", "conditional"),
@@ -501,8 +441,7 @@ def _node_faults(ledger: Ledger) -> Iterator[str]:
         for task in (*node.tasks.values(), *node.reserved_tasks.values()):
             if task.node is not node or ledger.tasks.get(task.uid) is not task:
                 yield f"{task!r} is listed on {node!r}"
-            put_on(task, counted)
-            task.node = node
+            counted.book(task, 1)
         for name in accounts:
             booked, real = getattr(node, name), getattr(counted, name)
             if booked != real:
@@ -525,11 +464,10 @@ def _node_faults(ledger: Ledger) -> Iterator[str]:
 def _as_described(ledger: Ledger, node: NodeState) -> NodeState:
     """Return a node with the tasks that held resources when the cycle began. O(tasks)."""
     described = NodeState(node.info, node.index, node.allocatable, ledger.dimensions.zero)
-    put_on = Ledger.accountant()
     for task in ledger.tasks.values():
         if task.info.node_name == node.name and task.info.status.holds:
             alike = TaskState(task.info, task.job, task.resreq, task.init_resreq)
-            put_on(alike, described)
+            described.book(alike, 1)
     return described
 
 

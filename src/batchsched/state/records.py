@@ -7,6 +7,7 @@ a few cached values whose descriptions name their writer.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import add, sub
 from typing import Protocol, TypeVar
 
 from batchsched.model.cluster import JobInfo, NodeInfo, Queue, TaskInfo, TaskStatus
@@ -14,7 +15,15 @@ from batchsched.model.constraints import HostPort
 from batchsched.state.groups import FIRST_COUNTING, NEVER, Counting, JobGroups
 from batchsched.state.vectors import Vector, fits, minus, plus
 
-__all__ = ["JobState", "NodeState", "QueueState", "Reorders", "RunningTasks", "TaskState"]
+__all__ = [
+    "JobState",
+    "NodeState",
+    "QueueState",
+    "Reorders",
+    "RunningTasks",
+    "TaskState",
+    "accounts_of",
+]
 
 ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 
@@ -29,6 +38,7 @@ class Reorders(Protocol[ItemT_contra]):
 
 _NO_TASKS = [0] * len(TaskStatus)
 _ALLOCATED = TaskStatus.ALLOCATED
+_RESERVED = TaskStatus.RESERVED
 _PIPELINED = TaskStatus.PIPELINED.index
 
 
@@ -68,6 +78,7 @@ class JobState:
         "info",
         "min_available",
         "queue",
+        "ready_count",
         "running_by_node",
         "tasks",
         "uid",
@@ -81,12 +92,14 @@ class JobState:
         """The counters of its groups; None: it has neither groups nor a maximum."""
         self.min_available = info.min_available
         """The minimum number of tasks that must be able to start together, in any groups."""
-        self.counted = [0] * len(Counting)
+        self.counted = [0] * NEVER
         """By `Counting`: the number of its tasks that count."""
         if info.groups or info.max_available is not None:
             self.groups = JobGroups(info)
             self.min_available = self.groups.minimum
             self.counted = self.groups.total
+        self.ready_count = 0
+        """Tasks that hold resources or have succeeded: `counted` of READY, which is read most."""
         self.queue = queue
         """None if the job names a queue that is not in the snapshot, or one with children."""
         self.tasks: list[TaskState] = []
@@ -122,11 +135,6 @@ class JobState:
         return self.min_available - self.counted[counting]
 
     @property
-    def ready_count(self) -> int:
-        """Tasks that hold resources or have succeeded."""
-        return self.counted[Counting.READY]
-
-    @property
     def waiting_count(self) -> int:
         """Tasks that are Pipelined."""
         return self.counts[_PIPELINED]
@@ -134,12 +142,12 @@ class JobState:
     @property
     def conditionally_ready_count(self) -> int:
         """Ready and waiting tasks, and Conditional and Reserved ones."""
-        return self.counted[Counting.RESERVED]
+        return self.counted[3]
 
     @property
     def valid_count(self) -> int:
         """Tasks that run, have succeeded or could start."""
-        return self.counted[Counting.VALID]
+        return self.counted[4]
 
     def recount(self, task: TaskState, before: TaskStatus | None, after: TaskStatus) -> None:
         """Count a task that changes from one status to another; None: it is new. O(depth)."""
@@ -152,11 +160,14 @@ class JobState:
         if self.groups is not None:
             self.groups.recount(task, before, after)
         elif now < first:
+            counted = self.counted
             for counting in range(now, first):
-                self.counted[counting] += 1
-        else:
+                counted[counting] += 1
+        elif first < now:
+            counted = self.counted
             for counting in range(first, now):
-                self.counted[counting] -= 1
+                counted[counting] -= 1
+        self.ready_count = self.counted[0]
         if after is _ALLOCATED:
             self.allocated[task.uid] = task
         elif before is _ALLOCATED:
@@ -296,6 +307,28 @@ class RunningTasks:
         return held
 
 
+def accounts_of(status: TaskStatus, /, *, is_backfill: bool) -> tuple[str, ...]:
+    """Return the amounts of a node, beside `idle`, to which a task there adds its request."""
+    match status:
+        case TaskStatus.RELEASING:
+            return ("releasing", "leaving") if is_backfill else ("releasing",)
+        case TaskStatus.PIPELINED:
+            return ("pipelined",)
+        case TaskStatus.CONDITIONAL:
+            return ("conditional",)
+        case TaskStatus.RESERVED:
+            return ("reserved",)  # what the task needs to start
+        case _:
+            return ("backfilled",) if is_backfill and status.occupies else ()
+
+
+_ACCOUNTS = [
+    [accounts_of(status, is_backfill=is_backfill) for status in TaskStatus]
+    for is_backfill in (False, True)
+]
+"""By backfill mark and `TaskStatus.index`."""
+
+
 class NodeState:
     """A node during a session, with its amounts."""
 
@@ -366,6 +399,46 @@ class NodeState:
         Written by the profiles of planning."""
         self.running: RunningTasks | None = None
         """Its Running tasks of jobs in the session; None: not listed yet."""
+
+    def book(self, task: TaskState, sign: int) -> None:
+        """Add a task, by its status and mark, to the amounts (1), or take it off them (-1)."""
+        status = task.status
+        more, less = (add, sub) if sign > 0 else (sub, add)
+        if status is _RESERVED:
+            self.reserved = tuple(map(more, self.reserved, task.init_resreq))
+            if sign > 0:
+                self.reserved_tasks[task.uid] = task
+            else:
+                del self.reserved_tasks[task.uid]
+            return
+        if sign > 0:
+            self.tasks[task.uid] = task
+        else:
+            del self.tasks[task.uid]
+        self.scoring_milli_cpu += sign * task.scoring_milli_cpu
+        self.scoring_memory += sign * task.scoring_memory
+        if task.info.host_ports:
+            self._count_ports(task, sign)
+        if status.holds:
+            self.idle = tuple(map(less, self.idle, task.resreq))
+        accounts = _ACCOUNTS[task.is_backfill][status.index]
+        if accounts:
+            self.divergence_count += sign
+            for name in accounts:
+                setattr(self, name, tuple(map(more, getattr(self, name), task.resreq)))
+
+    def _count_ports(self, task: TaskState, sign: int) -> None:
+        self.ports += sign
+        for port in task.info.host_ports:
+            key = (port.protocol, port.port)
+            of_number = self.host_ports.setdefault(key, {})
+            count = of_number.get(port, 0) + sign
+            if count:
+                of_number[port] = count
+            else:
+                del of_number[port]
+                if not of_number:
+                    del self.host_ports[key]
 
     @property
     def future_idle(self) -> Vector:
