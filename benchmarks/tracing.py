@@ -19,9 +19,9 @@ from typing import Any
 
 from attrs import frozen
 
-from batchsched import Scheduler
-from batchsched.session import trace_events, tracing
-from batchsched.session.trace_events import TraceEvent
+from batchsched import Scheduler, trace
+from batchsched.session import tracing
+from batchsched.trace import TraceEvent
 from benchmarks.catalogue import WORKLOADS
 from benchmarks.cycle import DEFAULT, placement_of
 from benchmarks.workloads.scenario import Scenario
@@ -30,7 +30,7 @@ __all__ = ["MEASURED", "Cost", "main", "measure"]
 
 MEASURED = ("openb", "gangs-1000", "busy", "nothing-fits")
 _FILES = frozenset(
-    map(str, [*Path(tracing.__file__ or "").parent.glob("*.py"), Path(trace_events.__file__ or "")])
+    map(str, [*Path(tracing.__file__ or "").parent.glob("*.py"), Path(trace.__file__ or "")])
 )
 
 

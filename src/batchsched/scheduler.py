@@ -30,9 +30,9 @@ from batchsched.session.outcomes import Unchanged, close
 from batchsched.session.policy_state import PlacementFactory, PolicyState
 from batchsched.session.promises import keep_promises, start_promised_jobs
 from batchsched.session.session import Session
-from batchsched.session.trace_events import Teller, Trace
 from batchsched.state.doors import ALL_DOORS, Door
 from batchsched.state.ledger import Ledger
+from batchsched.trace import Teller, Trace
 from batchsched.transition.content import Content
 
 __all__ = ["Scheduler", "schedule"]
@@ -51,7 +51,7 @@ class Scheduler:
         trace: a function that is called during a cycle with each trace event: which queue and
             job was taken next and by which keys, the best node for a task with the scores of
             each plugin, each plugin's verdicts, and how each statement ended; see
-            `batchsched.session.trace_events`. An exception that it raises ends the cycle. A
+            `batchsched.trace`. An exception that it raises ends the cycle. A
             scheduler without it has no overhead.
         warm: whether to keep the last snapshot and the state derived from it, so that the cost
             of a cycle depends on what has changed since: an object that is identical to the one

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,13 @@ from sybil import Sybil
 from sybil.example import SybilFailure
 from sybil.parsers.myst import PythonCodeBlockParser
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+PUBLIC = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["batchsched"][
+    "public-modules"
+]
+"""The modules that users may import from; all others are internal."""
 PAGES = sorted(DOCS.rglob("*.md"))
 FENCE = re.compile(r"^ *(`{3,})(\w*)$", re.MULTILINE)
 PYTHON_LIKE = ("py", "python3", "pycon", "doctest")
@@ -43,6 +51,18 @@ def test_no_example_is_hidden_from_the_tests(page: Path) -> None:
     assert bool(found) == ("python" in languages)
     at_the_margin = re.findall(r"^```python$", text, re.MULTILINE)
     assert languages.count("python") == len(at_the_margin), "examples stand at the left margin"
+
+
+def test_public_modules_are_those_that_are_there() -> None:
+    for name in PUBLIC:
+        assert importlib.util.find_spec(name) is not None, name
+
+
+@pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.name)
+def test_pages_import_from_public_modules_only(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    imported = re.findall(r"^(?:>>> )?(?:from|import) (batchsched[\w.]*)", text, re.MULTILINE)
+    assert set(imported) <= set(PUBLIC)
 
 
 def test_an_example_that_gives_something_else_fails(tmp_path: Path) -> None:

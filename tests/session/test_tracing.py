@@ -18,7 +18,8 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.session.trace_events import (
+from batchsched.testing import configs, snapshots
+from batchsched.trace import (
     JobTaken,
     NodeSought,
     QueuePassedOver,
@@ -27,7 +28,6 @@ from batchsched.session.trace_events import (
     TraceEvent,
     VerdictsGiven,
 )
-from batchsched.testing import configs, snapshots
 
 CPU = Resource(milli_cpu=1000)
 

@@ -44,6 +44,7 @@ from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict, Vote
 from batchsched.state.change_log import Watch
 from batchsched.state.needs import Need
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
 from batchsched.state.units import EvictionUnit
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "JobOrder",
     "JobPipelined",
     "JobReady",
+    "JobState",
     "JobValid",
     "JobsAdmitted",
     "Need",
@@ -71,6 +73,7 @@ __all__ = [
     "NodeOrder",
     "NodeOrderOnResource",
     "NodeScore",
+    "NodeState",
     "Overused",
     "PastUse",
     "Plugin",
@@ -82,6 +85,7 @@ __all__ = [
     "QueueOrderByNeed",
     "QueueReport",
     "QueueShares",
+    "QueueState",
     "Reads",
     "Reclaimable",
     "Resumes",
@@ -91,6 +95,7 @@ __all__ = [
     "Shortage",
     "SurplusWeights",
     "TaskOrder",
+    "TaskState",
     "Verdict",
     "VerdictReasons",
     "Vote",

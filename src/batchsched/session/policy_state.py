@@ -24,7 +24,6 @@ from batchsched.session.known_failures import FailedTurns
 from batchsched.session.node_room import NodeRoom
 from batchsched.session.opened_plugins import ConfiguredPlugin
 from batchsched.session.plugin_set import PluginSet
-from batchsched.session.trace_events import Teller
 from batchsched.session.tracing.traced_plugin import TracedPlugin
 from batchsched.session.waiting_jobs import WaitingJob
 from batchsched.state.doors import Door
@@ -32,6 +31,7 @@ from batchsched.state.ledger import Ledger
 from batchsched.state.live_ledger import LiveLedger
 from batchsched.state.records import JobState, TaskState
 from batchsched.state.vectors import Vector
+from batchsched.trace import Teller
 
 __all__ = ["PlacementFactory", "PolicyState"]
 

@@ -15,10 +15,10 @@ from attrs import evolve
 from batchsched.errors import StatementError
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.cycle_reports import CycleReports
-from batchsched.session.trace_events import Placed, StatementEnded, Teller
 from batchsched.state.change_log import Position
 from batchsched.state.ledger import Ledger
 from batchsched.state.records import JobState, NodeState, TaskState
+from batchsched.trace import Placed, StatementEnded, Teller
 
 __all__ = ["Decides", "Statement"]
 

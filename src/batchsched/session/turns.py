@@ -18,11 +18,11 @@ from typing import Generic, Protocol, TypeVar
 from batchsched.model.cluster import TaskStatus
 from batchsched.session.known_failures import FailedTurns
 from batchsched.session.queue_limits import QueueLimits
-from batchsched.session.trace_events import JobTaken, QueuePassedOver, QueueTaken, Teller
 from batchsched.state.doors import Door
 from batchsched.state.needs import Need, TasksByGroup, TasksInOrder, TasksLeft, need_of_job
 from batchsched.state.records import JobState, QueueState, TaskState
 from batchsched.state.turn_order import JobsByNeed, LiveQueue, QueueWalk, SortKey, Taken
+from batchsched.trace import JobTaken, QueuePassedOver, QueueTaken, Teller
 
 __all__ = [
     "PlainOrder",

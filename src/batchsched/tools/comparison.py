@@ -18,15 +18,6 @@ from batchsched.model.serialisation import JsonValue
 from batchsched.model.snapshot import Snapshot
 from batchsched.model.validation.values import is_of, shown
 from batchsched.scheduler import Scheduler
-from batchsched.session.trace_events import (
-    JobTaken,
-    NodeSought,
-    QueuePassedOver,
-    QueueTaken,
-    StatementEnded,
-    TraceEvent,
-    VerdictsGiven,
-)
 from batchsched.tools.report import (
     Report,
     Section,
@@ -36,6 +27,15 @@ from batchsched.tools.report import (
     plain_counts,
     plain_pairs,
     side_by_side,
+)
+from batchsched.trace import (
+    JobTaken,
+    NodeSought,
+    QueuePassedOver,
+    QueueTaken,
+    StatementEnded,
+    TraceEvent,
+    VerdictsGiven,
 )
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from batchsched.placement import Fit
 from batchsched.plugin.verdicts import Verdict
 from batchsched.scheduler import Scheduler
 from batchsched.session.session import Session
-from batchsched.session.trace_events import TraceEvent, VerdictsGiven
 from batchsched.session.turns import tasks_left
 from batchsched.state.groups import Counting
 from batchsched.state.needs import need_of_job, need_of_task
@@ -37,6 +36,7 @@ from batchsched.tools.explanation import (
 )
 from batchsched.tools.helpful_changes import EVICTING, changes_to_try, what_helps, without_evictions
 from batchsched.tools.trials import Trials
+from batchsched.trace import TraceEvent, VerdictsGiven
 
 __all__ = ["explain"]
 

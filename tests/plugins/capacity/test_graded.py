@@ -32,7 +32,7 @@ from batchsched import (
     TaskInfo,
     TaskStatus,
 )
-from batchsched.session.trace_events import JobTaken, TraceEvent
+from batchsched.trace import JobTaken, TraceEvent
 
 
 def started(order: str, snapshot: Snapshot, *actions: str) -> set[str]:

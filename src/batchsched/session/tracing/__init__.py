@@ -1,6 +1,6 @@
 """What a traced cycle tells of the nodes that it finds.
 
-Turns, statements and plugins tell of themselves; see `batchsched.session.trace_events`.
+Turns, statements and plugins tell of themselves; see `batchsched.trace`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from batchsched.placement import FITS, Fit
 from batchsched.plugin.node_functions import NodeScore
-from batchsched.session.trace_events import NodeSought
 from batchsched.state.records import NodeState, TaskState
+from batchsched.trace import NodeSought
 
 if TYPE_CHECKING:
     from batchsched.session.session import Session

@@ -12,8 +12,8 @@ from batchsched.plugin.hints import EvictionHints
 from batchsched.plugin.session_view import SessionView
 from batchsched.plugin.verdicts import Verdict
 from batchsched.session.opened_plugins import ConfiguredPlugin, points_of
-from batchsched.session.trace_events import Teller, VerdictsGiven
 from batchsched.state.records import TaskState
+from batchsched.trace import Teller, VerdictsGiven
 
 __all__ = ["TracedPlugin"]
 

@@ -1,0 +1,56 @@
+"""The API for authors of actions: the session that an action works on, and what actions share.
+
+An action is an object with a method `execute` that gets a `Session`. What it reads of the cluster
+are the live records of jobs, tasks, queues and nodes; it changes them only with the operations of
+the session and of its statements.
+"""
+
+from batchsched.actions.action import Action, EvictsToCure
+from batchsched.actions.eviction.rules import EvictionRules
+from batchsched.actions.eviction.scope import EvictionScope
+from batchsched.actions.eviction.search import make_room
+from batchsched.actions.placing import place_now, place_now_or_later, place_on_ladder
+from batchsched.model.cluster import TaskStatus
+from batchsched.placement import Fit, Placement
+from batchsched.plugin.arguments import Arguments
+from batchsched.session.session import Session
+from batchsched.session.statement import Statement
+from batchsched.session.turns import (
+    Turn,
+    Turns,
+    has_task_to_place,
+    jobs_by_queue,
+    tasks_to_place,
+)
+from batchsched.session.victims import RecentStarts, Victims
+from batchsched.state.records import JobState, NodeState, QueueState, TaskState
+from batchsched.state.turn_order import LiveQueue
+
+__all__ = [
+    "Action",
+    "Arguments",
+    "EvictionRules",
+    "EvictionScope",
+    "EvictsToCure",
+    "Fit",
+    "JobState",
+    "LiveQueue",
+    "NodeState",
+    "Placement",
+    "QueueState",
+    "RecentStarts",
+    "Session",
+    "Statement",
+    "TaskState",
+    "TaskStatus",
+    "Turn",
+    "Turns",
+    "Victims",
+    "has_task_to_place",
+    "jobs_by_queue",
+    "make_room",
+    "place_now",
+    "place_now_or_later",
+    "place_on_ladder",
+    "tasks_to_place",
+]
